@@ -1,0 +1,1 @@
+"""Vocabulary that the parts of lakelog share: errors, options, types."""

@@ -1,0 +1,133 @@
+"""Column types as Arrow types, and back. No I/O.
+
+| Paimon | Arrow |
+|---|---|
+| CHAR, VARCHAR, STRING | string |
+| BINARY(n), VARBINARY, BYTES | binary |
+| TIME(p) | time32[ms] up to 3 digits, else time64[us or ns] |
+| TIMESTAMP(p) | timestamp of s (0), ms (1-3), us (4-6), ns (7-9), without zone |
+| TIMESTAMP_LTZ(p) | the same with zone UTC |
+| ARRAY, MAP, MULTISET, ROW | list, map, map to int32, struct |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot, array_of, map_of, row_of
+
+_PLAIN = {
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.DATE: pa.date32(),
+}
+
+
+def time_unit(precision: int) -> str:
+    """The Arrow unit that holds `precision` fractional digits of a second."""
+    return "s" if precision == 0 else "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+
+
+def to_arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type that holds every value of `kind` without loss."""
+    if kind.root in _PLAIN:
+        return _PLAIN[kind.root]
+    precision = kind.precision or 0
+    match kind.root:
+        case TypeRoot.DECIMAL:
+            return pa.decimal128(precision, kind.scale or 0)
+        case TypeRoot.TIME:
+            return pa.time32("ms") if precision <= 3 else pa.time64(time_unit(precision))
+        case TypeRoot.TIMESTAMP:
+            return pa.timestamp(time_unit(precision))
+        case TypeRoot.TIMESTAMP_LTZ:
+            return pa.timestamp(time_unit(precision), tz="UTC")
+        case TypeRoot.ARRAY:
+            assert kind.element is not None
+            return pa.list_(pa.field("element", to_arrow_type(kind.element), kind.element.nullable))
+        case TypeRoot.MULTISET:
+            assert kind.element is not None
+            return pa.map_(to_arrow_type(kind.element), pa.field("value", pa.int32(), nullable=False))
+        case TypeRoot.MAP:
+            assert kind.key is not None
+            assert kind.value is not None
+            return pa.map_(
+                to_arrow_type(kind.key), pa.field("value", to_arrow_type(kind.value), kind.value.nullable)
+            )
+        case TypeRoot.ROW:
+            return pa.struct([to_arrow_field(field) for field in kind.fields])
+        case _:
+            raise UnsupportedError(f"type {kind} has no Arrow type in lakelog yet")
+
+
+def to_arrow_field(field: DataField) -> pa.Field:
+    """The Arrow field of a column, with its nullability."""
+    return pa.field(field.name, to_arrow_type(field.type), field.type.nullable)
+
+
+def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
+    """The Arrow schema of columns, in their order."""
+    return pa.schema([to_arrow_field(field) for field in fields])
+
+
+_UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_FROM_ARROW = {
+    pa.bool_(): TypeRoot.BOOLEAN,
+    pa.int8(): TypeRoot.TINYINT,
+    pa.int16(): TypeRoot.SMALLINT,
+    pa.int32(): TypeRoot.INT,
+    pa.int64(): TypeRoot.BIGINT,
+    pa.float32(): TypeRoot.FLOAT,
+    pa.float64(): TypeRoot.DOUBLE,
+    pa.date32(): TypeRoot.DATE,
+}
+
+
+def from_arrow_type(kind: pa.DataType, *, name: str) -> DataType:
+    """The column type of an Arrow type; ROW members get ids 0, which the schema renumbers.
+
+    Raises UnsupportedError, naming the column `name`, for types the format lacks.
+    """
+    if kind in _FROM_ARROW:
+        return DataType(root=_FROM_ARROW[kind])
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return DataType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)
+    if types.is_fixed_size_binary(kind):
+        return DataType(root=TypeRoot.BINARY, length=kind.byte_width)
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return DataType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
+    if types.is_decimal128(kind):
+        return DataType(root=TypeRoot.DECIMAL, precision=kind.precision, scale=kind.scale)
+    if types.is_time(kind):
+        return DataType(root=TypeRoot.TIME, precision=_UNIT_PRECISION[kind.unit])
+    if types.is_timestamp(kind):
+        root = TypeRoot.TIMESTAMP if kind.tz is None else TypeRoot.TIMESTAMP_LTZ
+        return DataType(root=root, precision=_UNIT_PRECISION[kind.unit])
+    if types.is_list(kind) or types.is_large_list(kind):
+        element = from_arrow_type(kind.value_type, name=f"{name}.element")
+        return array_of(element.with_nullable(kind.value_field.nullable))
+    if types.is_map(kind):
+        value = from_arrow_type(kind.item_type, name=f"{name}.value").with_nullable(kind.item_field.nullable)
+        return map_of(from_arrow_type(kind.key_type, name=f"{name}.key"), value)
+    if types.is_struct(kind):
+        return row_of([from_arrow_field(field, path=f"{name}.{field.name}") for field in kind])
+    raise UnsupportedError(f"column {name!r} has the Arrow type {kind}, which the Paimon format cannot hold")
+
+
+def from_arrow_field(field: pa.Field, *, path: str | None = None) -> DataField:
+    """The column of an Arrow field, with id 0. Raises UnsupportedError."""
+    kind = from_arrow_type(field.type, name=path or field.name).with_nullable(field.nullable)
+    return DataField(id=0, name=field.name, type=kind)

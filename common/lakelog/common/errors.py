@@ -1,0 +1,67 @@
+"""The error tree. Each class answers one question: what does the caller do now?
+
+    LakelogError
+    ├── InvalidRequestError     fix the call
+    │   └── OptionError         an option's key or value
+    ├── NotFoundError           name another table, snapshot, tag or branch
+    ├── ConflictError           read again and commit again
+    │   └── FencedError         another writer owns the bucket now
+    ├── UnavailableError        retry later
+    ├── CorruptDataError        stop and repair
+    └── UnsupportedError        the format allows it, lakelog does not yet
+
+A message names the thing, the value found, the value expected and the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+
+class LakelogError(Exception):
+    """The root of every error that lakelog raises on purpose."""
+
+
+class InvalidRequestError(LakelogError):
+    """The call cannot succeed as it is: fix the call."""
+
+
+class NotFoundError(LakelogError):
+    """The named table, snapshot, tag or branch does not exist: name another."""
+
+
+class ConflictError(LakelogError):
+    """Somebody else changed the table meanwhile: read again and commit again."""
+
+
+class UnavailableError(LakelogError):
+    """A service or store does not answer: retry later."""
+
+
+class CorruptDataError(LakelogError):
+    """Stored bytes are not what they must be: stop and repair."""
+
+
+class UnsupportedError(LakelogError):
+    """The format or the engine allows it, lakelog does not yet."""
+
+
+class FencedError(ConflictError):
+    """Another writer has taken over the bucket's producer."""
+
+
+class OptionError(InvalidRequestError):
+    """An option has an unknown key or a value outside its type."""
+
+    @classmethod
+    def unknown(cls, key: str, known: Collection[str]) -> OptionError:
+        """Build the error for a key that no option declares."""
+        near = get_close_matches(key, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`lakelog options` lists them"
+        return cls(f"unknown option {key!r}; {hint}")
+
+    @classmethod
+    def bad_value(cls, key: str, value: object, expected: str) -> OptionError:
+        """Build the error for a value that does not fit the option's type."""
+        return cls(f"option {key!r} has the value {value!r}; expected {expected}")

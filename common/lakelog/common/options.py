@@ -1,0 +1,76 @@
+"""Declared options: key, type, default and doc in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from lakelog.common.errors import OptionError
+
+T = TypeVar("T")
+
+_TRUE = {"true": True, "false": False}
+_SIZE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+_TIME_UNITS_MILLIS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_bool(text: str) -> bool:
+    """Parse `true` or `false`, in any case. Raises ValueError."""
+    try:
+        return _TRUE[text.strip().lower()]
+    except KeyError:
+        raise ValueError("expected true or false") from None
+
+
+def parse_size_bytes(text: str) -> int:
+    """Parse a size such as `128 mb`; a bare number is bytes. Raises ValueError."""
+    return _parse_with_unit(text, _SIZE_UNITS, "b")
+
+
+def parse_duration_millis(text: str) -> int:
+    """Parse a duration such as `10 min`; a bare number is milliseconds. Raises ValueError."""
+    return _parse_with_unit(text, _TIME_UNITS_MILLIS, "ms")
+
+
+def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> int:
+    compact = text.strip().lower().replace(" ", "")
+    digits = compact.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = compact[len(digits) :] or default_unit
+    if unit not in units:
+        raise ValueError(f"unknown unit {unit!r}; known are {', '.join(units)}")
+    return int(digits) * units[unit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option(Generic[T]):
+    """One option: read it with `.of(given)`, never by its string key.
+
+    `kind` names the type in error messages and in the generated docs table.
+    """
+
+    key: str
+    parse: Callable[[str], T]
+    default: T
+    doc: str
+    kind: str = "text"
+
+    def of(self, given: Mapping[str, str]) -> T:
+        """The value in `given`, or the default. Raises OptionError for a value outside the type."""
+        text = given.get(self.key)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except (ValueError, KeyError) as error:
+            detail = f"{self.kind} ({error})" if str(error) else self.kind
+            raise OptionError.bad_value(self.key, text, detail) from error
+
+
+def check_known(given: Iterable[str], known: Iterable[Option[object]], prefixes: Iterable[str] = ()) -> None:
+    """Raise OptionError for the first key that neither an option nor a declared prefix covers."""
+    keys = {option.key for option in known}
+    starts = tuple(prefixes)
+    for key in given:
+        if key not in keys and not key.startswith(starts or ("\0",)):
+            raise OptionError.unknown(key, keys)
