@@ -151,7 +151,7 @@ def _type_word(kind: DataType) -> str:
         return f"MAP<{kind.key}, {kind.value}>"
     if root is TypeRoot.ROW:
         return "ROW<" + ", ".join(f"{field.name} {field.type}" for field in kind.fields) + ">"
-    return root.value
+    return str(root.value)
 
 
 def parse_type(given: str | Mapping[str, Any]) -> DataType:
