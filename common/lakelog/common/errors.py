@@ -7,6 +7,8 @@
     ├── ConflictError           read again and commit again
     │   └── FencedError         another writer owns the bucket now
     ├── UnavailableError        retry later
+    │   ├── UnknownOutcomeError a transaction may or may not be committed
+    │   └── StalledError        an open transaction hides the end of the log
     ├── CorruptDataError        stop and repair
     └── UnsupportedError        the format allows it, lakelog does not yet
 
@@ -37,6 +39,14 @@ class ConflictError(LakelogError):
 
 class UnavailableError(LakelogError):
     """A service or store does not answer: retry later."""
+
+
+class UnknownOutcomeError(UnavailableError):
+    """A transaction may or may not have been committed: fence, and look for it in the log."""
+
+
+class StalledError(UnavailableError):
+    """An open transaction keeps committed records out of sight."""
 
 
 class CorruptDataError(LakelogError):

@@ -1,0 +1,107 @@
+"""The header `lakelog-commit`: what the first record of a transaction says of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.data_file import DataFileMeta
+
+HEADER_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFile:
+    """A data file and the partition it belongs to (serialized BinaryRow); the bucket is that of the transaction."""
+
+    partition: bytes
+    meta: DataFileMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitHeader:
+    """All that is needed to take a transaction into a snapshot, whoever wrote it.
+
+    JSON keys: v version, table uuid, user, id identifier, digest, schema id, base snapshot id (0 before the first),
+    records in the transaction, bytes of their keys and values, files and changelog [[partition base64, file meta]],
+    lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent).
+    Source: the write-ahead use of the log is lakelog's own.
+    """
+
+    table_uuid: str
+    user: str
+    identifier: int
+    source_digest: str | None
+    schema_id: int
+    base_snapshot_id: int
+    record_count: int
+    size_bytes: int
+    files: tuple[BucketFile, ...]
+    changelog: tuple[BucketFile, ...] = ()
+    lineage: Mapping[str, object] = field(default_factory=dict)
+    statement: str | None = None
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number after the last of the files; 0 without files."""
+        return max((file.meta.max_sequence_number + 1 for file in self.files), default=0)
+
+    def to_bytes(self) -> bytes:
+        """The header's value on the wire."""
+        fields: dict[str, object] = {
+            "v": HEADER_VERSION,
+            "table": self.table_uuid,
+            "user": self.user,
+            "id": self.identifier,
+            "digest": self.source_digest,
+            "schema": self.schema_id,
+            "base": self.base_snapshot_id,
+            "records": self.record_count,
+            "bytes": self.size_bytes,
+            "files": [_file_json(file) for file in self.files],
+            "changelog": [_file_json(file) for file in self.changelog],
+            "lineage": dict(self.lineage),
+        }
+        if self.statement is not None:
+            fields["statement"] = self.statement
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, where: str) -> CommitHeader:
+        """Parse a header; `where` names topic, partition and offset in errors. Raises CorruptDataError."""
+        try:
+            fields = json.loads(data)
+            if fields["v"] != HEADER_VERSION:
+                raise ValueError(f"version {fields['v']}, expected {HEADER_VERSION}")
+            return cls(
+                table_uuid=fields["table"],
+                user=fields["user"],
+                identifier=fields["id"],
+                source_digest=fields["digest"],
+                schema_id=fields["schema"],
+                base_snapshot_id=fields["base"],
+                record_count=fields["records"],
+                size_bytes=fields["bytes"],
+                files=tuple(_parse_file(file) for file in fields["files"]),
+                changelog=tuple(_parse_file(file) for file in fields["changelog"]),
+                lineage=fields["lineage"],
+                statement=fields.get("statement"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptDataError(
+                f"the commit header at {where} is not readable: {error!r}; the topic must only be written by lakelog"
+            ) from error
+
+
+def _file_json(file: BucketFile) -> list[object]:
+    return [base64.b64encode(file.partition).decode(), file.meta.to_json()]
+
+
+def _parse_file(fields: list[object]) -> BucketFile:
+    partition, meta = fields
+    if not isinstance(partition, str) or not isinstance(meta, dict):
+        raise TypeError("a file is [partition, meta]")
+    return BucketFile(partition=base64.b64decode(partition), meta=DataFileMeta.from_json(meta))

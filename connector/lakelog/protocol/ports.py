@@ -1,0 +1,138 @@
+"""What the protocol needs of the two stores, so that a simulation can stand in for both.
+
+Errors that the ports raise and the protocol acts on: FencedError (another producer owns the bucket),
+UnknownOutcomeError (a transaction may or may not be committed), StalledError (an open transaction hides the end
+of the tail), ConflictError (a COMPACT's inputs are gone). Everything else ends the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.state import Batch, LogState, TableState, UserEntry
+
+Rows_contra = TypeVar("Rows_contra", contravariant=True)
+Payload = TypeVar("Payload")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBucket(Generic[Payload]):
+    """A bucket's part of a batch, ready to be logged: files are written, records are encoded."""
+
+    files: tuple[BucketFile, ...]
+    changelog: tuple[BucketFile, ...]
+    record_count: int
+    size_bytes: int
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTransaction:
+    """A committed transaction found in the log; `end_offset` is its last record's offset plus one."""
+
+    header: CommitHeader
+    first_offset: int
+    end_offset: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTail:
+    """The committed transactions from a base offset to the high watermark, in log order."""
+
+    transactions: tuple[LoggedTransaction, ...]
+    high_watermark: int
+    leader_epoch: int | None
+
+
+class Producer(Protocol[Payload]):
+    """The transactional producer that owns one bucket until another one fences it."""
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        ...
+
+    def produce(self, payload: Payload, header: CommitHeader) -> None:
+        """Send the records; the first carries the header."""
+        ...
+
+    def commit(self) -> int:
+        """Commit, and give the last record's offset plus one."""
+        ...
+
+    def close(self) -> None:
+        """Give the producer up; an open transaction stays for the next owner to abort."""
+        ...
+
+
+class BucketLog(Protocol[Payload]):
+    """The log of one table."""
+
+    def fence(self, bucket: int) -> Producer[Payload]:
+        """A new owner for `bucket`: aborts what the older one left open, and shuts it out."""
+        ...
+
+    def read_tail(self, bucket: int, base: int) -> BucketTail:
+        """Every committed transaction from `base` up to the high watermark as it stands now."""
+        ...
+
+
+class BucketFiles(Protocol[Rows_contra, Payload]):
+    """The file store as a task sees it."""
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        ...
+
+    def prepare(self, bucket: int, rows: Rows_contra, first_sequence: int) -> PreparedBucket[Payload]:
+        """Validate, sort and write level-0 files, and encode the log records. Logs nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotChange:
+    """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order."""
+
+    files: Sequence[tuple[int, BucketFile]]
+    changelog: Sequence[tuple[int, BucketFile]]
+    users: Mapping[str, UserEntry]
+    log: LogState | None
+    lineage: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedBucket:
+    """Files of one bucket and partition that a compaction replaced by others with the same rows."""
+
+    partition: bytes
+    bucket: int
+    before: tuple[DataFileMeta, ...]
+    after: tuple[DataFileMeta, ...]
+    changelog: tuple[DataFileMeta, ...] = field(default=())
+
+
+Decide = Callable[[TableState], SnapshotChange | None]
+
+
+class Snapshots(Protocol):
+    """The file store as the driver sees it."""
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        ...
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        """Make an APPEND snapshot and give its id.
+
+        `decide` is asked at every attempt with the newest state; None from it means that nothing is left to do.
+        What it raises goes through.
+        """
+        ...
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+        """Make a COMPACT snapshot and give its id. Raises ConflictError when an input is gone."""
+        ...

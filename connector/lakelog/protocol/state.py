@@ -1,0 +1,147 @@
+"""What a snapshot knows of its log: positions, ledger, users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakelog.common.errors import CorruptDataError
+
+LOG_STATE_KEY = "lakelog.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPosition:
+    """How far a snapshot holds one bucket of the log.
+
+    `offset` is the next record to read. `records` and `size_bytes` count everything before it since the topic was made:
+    offsets have gaps (control records, aborted transactions) and must not be subtracted. `sequence` is the next
+    sequence number of the bucket's files.
+    """
+
+    offset: int = 0
+    leader_epoch: int | None = None
+    records: int = 0
+    size_bytes: int = 0
+    sequence: int = 0
+
+
+_START = LogPosition()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """The log as one snapshot holds it. Stored as JSON in the snapshot's property `lakelog.log`:
+
+    {"topicId": text, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence]},
+     "ledger": {bucket: {user: identifier}}}
+
+    The ledger names transactions that were taken in for users whose own snapshot is not there yet.
+    """
+
+    topic_id: str
+    positions: Mapping[int, LogPosition] = field(default_factory=dict)
+    ledger: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def position(self, bucket: int) -> LogPosition:
+        """The position of `bucket`; the start of the log when no snapshot holds any of it."""
+        return self.positions.get(bucket, _START)
+
+    def to_json(self) -> str:
+        """The text of the snapshot property."""
+        positions = {
+            str(bucket): [at.offset, at.leader_epoch, at.records, at.size_bytes, at.sequence]
+            for bucket, at in sorted(self.positions.items())
+        }
+        ledger = {str(bucket): dict(users) for bucket, users in sorted(self.ledger.items()) if users}
+        return json.dumps({"topicId": self.topic_id, "positions": positions, "ledger": ledger})
+
+    @classmethod
+    def from_json(cls, text: str, *, where: str) -> LogState:
+        """Parse the property's text; `where` names the snapshot in errors. Raises CorruptDataError."""
+        try:
+            fields = json.loads(text)
+            positions = {
+                int(bucket): LogPosition(
+                    offset=offset, leader_epoch=epoch, records=records, size_bytes=size, sequence=sequence
+                )
+                for bucket, (offset, epoch, records, size, sequence) in fields["positions"].items()
+            }
+            ledger = {int(bucket): dict(users) for bucket, users in fields["ledger"].items()}
+            return cls(topic_id=fields["topicId"], positions=positions, ledger=ledger)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {error!r}") from error
+
+    def is_whole(self) -> bool:
+        """True when no other writer's unfinished batch is in the snapshot in part."""
+        return not any(self.ledger.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserEntry:
+    """The last batch of one user that a snapshot holds."""
+
+    identifier: int
+    source_digest: str | None
+    time_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """The newest snapshot as the protocol sees it; `snapshot_id` 0 stands before the first snapshot.
+
+    `log` is None for a table without a log.
+    """
+
+    snapshot_id: int
+    users: Mapping[str, UserEntry]
+    log: LogState | None
+
+    @property
+    def logged(self) -> LogState:
+        """The log state of a table that has a log."""
+        assert self.log is not None, "a table without a log was given to a step of the log protocol"
+        return self.log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Who writes what: the identity of a micro-batch in the table's history.
+
+    `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` tells a replay (same source
+    offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
+    """
+
+    user: str
+    identifier: int
+    source_digest: str | None
+    lineage: Mapping[str, object] = field(default_factory=dict)
+
+
+def prune_ledger(
+    ledger: Mapping[int, Mapping[str, int]], users: Mapping[str, UserEntry]
+) -> dict[int, dict[str, int]]:
+    """The ledger without the batches whose own snapshot is there."""
+    kept: dict[int, dict[str, int]] = {}
+    for bucket, taken in ledger.items():
+        left = {
+            user: identifier
+            for user, identifier in taken.items()
+            if user not in users or users[user].identifier < identifier
+        }
+        if left:
+            kept[bucket] = left
+    return kept
+
+
+def advance(position: LogPosition, *, offset: int, leader_epoch: int | None, records: int, size_bytes: int, sequence: int) -> LogPosition:
+    """The position after `records` more records of `size_bytes` bytes, up to `offset`."""
+    return replace(
+        position,
+        offset=offset,
+        leader_epoch=leader_epoch if leader_epoch is not None else position.leader_epoch,
+        records=position.records + records,
+        size_bytes=position.size_bytes + size_bytes,
+        sequence=max(position.sequence, sequence),
+    )

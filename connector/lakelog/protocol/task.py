@@ -1,0 +1,309 @@
+"""The part of the protocol that runs per bucket, in the process that owns it: fence, look, prepare, log, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from lakelog.common.errors import (
+    ConflictError,
+    CorruptDataError,
+    FencedError,
+    StalledError,
+    UnknownOutcomeError,
+    UnsupportedError,
+)
+from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.ports import (
+    BucketFiles,
+    BucketLog,
+    BucketTail,
+    LoggedTransaction,
+    PreparedBucket,
+    Producer,
+)
+from lakelog.protocol.state import Batch, LogState, TableState
+from lakelog.protocol.steps import Step, StepObserver
+
+Rows = TypeVar("Rows")
+Payload = TypeVar("Payload")
+
+UNKNOWN_OUTCOMES_MAX = 4
+FENCINGS_MAX = 1
+STALLS_MAX = 1
+
+
+class StaleAttemptError(ConflictError):
+    """The batch is in a snapshot already: this attempt is a leftover and must change nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketAnswer:
+    """What a task tells the driver of one bucket.
+
+    `transactions` are the headers of what lies between `base` and `end` in the log, in log order, this batch's own
+    among them unless it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in.
+    """
+
+    bucket: int
+    base: int
+    end: int
+    leader_epoch: int | None
+    transactions: tuple[CommitHeader, ...]
+    has_fenced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTask(Generic[Rows, Payload]):
+    """One bucket's part of a batch. `rows` is None when the bucket is only visited for what others left."""
+
+    table_uuid: str
+    schema_id: int
+    batch: Batch
+    bucket: int
+    rows: Rows | None
+    log: BucketLog[Payload]
+    files: BucketFiles[Rows, Payload]
+    kept: KeptProducers[Payload]
+    observe: StepObserver
+
+
+def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
+    """Take the bucket's part of the batch into the log once, whatever happened before, and say what to take in.
+
+    An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect.
+    Raises StaleAttemptError, FencedError (fenced a second time; names the other writer), UnknownOutcomeError,
+    StalledError, CorruptDataError, and what the ports raise for bad rows.
+    """
+    prepared = _Preparation(task)
+    fencings = stalls = unknowns = 0
+    others: dict[str, int] = {}
+    producer = task.kept.take(task.bucket)
+    if producer is not None:
+        try:
+            answer = _write_with_kept(task, prepared, *producer)
+        except (FencedError, UnknownOutcomeError):
+            answer = None
+        if answer is not None:
+            return answer
+    while True:
+        try:
+            return _write_with_new(task, prepared, others)
+        except FencedError as error:
+            fencings += 1
+            if fencings > FENCINGS_MAX:
+                raise FencedError(_fenced_text(task, others)) from error
+        except UnknownOutcomeError:
+            unknowns += 1
+            if unknowns >= UNKNOWN_OUTCOMES_MAX:
+                raise
+        except StalledError:
+            stalls += 1
+            if stalls > STALLS_MAX:
+                raise
+
+
+def _write_with_kept(
+    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], producer: Producer[Payload], end: int
+) -> BucketAnswer | None:
+    """Write without fence and tail, which is right only while the newest snapshot ends where the producer did."""
+    _observe(task, Step.LOOK)
+    state = task.files.newest()
+    check_not_stale(state, task.batch)
+    position = state.logged.position(task.bucket)
+    if position.offset != end:
+        producer.close()
+        return None
+    if is_in_ledger(state.logged, task.bucket, task.batch):
+        task.kept.put(task.bucket, producer, end)
+        return _nothing_to_take(task, state, has_fenced=False)
+    return _log_and_answer(task, prepared, producer, state, _empty_tail(position.offset), has_fenced=False)
+
+
+def _write_with_new(
+    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], others: dict[str, int]
+) -> BucketAnswer:
+    _observe(task, Step.FENCE)
+    producer = task.log.fence(task.bucket)
+    # The look comes after the fence: what an older owner logged is now either in this snapshot or in its tail.
+    _observe(task, Step.LOOK)
+    state = task.files.newest()
+    others.update(
+        {user: entry.time_millis for user, entry in state.users.items() if user != task.batch.user}
+    )
+    check_not_stale(state, task.batch)
+    position = state.logged.position(task.bucket)
+    if is_in_ledger(state.logged, task.bucket, task.batch):
+        producer.close()
+        return _nothing_to_take(task, state, has_fenced=True)
+    tail = task.log.read_tail(task.bucket, position.offset)
+    check_tail(task, state, tail)
+    return _log_and_answer(task, prepared, producer, state, tail, has_fenced=True)
+
+
+def _log_and_answer(
+    task: BucketTask[Rows, Payload],
+    prepared: _Preparation[Rows, Payload],
+    producer: Producer[Payload],
+    state: TableState,
+    tail: BucketTail,
+    *,
+    has_fenced: bool,
+) -> BucketAnswer:
+    base = state.logged.position(task.bucket).offset
+    headers = [transaction.header for transaction in tail.transactions]
+    end = tail.transactions[-1].end_offset if tail.transactions else base
+    if task.rows is not None and not has_own(task.batch, headers):
+        part = prepared.after(next_sequence(state, task.bucket, headers))
+        if part.record_count:
+            header = _header(task, state, part)
+            _observe(task, Step.BEGIN)
+            producer.begin()
+            _observe(task, Step.PRODUCE)
+            producer.produce(part.payload, header)
+            _observe(task, Step.COMMIT)
+            end = producer.commit()
+            _observe(task, Step.AFTER_COMMIT)
+            headers.append(header)
+    task.kept.put(task.bucket, producer, end)
+    return BucketAnswer(
+        bucket=task.bucket,
+        base=base,
+        end=end,
+        leader_epoch=tail.leader_epoch,
+        transactions=tuple(headers),
+        has_fenced=has_fenced,
+    )
+
+
+class _Preparation(Generic[Rows, Payload]):
+    """The prepared part, made again only when the sequence numbers must move."""
+
+    def __init__(self, task: BucketTask[Rows, Payload]) -> None:
+        self._task = task
+        self._first_sequence: int | None = None
+        self._part: PreparedBucket[Payload] | None = None
+
+    def after(self, first_sequence: int) -> PreparedBucket[Payload]:
+        """The part with sequence numbers from `first_sequence` on: whoever logs renumbers before logging."""
+        assert self._task.rows is not None
+        if self._part is None or self._first_sequence != first_sequence:
+            _observe(self._task, Step.PREPARE)
+            self._part = self._task.files.prepare(self._task.bucket, self._task.rows, first_sequence)
+            self._first_sequence = first_sequence
+        return self._part
+
+
+def check_not_stale(state: TableState, batch: Batch) -> None:
+    """Raise StaleAttemptError when the newest snapshot holds the batch already."""
+    entry = state.users.get(batch.user)
+    if entry is not None and entry.identifier >= batch.identifier:
+        raise StaleAttemptError(
+            f"batch {batch.identifier} of {batch.user} is in snapshot {state.snapshot_id} already, which holds its "
+            f"batches up to {entry.identifier}; this attempt is a leftover and stops"
+        )
+
+
+def is_in_ledger(log: LogState, bucket: int, batch: Batch) -> bool:
+    """True when another writer has taken this batch's transaction of `bucket` into a snapshot."""
+    return log.ledger.get(bucket, {}).get(batch.user, -1) >= batch.identifier
+
+
+def has_own(batch: Batch, headers: list[CommitHeader]) -> bool:
+    """True when an earlier attempt of the batch is in the tail."""
+    return any(header.user == batch.user and header.identifier == batch.identifier for header in headers)
+
+
+def next_sequence(state: TableState, bucket: int, headers: list[CommitHeader]) -> int:
+    """The first sequence number after the snapshot's files and those of the tail."""
+    return max([state.logged.position(bucket).sequence, *(header.next_sequence for header in headers)])
+
+
+def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketTail) -> None:
+    """Raise CorruptDataError for a transaction that cannot belong to this table's history."""
+    sequence = state.logged.position(task.bucket).sequence
+    newest_id = state.snapshot_id
+    for transaction in tail.transactions:
+        header = transaction.header
+        where = f"offset {transaction.first_offset} of bucket {task.bucket}"
+        if header.table_uuid != task.table_uuid:
+            raise CorruptDataError(
+                f"the log at {where} was written for table {header.table_uuid}, this is table {task.table_uuid}: "
+                "a topic serves one table; give a copied table a log of its own"
+            )
+        if header.record_count != transaction.record_count:
+            raise CorruptDataError(
+                f"the transaction at {where} has {transaction.record_count} records, its header says "
+                f"{header.record_count}: it is not taken in"
+            )
+        if header.base_snapshot_id > newest_id:
+            # Somebody may have committed between our look and now.
+            newest_id = task.files.newest().snapshot_id
+        if header.base_snapshot_id > newest_id:
+            raise CorruptDataError(
+                f"the transaction at {where} was written on snapshot {header.base_snapshot_id}, the table's newest is "
+                f"{newest_id}: the folder is an older copy, or was rolled back by other means than lakelog"
+            )
+        _check_statement(transaction, state.users, where)
+        first = min((file.meta.min_sequence_number for file in header.files), default=sequence)
+        if first < sequence:
+            raise CorruptDataError(
+                f"the transaction at {where} has sequence numbers from {first}, expected {sequence} or more"
+            )
+        sequence = max(sequence, header.next_sequence)
+
+
+def _check_statement(transaction: LoggedTransaction, users: Mapping[str, object], where: str) -> None:
+    """The place where a task will hand an unfinished batch statement to the driver, which rolls it forward."""
+    statement = transaction.header.statement
+    if statement is not None and transaction.header.user not in users:
+        raise UnsupportedError(
+            f"the log at {where} holds the unfinished batch statement {statement!r}; this lakelog cannot finish "
+            "statements on logged tables: use the version that wrote it"
+        )
+
+
+def _header(
+    task: BucketTask[Rows, Payload], state: TableState, part: PreparedBucket[Payload]
+) -> CommitHeader:
+    return CommitHeader(
+        table_uuid=task.table_uuid,
+        user=task.batch.user,
+        identifier=task.batch.identifier,
+        source_digest=task.batch.source_digest,
+        schema_id=task.schema_id,
+        base_snapshot_id=state.snapshot_id,
+        record_count=part.record_count,
+        size_bytes=part.size_bytes,
+        files=part.files,
+        changelog=part.changelog,
+        lineage=task.batch.lineage,
+    )
+
+
+def _nothing_to_take(
+    task: BucketTask[Rows, Payload], state: TableState, *, has_fenced: bool
+) -> BucketAnswer:
+    offset = state.logged.position(task.bucket).offset
+    return BucketAnswer(
+        bucket=task.bucket, base=offset, end=offset, leader_epoch=None, transactions=(), has_fenced=has_fenced
+    )
+
+
+def _empty_tail(base: int) -> BucketTail:
+    return BucketTail(transactions=(), high_watermark=base, leader_epoch=None)
+
+
+def _observe(task: BucketTask[Rows, Payload], step: Step) -> None:
+    task.observe(step, task.batch.user, task.batch.identifier, task.bucket)
+
+
+def _fenced_text(task: BucketTask[Rows, Payload], others: Mapping[str, int]) -> str:
+    newest = max(others, key=lambda user: others[user], default=None)
+    other = f"the last other writer seen is {newest!r}" if newest else "the other writer has no snapshot yet"
+    return (
+        f"batch {task.batch.identifier} of {task.batch.user} was fenced twice from bucket {task.bucket}: another stream "
+        f"writes the same table now ({other}); stop one of the two, then restart the other from its checkpoint"
+    )
