@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from lakelog.common.errors import OptionError
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _TRUE = {"true": True, "false": False}
 _SIZE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
@@ -43,19 +43,19 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option(Generic[T]):
+class Option(Generic[T_co]):
     """One option: read it with `.of(given)`, never by its string key.
 
     `kind` names the type in error messages and in the generated docs table.
     """
 
     key: str
-    parse: Callable[[str], T]
-    default: T
+    parse: Callable[[str], T_co]
+    default: T_co
     doc: str
     kind: str = "text"
 
-    def of(self, given: Mapping[str, str]) -> T:
+    def of(self, given: Mapping[str, str]) -> T_co:
         """The value in `given`, or the default. Raises OptionError for a value outside the type."""
         text = given.get(self.key)
         if text is None:
