@@ -1,0 +1,190 @@
+"""Options of the log store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
+
+
+class LogSystem(StrEnum):
+    """Where the changes of a table are logged."""
+
+    NONE = "none"
+    KAFKA = "kafka"
+
+
+class ChangelogMode(StrEnum):
+    """Which images the log holds."""
+
+    AUTO = "auto"
+    UPSERT = "upsert"
+    ALL = "all"
+
+
+class LogConsistency(StrEnum):
+    """When a record becomes visible to readers of the log."""
+
+    TRANSACTIONAL = "transactional"
+    EVENTUAL = "eventual"
+
+
+class LogScan(StrEnum):
+    """Where a streaming read of a table with a log starts."""
+
+    FULL = "full"
+    LATEST = "latest"
+    FROM_TIMESTAMP = "from-timestamp"
+    FROM_SNAPSHOT = "from-snapshot"
+
+
+KAFKA_PREFIX = "log.kafka."
+PREFIXES = (KAFKA_PREFIX,)
+
+LOG_SYSTEM = Option(
+    key="log.system",
+    parse=LogSystem,
+    default=LogSystem.NONE,
+    doc="Where the changes of the table are logged: `none` or `kafka`.",
+    kind="none or kafka",
+)
+BOOTSTRAP_SERVERS = Option(
+    key="log.kafka.bootstrap.servers",
+    parse=str,
+    default="",
+    doc="The Kafka brokers as host:port, with commas. Other `log.kafka.*` keys go to the Kafka clients.",
+)
+TOPIC = Option(
+    key="log.topic",
+    parse=str,
+    default="",
+    doc="The topic of the table; set when the table is created.",
+)
+TOPIC_ID = Option(
+    key="log.topic-id",
+    parse=str,
+    default="",
+    doc="The id that Kafka gave the topic; set when the table is created. Another topic is refused.",
+)
+CHANGELOG_MODE = Option(
+    key="log.changelog-mode",
+    parse=ChangelogMode,
+    default=ChangelogMode.AUTO,
+    doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all`, or `auto`: "
+    "upsert with a primary key, all without.",
+    kind="auto, upsert or all",
+)
+CONSISTENCY = Option(
+    key="log.consistency",
+    parse=LogConsistency,
+    default=LogConsistency.TRANSACTIONAL,
+    doc="`transactional`: readers of the log see committed batches only. `eventual` is not supported yet.",
+    kind="transactional or eventual",
+)
+SCAN = Option(
+    key="log.scan",
+    parse=LogScan,
+    default=LogScan.FULL,
+    doc="Where a streaming read starts: `full` reads the newest snapshot, then the log from its offsets; "
+    "`latest` the log from now on; `from-timestamp` and `from-snapshot` the log from a point in time.",
+    kind="full, latest, from-timestamp or from-snapshot",
+)
+SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
+    key="log.scan.timestamp-millis",
+    parse=int,
+    default=None,
+    doc="Milliseconds since 1970 at which `log.scan`=`from-timestamp` starts.",
+    kind="a whole number",
+)
+REPLICATION_FACTOR: Option[int | None] = Option(
+    key="log.replication-factor",
+    parse=int,
+    default=None,
+    doc="Copies of each partition of a new topic; the broker's default when it is not given.",
+    kind="a whole number",
+)
+RETENTION: Option[int | None] = Option(
+    key="log.retention",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How long a new topic keeps records, such as `7 d`; the broker's default when it is not given.",
+    kind="a duration",
+)
+MAX_RECORD_SIZE = Option(
+    key="log.max-record-size",
+    parse=parse_size_bytes,
+    default=8 << 20,
+    doc="The largest record that a new topic takes, with its key and headers.",
+    kind="a size",
+)
+
+LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
+    LOG_SYSTEM,
+    BOOTSTRAP_SERVERS,
+    TOPIC,
+    TOPIC_ID,
+    CHANGELOG_MODE,
+    CONSISTENCY,
+    SCAN,
+    SCAN_TIMESTAMP_MILLIS,
+    REPLICATION_FACTOR,
+    RETENTION,
+    MAX_RECORD_SIZE,
+)
+
+# What the two stores promise each other rests on these, so nobody may set them.
+_OWN_CLIENT_KEYS = frozenset(
+    {
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "transactional.id",
+    }
+)
+
+
+def client_config(options: Mapping[str, str]) -> dict[str, str]:
+    """The Kafka client configuration that the `log.kafka.*` options give, without the prefix.
+
+    Raises OptionError for a key that lakelog sets itself.
+    """
+    config = {key[len(KAFKA_PREFIX) :]: value for key, value in options.items() if key.startswith(KAFKA_PREFIX)}
+    for key in sorted(_OWN_CLIENT_KEYS & config.keys()):
+        raise OptionError(f"option {KAFKA_PREFIX + key!r} belongs to lakelog itself; take it out")
+    return config
+
+
+def topic_config(options: Mapping[str, str]) -> dict[str, str]:
+    """The configuration of a new topic: never compacted by Kafka."""
+    config = {"cleanup.policy": "delete", "max.message.bytes": str(MAX_RECORD_SIZE.of(options))}
+    retention_millis = RETENTION.of(options)
+    if retention_millis is not None:
+        config["retention.ms"] = str(retention_millis)
+    return config
+
+
+def changelog_mode(options: Mapping[str, str], *, has_primary_key: bool) -> ChangelogMode:
+    """UPSERT or ALL: `auto` resolved. Raises InvalidRequestError for upsert without a primary key."""
+    mode = CHANGELOG_MODE.of(options)
+    if mode is ChangelogMode.AUTO:
+        return ChangelogMode.UPSERT if has_primary_key else ChangelogMode.ALL
+    if mode is ChangelogMode.UPSERT and not has_primary_key:
+        raise InvalidRequestError(
+            f"option {CHANGELOG_MODE.key!r} has the value 'upsert', which needs a primary key, and the table has"
+            " none; expected 'all' or 'auto'"
+        )
+    return mode
+
+
+def check_consistency(options: Mapping[str, str]) -> None:
+    """Raise UnsupportedError for a consistency that lakelog does not have yet."""
+    if CONSISTENCY.of(options) is LogConsistency.EVENTUAL:
+        raise UnsupportedError(
+            f"option {CONSISTENCY.key!r} has the value 'eventual', which is not supported yet; use 'transactional'"
+        )
