@@ -63,9 +63,7 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
         case TypeRoot.MAP:
             assert kind.key is not None
             assert kind.value is not None
-            return pa.map_(
-                to_arrow_type(kind.key), pa.field("value", to_arrow_type(kind.value), kind.value.nullable)
-            )
+            return pa.map_(to_arrow_type(kind.key), pa.field("value", to_arrow_type(kind.value), kind.value.nullable))
         case TypeRoot.ROW:
             return pa.struct([to_arrow_field(field) for field in kind.fields])
         case _:

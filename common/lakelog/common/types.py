@@ -202,9 +202,7 @@ def _parse_text(text: str) -> DataType:
     if root in _WITH_LENGTH:
         return DataType(root=root, length=1 if first is None else first, nullable=nullable)
     if root is TypeRoot.DECIMAL:
-        return DataType(
-            root=root, precision=10 if first is None else first, scale=second or 0, nullable=nullable
-        )
+        return DataType(root=root, precision=10 if first is None else first, scale=second or 0, nullable=nullable)
     if root in _WITH_PRECISION:
         precision = _WITH_PRECISION[root] if first is None else first
         return DataType(root=root, precision=precision, nullable=nullable)

@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.data_file import DataFileMeta
+
+from lakelog.common.errors import CorruptDataError
 
 HEADER_VERSION = 1
 

@@ -119,9 +119,7 @@ class Batch:
     lineage: Mapping[str, object] = field(default_factory=dict)
 
 
-def prune_ledger(
-    ledger: Mapping[int, Mapping[str, int]], users: Mapping[str, UserEntry]
-) -> dict[int, dict[str, int]]:
+def prune_ledger(ledger: Mapping[int, Mapping[str, int]], users: Mapping[str, UserEntry]) -> dict[int, dict[str, int]]:
     """The ledger without the batches whose own snapshot is there."""
     kept: dict[int, dict[str, int]] = {}
     for bucket, taken in ledger.items():
@@ -135,7 +133,15 @@ def prune_ledger(
     return kept
 
 
-def advance(position: LogPosition, *, offset: int, leader_epoch: int | None, records: int, size_bytes: int, sequence: int) -> LogPosition:
+def advance(
+    position: LogPosition,
+    *,
+    offset: int,
+    leader_epoch: int | None,
+    records: int,
+    size_bytes: int,
+    sequence: int,
+) -> LogPosition:
     """The position after `records` more records of `size_bytes` bytes, up to `offset`."""
     return replace(
         position,

@@ -106,7 +106,10 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
 
 
 def _write_with_kept(
-    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], producer: Producer[Payload], end: int
+    task: BucketTask[Rows, Payload],
+    prepared: _Preparation[Rows, Payload],
+    producer: Producer[Payload],
+    end: int,
 ) -> BucketAnswer | None:
     """Write without fence and tail, which is right only while the newest snapshot ends where the producer did."""
     _observe(task, Step.LOOK)
@@ -130,9 +133,7 @@ def _write_with_new(
     # The look comes after the fence: what an older owner logged is now either in this snapshot or in its tail.
     _observe(task, Step.LOOK)
     state = task.files.newest()
-    others.update(
-        {user: entry.time_millis for user, entry in state.users.items() if user != task.batch.user}
-    )
+    others.update({user: entry.time_millis for user, entry in state.users.items() if user != task.batch.user})
     check_not_stale(state, task.batch)
     position = state.logged.position(task.bucket)
     if is_in_ledger(state.logged, task.bucket, task.batch):
@@ -265,9 +266,7 @@ def _check_statement(transaction: LoggedTransaction, users: Mapping[str, object]
         )
 
 
-def _header(
-    task: BucketTask[Rows, Payload], state: TableState, part: PreparedBucket[Payload]
-) -> CommitHeader:
+def _header(task: BucketTask[Rows, Payload], state: TableState, part: PreparedBucket[Payload]) -> CommitHeader:
     return CommitHeader(
         table_uuid=task.table_uuid,
         user=task.batch.user,
@@ -283,9 +282,7 @@ def _header(
     )
 
 
-def _nothing_to_take(
-    task: BucketTask[Rows, Payload], state: TableState, *, has_fenced: bool
-) -> BucketAnswer:
+def _nothing_to_take(task: BucketTask[Rows, Payload], state: TableState, *, has_fenced: bool) -> BucketAnswer:
     offset = state.logged.position(task.bucket).offset
     return BucketAnswer(
         bucket=task.bucket, base=offset, end=offset, leader_epoch=None, transactions=(), has_fenced=has_fenced

@@ -1,0 +1,220 @@
+"""The driver's part of the protocol: who is this batch, and the snapshot that takes its transactions in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.ports import CompactedBucket, SnapshotChange, Snapshots
+from lakelog.protocol.state import (
+    Batch,
+    LogPosition,
+    LogState,
+    TableState,
+    UserEntry,
+    advance,
+    prune_ledger,
+)
+from lakelog.protocol.steps import Step, StepObserver
+from lakelog.protocol.task import BucketAnswer
+
+logger = logging.getLogger("lakelog.protocol")
+
+Clock = Callable[[], int]
+
+
+class BucketConflictError(ConflictError):
+    """Another writer's snapshot has moved a bucket: replay the batch."""
+
+
+class Verdict(Enum):
+    """What a batch is in the table's history."""
+
+    NEW = "new"
+    REPLAY = "replay"
+
+
+class Take(Enum):
+    """What a snapshot does with one bucket's answer."""
+
+    TAKE = "take"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a snapshot commit ended. `snapshot_id` is None when the batch was in already."""
+
+    snapshot_id: int | None
+
+
+def check_identity(state: TableState, batch: Batch) -> Verdict:
+    """NEW, or REPLAY for the user's last batch with the same source offsets.
+
+    Raises InvalidRequestError for an identifier that the table has passed: the checkpoint was reset or copied.
+    """
+    entry = state.users.get(batch.user)
+    if entry is None or entry.identifier < batch.identifier:
+        return Verdict.NEW
+    same_source = None in (entry.source_digest, batch.source_digest) or entry.source_digest == batch.source_digest
+    if entry.identifier == batch.identifier and same_source:
+        return Verdict.REPLAY
+    found = "the same batch with other source offsets" if entry.identifier == batch.identifier else "a later batch"
+    raise InvalidRequestError(
+        f"batch {batch.identifier} of {batch.user} cannot be written: snapshot {state.snapshot_id} holds {found} "
+        f"({entry.identifier}). The checkpoint was reset, restored or copied: start the query with a new checkpoint "
+        "location (rows are upserted again), or with the checkpoint that goes with the table"
+    )
+
+
+def compare_and_set(position: LogPosition, answer: BucketAnswer) -> Take:
+    """Decide on one bucket from the offset that the newest snapshot holds.
+
+    Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end.
+    """
+    if answer.base == answer.end or (position.offset >= answer.end and position.offset != answer.base):
+        return Take.DROP
+    if position.offset == answer.base:
+        return Take.TAKE
+    raise BucketConflictError(
+        f"bucket {answer.bucket}: the newest snapshot holds the log up to {position.offset}, the batch was written on "
+        f"{answer.base}..{answer.end}; it is replayed"
+    )
+
+
+def take_answers(
+    state: TableState, batch: Batch, answers: Sequence[BucketAnswer], *, now_millis: int
+) -> SnapshotChange:
+    """The snapshot that takes in what the tasks logged and found. Pure. Raises BucketConflictError."""
+    log = state.logged
+    files: list[tuple[int, BucketFile]] = []
+    changelog: list[tuple[int, BucketFile]] = []
+    positions = dict(log.positions)
+    ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
+    lineage: list[Mapping[str, object]] = [_lineage_of(batch.user, batch.identifier, batch.lineage)]
+    for answer in answers:
+        position = log.position(answer.bucket)
+        if compare_and_set(position, answer) is Take.DROP:
+            continue
+        positions[answer.bucket] = _position_after(position, answer)
+        taken = ledger.setdefault(answer.bucket, {})
+        for header in answer.transactions:
+            files.extend((answer.bucket, file) for file in header.files)
+            changelog.extend((answer.bucket, file) for file in header.changelog)
+            taken[header.user] = max(header.identifier, taken.get(header.user, -1))
+            if header.user != batch.user:
+                lineage.append(_lineage_of(header.user, header.identifier, header.lineage))
+    users = with_user(state.users, batch, now_millis=now_millis)
+    return SnapshotChange(
+        files=files,
+        changelog=changelog,
+        users=users,
+        log=LogState(topic_id=log.topic_id, positions=positions, ledger=prune_ledger(ledger, users)),
+        lineage=_unique(lineage),
+    )
+
+
+def with_user(users: Mapping[str, UserEntry], batch: Batch, *, now_millis: int) -> dict[str, UserEntry]:
+    """The users with this batch as the last of its user."""
+    entry = UserEntry(identifier=batch.identifier, source_digest=batch.source_digest, time_millis=now_millis)
+    return {**users, batch.user: entry}
+
+
+def commit_batch(
+    batch: Batch,
+    answers: Sequence[BucketAnswer],
+    *,
+    snapshots: Snapshots,
+    observe: StepObserver,
+    clock: Clock,
+) -> Outcome:
+    """Index the batch in one APPEND snapshot, unless it is there already. Raises BucketConflictError to replay it."""
+
+    def decide(state: TableState) -> SnapshotChange | None:
+        if is_committed(state, batch):
+            return None
+        return take_answers(state, batch, answers, now_millis=clock())
+
+    return _append(batch, decide, snapshots, observe)
+
+
+def commit_files(
+    batch: Batch,
+    files: Sequence[tuple[int, BucketFile]],
+    *,
+    snapshots: Snapshots,
+    observe: StepObserver,
+    clock: Clock,
+) -> Outcome:
+    """Index a batch of a table without a log: its files and its user in one APPEND snapshot."""
+
+    def decide(state: TableState) -> SnapshotChange | None:
+        if is_committed(state, batch):
+            return None
+        return SnapshotChange(
+            files=files,
+            changelog=(),
+            users=with_user(state.users, batch, now_millis=clock()),
+            log=state.log,
+            lineage=[_lineage_of(batch.user, batch.identifier, batch.lineage)],
+        )
+
+    return _append(batch, decide, snapshots, observe)
+
+
+def is_committed(state: TableState, batch: Batch) -> bool:
+    """True when the newest snapshot holds the batch: asked at every attempt of the commit, the first included."""
+    entry = state.users.get(batch.user)
+    return entry is not None and entry.identifier >= batch.identifier
+
+
+def commit_compaction(
+    batch: Batch, buckets: Sequence[CompactedBucket], *, snapshots: Snapshots, observe: StepObserver
+) -> Outcome:
+    """Index a compaction in a COMPACT snapshot; when its inputs are gone it is dropped, which loses nothing."""
+    observe(Step.BETWEEN_APPEND_AND_COMPACT, batch.user, batch.identifier, None)
+    try:
+        return Outcome(snapshot_id=snapshots.compact(batch, buckets))
+    except ConflictError as error:
+        logger.info("a compaction of batch %d of %s is dropped: %s", batch.identifier, batch.user, error)
+        return Outcome(snapshot_id=None)
+
+
+def _append(
+    batch: Batch,
+    decide: Callable[[TableState], SnapshotChange | None],
+    snapshots: Snapshots,
+    observe: StepObserver,
+) -> Outcome:
+    observe(Step.BEFORE_SNAPSHOT, batch.user, batch.identifier, None)
+    snapshot_id = snapshots.append(batch, decide)
+    observe(Step.AFTER_SNAPSHOT, batch.user, batch.identifier, None)
+    return Outcome(snapshot_id=snapshot_id)
+
+
+def _position_after(position: LogPosition, answer: BucketAnswer) -> LogPosition:
+    headers: tuple[CommitHeader, ...] = answer.transactions
+    return advance(
+        position,
+        offset=answer.end,
+        leader_epoch=answer.leader_epoch,
+        records=sum(header.record_count for header in headers),
+        size_bytes=sum(header.size_bytes for header in headers),
+        sequence=max((header.next_sequence for header in headers), default=0),
+    )
+
+
+def _lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Mapping[str, object]:
+    return {"user": user, "identifier": identifier, **lineage}
+
+
+def _unique(lineage: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """One entry a batch: a batch taken in bucket by bucket is named once."""
+    seen: dict[tuple[object, object], Mapping[str, object]] = {}
+    for entry in lineage:
+        seen.setdefault((entry["user"], entry["identifier"]), entry)
+    return list(seen.values())
