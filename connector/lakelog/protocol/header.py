@@ -7,9 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakelog.filestore.data_file import DataFileMeta
-
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.data_file import DataFileMeta
 
 HEADER_VERSION = 1
 

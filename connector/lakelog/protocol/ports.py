@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.data_file import DataFileMeta
-
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.state import Batch, LogState, TableState, UserEntry
 

@@ -24,7 +24,7 @@ from lakelog.protocol.ports import (
     PreparedBucket,
     Producer,
 )
-from lakelog.protocol.state import Batch, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 from lakelog.protocol.steps import Step, StepObserver
 
 Rows = TypeVar("Rows")
@@ -85,6 +85,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
         try:
             answer = _write_with_kept(task, prepared, *producer)
         except (FencedError, UnknownOutcomeError):
+            producer[0].close()
             answer = None
         if answer is not None:
             return answer
@@ -116,7 +117,7 @@ def _write_with_kept(
     state = task.files.newest()
     check_not_stale(state, task.batch)
     position = state.logged.position(task.bucket)
-    if position.offset != end:
+    if not is_at_its_end(position, end):
         producer.close()
         return None
     if is_in_ledger(state.logged, task.bucket, task.batch):
@@ -130,6 +131,19 @@ def _write_with_new(
 ) -> BucketAnswer:
     _observe(task, Step.FENCE)
     producer = task.log.fence(task.bucket)
+    try:
+        return _write_fenced(task, prepared, producer, others)
+    except BaseException:
+        producer.close()
+        raise
+
+
+def _write_fenced(
+    task: BucketTask[Rows, Payload],
+    prepared: _Preparation[Rows, Payload],
+    producer: Producer[Payload],
+    others: dict[str, int],
+) -> BucketAnswer:
     # The look comes after the fence: what an older owner logged is now either in this snapshot or in its tail.
     _observe(task, Step.LOOK)
     state = task.files.newest()
@@ -205,6 +219,11 @@ def check_not_stale(state: TableState, batch: Batch) -> None:
             f"batch {batch.identifier} of {batch.user} is in snapshot {state.snapshot_id} already, which holds its "
             f"batches up to {entry.identifier}; this attempt is a leftover and stops"
         )
+
+
+def is_at_its_end(position: LogPosition, end: int) -> bool:
+    """True when the newest snapshot holds the bucket exactly to where a kept producer left it."""
+    return position.offset == end
 
 
 def is_in_ledger(log: LogState, bucket: int, batch: Batch) -> bool:
@@ -301,6 +320,6 @@ def _fenced_text(task: BucketTask[Rows, Payload], others: Mapping[str, int]) -> 
     newest = max(others, key=lambda user: others[user], default=None)
     other = f"the last other writer seen is {newest!r}" if newest else "the other writer has no snapshot yet"
     return (
-        f"batch {task.batch.identifier} of {task.batch.user} was fenced twice from bucket {task.bucket}: another stream "
-        f"writes the same table now ({other}); stop one of the two, then restart the other from its checkpoint"
+        f"batch {task.batch.identifier} of {task.batch.user} was fenced twice from bucket {task.bucket}: another "
+        f"stream writes the same table now ({other}); stop one of the two, then restart the other from its checkpoint"
     )

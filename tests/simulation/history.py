@@ -1,0 +1,370 @@
+"""One random history of streaming writers over one table, and the promises checked against it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lakelog.common.errors import ConflictError, LakelogError
+from lakelog.protocol import driver
+from lakelog.protocol.header import BucketFile
+from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.ports import CompactedBucket
+from lakelog.protocol.state import Batch
+from lakelog.protocol.steps import silent
+from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from tests.simulation.world import (
+    TABLE_UUID,
+    Actor,
+    Key,
+    Operation,
+    Operations,
+    SimFiles,
+    SimLog,
+    SimSnapshots,
+    Value,
+    World,
+    start,
+)
+
+KILL_SHARE = 0.012
+ZOMBIE_SHARE = 0.012
+COMPACT_SHARE = 0.3
+PROCESS_LOST_SHARE = 0.3
+STEPS_MAX = 20_000
+ATTEMPTS_MAX = 400
+
+Pool = KeptProducers[tuple[Operation, ...]]
+
+
+@dataclass(slots=True)
+class Stream:
+    """A streaming query: its batches in order, and the one it is at."""
+
+    user: str
+    batches: list[Mapping[int, Operations]]
+    position: int = 0
+    attempt: Actor | None = None
+    is_first_attempt: bool = True
+    pools: list[Pool] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class History:
+    """Runs a seed to its end; `violations` then names the promises that were broken."""
+
+    world: World
+    streams: list[Stream]
+    violations: Counter[str] = field(default_factory=Counter)
+    runnable: list[Actor] = field(default_factory=list)
+    graveyard: list[Actor] = field(default_factory=list)
+    attempts: int = 0
+
+
+def simulate(seed: int) -> History:
+    """The history of `seed`: one to three streams of three batches over three buckets."""
+    world = World(seed, bucket_count=3)
+    streams = [Stream(user, _batches(world, user)) for user in ("a", "b", "c")[: 1 + seed % 3]]
+    history = History(world, streams)
+    _run(history)
+    _settle(history)
+    _check(history)
+    return history
+
+
+def _batches(world: World, user: str) -> list[Mapping[int, Operations]]:
+    return [
+        {bucket: _operations(world, user, number) for bucket in range(world.bucket_count) if world.rng.random() < 0.7}
+        for number in range(3)
+    ]
+
+
+def _operations(world: World, user: str, number: int) -> Operations:
+    """Changes of a few contended keys, and one key that only this batch writes here.
+
+    Every call gives values of its own, as a query without deterministic values would: log = files must hold even then.
+    """
+    rng = world.rng
+    keys = [rng.choice("xyz") for _ in range(rng.randint(1, 3))]
+    deleted = [rng.random() < 0.25 for _ in keys]
+    calls = [0]
+
+    def make() -> list[Operation]:
+        calls[0] += 1
+        operations: list[Operation] = [
+            (key, None if is_deleted else (user, number, calls[0]))
+            for key, is_deleted in zip(keys, deleted, strict=True)
+        ]
+        return [*operations, (marker(user, number), "here")]
+
+    return make
+
+
+def marker(user: str, number: int) -> Key:
+    """The key that only this batch writes in a bucket."""
+    return ("marker", user, number)
+
+
+def _run(history: History) -> None:
+    """Let everybody take turns until each stream has seen its last batch committed."""
+    world, rng = history.world, history.world.rng
+    for _ in range(STEPS_MAX):
+        for stream in history.streams:
+            _advance(history, stream)
+        if all(stream.position == len(stream.batches) for stream in history.streams):
+            return
+        actor = rng.choice(history.runnable)
+        chance = rng.random()
+        if chance < KILL_SHARE:
+            _kill(history, actor)
+        elif chance < KILL_SHARE + ZOMBIE_SHARE:
+            _let_loose(history, actor)
+        else:
+            _turn(history, actor)
+        if history.attempts > ATTEMPTS_MAX:
+            break
+    history.violations["livelock"] += 1
+    world.events["livelock"] += 1
+
+
+def _turn(history: History, actor: Actor) -> None:
+    actor.greenlet.switch()
+    if actor.is_done:
+        history.runnable.remove(actor)
+
+
+def _advance(history: History, stream: Stream) -> None:
+    """Start the attempt that the stream needs next, as Spark would."""
+    attempt = stream.attempt
+    if attempt is not None and attempt.is_done:
+        if attempt.error is None:
+            stream.position += 1
+        else:
+            _expect(history, attempt.error)
+            stream.is_first_attempt = True
+        stream.attempt = None
+    if stream.attempt is None and stream.position < len(stream.batches):
+        history.attempts += 1
+        is_first = stream.is_first_attempt
+        stream.is_first_attempt = False
+        number = stream.position
+        stream.attempt = _start_attempt(history, stream, number, visits_all=is_first)
+
+
+def _expect(history: History, error: Exception) -> None:
+    """An attempt may fail with an error that names a conflict or an unavailable store; anything else is a bug."""
+    history.world.events[f"attempt failed: {type(error).__name__}"] += 1
+    if not isinstance(error, LakelogError):
+        raise error
+    if not isinstance(error, ConflictError) and type(error).__name__ not in {"UnknownOutcomeError", "StalledError"}:
+        history.violations[f"attempt failed: {error}"] += 1
+
+
+def _start_attempt(history: History, stream: Stream, number: int, *, visits_all: bool) -> Actor:
+    world = history.world
+    pool = stream.pools.pop() if stream.pools and world.rng.random() > PROCESS_LOST_SHARE else Pool()
+    batch = Batch(user=stream.user, identifier=number, source_digest=f"{stream.user}-{number}")
+
+    def body() -> None:
+        _attempt(history, actor, batch, stream.batches[number], pool, visits_all=visits_all)
+        stream.pools.append(pool)
+
+    actor = start(world, f"{stream.user}{number}", body)
+    history.runnable.append(actor)
+    return actor
+
+
+def _attempt(
+    history: History, me: Actor, batch: Batch, rows: Mapping[int, Operations], pool: Pool, *, visits_all: bool
+) -> None:
+    """What the driver of a query does with one micro-batch."""
+    world = history.world
+    snapshots = SimSnapshots(world)
+    state = snapshots.newest()
+    if driver.check_identity(state, batch) is driver.Verdict.REPLAY:
+        world.events["replay"] += 1
+        return
+    while True:
+        visited = _unread_buckets(world) if visits_all else set()
+        answers = _run_tasks(history, me, batch, {b: rows.get(b) for b in visited | set(rows)}, pool)
+        try:
+            driver.commit_batch(batch, answers, snapshots=snapshots, observe=silent, clock=lambda: world.seed)
+            break
+        except driver.BucketConflictError:
+            world.events["conflict"] += 1
+    if world.rng.random() < COMPACT_SHARE:
+        units = list(_pick_compactions(world))
+        world.pause()
+        if units:
+            driver.commit_compaction(batch, units, snapshots=snapshots, observe=silent)
+
+
+def _unread_buckets(world: World) -> set[int]:
+    log = world.snapshots[-1].state.logged
+    return {b for b in range(world.bucket_count) if len(world.log[b]) != log.position(b).offset}
+
+
+def _run_tasks(
+    history: History, me: Actor, batch: Batch, rows: Mapping[int, Operations | None], pool: Pool
+) -> list[BucketAnswer]:
+    world = history.world
+
+    def body_of(bucket: int) -> Callable[[], BucketAnswer]:
+        task = BucketTask(
+            table_uuid=TABLE_UUID,
+            schema_id=0,
+            batch=batch,
+            bucket=bucket,
+            rows=rows[bucket],
+            log=SimLog(world),
+            files=SimFiles(world),
+            kept=pool,
+            observe=silent,
+        )
+        return lambda: write_bucket(task)
+
+    tasks = [start(world, f"{me.name}/{bucket}", body_of(bucket)) for bucket in rows]
+    me.children = tasks
+    history.runnable.extend(tasks)
+    while not all(task.is_done for task in tasks):
+        world.pause()
+    answers = []
+    for task in tasks:
+        if task.error is not None:
+            raise task.error
+        assert isinstance(task.result, BucketAnswer)
+        answers.append(task.result)
+    return answers
+
+
+def _pick_compactions(world: World) -> Iterator[CompactedBucket]:
+    """Full compactions, and ones of the youngest files alone, which must keep their deletes."""
+    for bucket, files in enumerate(world.snapshots[-1].files):
+        skip = 0 if world.rng.random() < 0.6 else 1
+        inputs = sorted(files, key=lambda file: file.meta.max_sequence_number)[skip:]
+        if len(inputs) < 2 or world.rng.random() < 0.4:
+            continue
+        last = {key: (sequence, value) for key, sequence, value in _by_sequence(world, inputs)}
+        rows = [(key, sequence, value) for key, (sequence, value) in last.items() if skip or value is not None]
+        after = (world.write_file(rows),) if rows else ()
+        yield CompactedBucket(partition=b"", bucket=bucket, before=tuple(file.meta for file in inputs), after=after)
+
+
+def _by_sequence(world: World, files: list[BucketFile]) -> list[tuple[Key, int, Value | None]]:
+    return sorted(world.rows(files), key=lambda row: row[1])
+
+
+def _kill(history: History, actor: Actor) -> None:
+    """SIGKILL: the whole process group of an attempt never takes another step."""
+    stream = next((s for s in history.streams if s.attempt is not None and _belongs(s.attempt, actor)), None)
+    family = [actor] if stream is None or stream.attempt is None else [stream.attempt, *stream.attempt.children]
+    for member in family:
+        if member in history.runnable:
+            history.runnable.remove(member)
+            history.graveyard.append(member)
+    history.world.events["killed"] += 1
+    _forget(stream)
+
+
+def _let_loose(history: History, actor: Actor) -> None:
+    """The stream starts over elsewhere while the old attempt's processes go on: zombies."""
+    stream = next((s for s in history.streams if s.attempt is not None and _belongs(s.attempt, actor)), None)
+    if stream is not None and len(history.runnable) < 25:
+        history.world.events["zombie"] += 1
+        _forget(stream)
+
+
+def _forget(stream: Stream | None) -> None:
+    if stream is not None:
+        stream.attempt = None
+        stream.is_first_attempt = True
+
+
+def _belongs(attempt: Actor, actor: Actor) -> bool:
+    return attempt is actor or actor in attempt.children
+
+
+def _settle(history: History) -> None:
+    """Zombies run out; at last a quiet writer takes in what they left."""
+    for _ in range(STEPS_MAX):
+        if not history.runnable:
+            break
+        _turn(history, history.world.rng.choice(history.runnable))
+    quiet = Stream("quiet", [dict[int, Operations]() for _ in range(4)])
+    for number in range(4):
+        actor = _start_attempt(history, quiet, number, visits_all=True)
+        for _ in range(STEPS_MAX):
+            if not history.runnable:
+                break
+            _turn(history, history.world.rng.choice(history.runnable))
+        if actor.error is not None:
+            _expect(history, actor.error)
+
+
+def _check(history: History) -> None:
+    world, violations = history.world, history.violations
+    for bucket in range(world.bucket_count):
+        _check_bucket(history, bucket)
+    for stream in history.streams:
+        for number, rows in enumerate(stream.batches):
+            _check_batch(history, stream.user, number, set(rows))
+    for before, after in zip(world.snapshots, world.snapshots[1:], strict=False):
+        for bucket in range(world.bucket_count):
+            if after.state.logged.position(bucket).offset < before.state.logged.position(bucket).offset:
+                violations["an offset went back"] += 1
+
+
+def _check_bucket(history: History, bucket: int) -> None:
+    """Promise 2 at every snapshot, unique sequence numbers, exact counts, and no tail left at the end."""
+    world, violations = history.world, history.violations
+    committed = [
+        (offset, entry)
+        for offset, entry in enumerate(world.log[bucket])
+        if entry is not None and entry.state == "committed"
+    ]
+    for snapshot in world.snapshots:
+        position = snapshot.state.logged.position(bucket)
+        held = [entry for offset, entry in committed if offset < position.offset]
+        from_log = {key: value for entry in held for key, value in entry.operations}
+        rows = world.rows(list(snapshot.files[bucket]))
+        from_files = {key: value for key, _, value in sorted(rows, key=lambda row: row[1])}
+        if _present(from_log) != _present(from_files):
+            violations["log != files"] += 1
+        if len({sequence for _, sequence, _ in rows}) != len(rows):
+            violations["equal sequence numbers"] += 1
+        if position.records != sum(entry.header.record_count for entry in held):
+            violations["record count of a position"] += 1
+        if position.size_bytes != sum(entry.header.size_bytes for entry in held):
+            violations["bytes of a position"] += 1
+    end = world.snapshots[-1].state.logged.position(bucket).offset
+    if any(offset >= end for offset, _ in committed):
+        violations["a tail was left"] += 1
+
+
+def _present(rows: Mapping[Key, Value | None]) -> dict[Key, Value]:
+    return {key: value for key, value in rows.items() if value is not None}
+
+
+def _check_batch(history: History, user: str, number: int, buckets: set[int]) -> None:
+    """Promise 1 in the log and in the files; promise 4: a half batch only under a ledger that says so."""
+    world, violations = history.world, history.violations
+    for bucket in buckets:
+        times = sum(
+            entry is not None
+            and entry.state == "committed"
+            and (entry.header.user, entry.header.identifier) == (user, number)
+            for entry in world.log[bucket]
+        )
+        if times != 1:
+            violations[f"a batch is {'twice' if times else 'not'} in the log"] += 1
+    for snapshot in world.snapshots:
+        there = [
+            any(key == marker(user, number) for key, _, _ in world.rows(list(snapshot.files[bucket])))
+            for bucket in sorted(buckets)
+        ]
+        entry = snapshot.state.users.get(user)
+        if entry is not None and entry.identifier >= number and not all(there):
+            violations["a snapshot claims a batch that it lacks"] += 1
+        if any(there) and not all(there) and snapshot.state.logged.is_whole():
+            violations["half a batch under an empty ledger"] += 1

@@ -1,0 +1,97 @@
+"""The commit protocol under random interleavings: several writers, kills, zombies, unknown outcomes, compaction.
+
+Each law here was written so that it fails when its guard is taken out: the tests of the second half take it out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from lakelog.protocol import driver, task
+from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.state import LogPosition, TableState
+from tests.simulation.history import simulate
+
+GATE_SEEDS = 1_500
+FULL_SEEDS = 12_000
+SEEDS_TO_SEE_A_BREAK = 400
+
+
+def violated_seeds(seeds: range) -> tuple[dict[int, Counter[str]], Counter[str]]:
+    """The seeds whose history breaks a promise, and what happened in all of them."""
+    broken: dict[int, Counter[str]] = {}
+    events: Counter[str] = Counter()
+    for seed in seeds:
+        history = simulate(seed)
+        events += history.world.events
+        if history.violations:
+            broken[seed] = history.violations
+    return broken, events
+
+
+def test_every_interleaving_keeps_the_promises() -> None:
+    broken, events = violated_seeds(range(GATE_SEEDS))
+    assert broken == {}
+    for event in (
+        "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
+        "snapshot race lost", "compacted", "compaction dropped", "stalled",
+    ):  # fmt: skip
+        assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_many_interleavings_keep_the_promises() -> None:
+    broken, _ = violated_seeds(range(GATE_SEEDS, GATE_SEEDS + FULL_SEEDS))
+    assert broken == {}
+
+
+def test_without_the_check_after_the_fence_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "check_not_stale", lambda _state, _batch: None)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+
+
+def test_without_the_ledger_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "is_in_ledger", lambda _log, _bucket, _batch: False)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+
+
+def test_without_the_compare_and_set_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_always(_position: LogPosition, answer: task.BucketAnswer) -> driver.Take:
+        return driver.Take.DROP if answer.base == answer.end else driver.Take.TAKE
+
+    monkeypatch.setattr(driver, "compare_and_set", take_always)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+
+
+def test_without_the_look_for_the_user_at_the_commit_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "is_committed", lambda _state, _batch: False)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK * 3))[0]
+
+
+def test_without_the_search_for_an_own_transaction_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "has_own", lambda _batch, _headers: False)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+
+
+def test_without_numbers_after_the_tail_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_snapshot(state: TableState, bucket: int, _headers: object) -> int:
+        return state.logged.position(bucket).sequence
+
+    monkeypatch.setattr(task, "next_sequence", of_snapshot)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+
+
+def test_a_kept_producer_used_without_comparing_offsets_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "is_at_its_end", lambda _position, _end: True)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+
+
+def test_a_kept_producer_left_in_the_pool_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peek(self: KeptProducers[object], bucket: int) -> object:
+        return self._producers.get(bucket)
+
+    monkeypatch.setattr(KeptProducers, "take", peek)
+    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK * 3))[0]

@@ -1,0 +1,306 @@
+"""A world with one table: a log and snapshots in memory, and a scheduler that interleaves everybody at every call.
+
+The simulation owns time and order, never the protocol: tasks and drivers run the project's own step functions over
+these stores. Each call to a store is a point at which anybody else may run, the process may die or become a zombie.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any  # Any: what a greenlet returns is the business of its actor
+
+from greenlet import getcurrent, greenlet
+
+from lakelog.common.errors import ConflictError, FencedError, StalledError, UnknownOutcomeError
+from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
+from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.ports import (
+    BucketTail,
+    CompactedBucket,
+    Decide,
+    LoggedTransaction,
+    PreparedBucket,
+)
+from lakelog.protocol.state import Batch, LogState, TableState
+
+TABLE_UUID = "the-table"
+TOPIC_ID = "the-topic"
+
+Key = object
+Value = object
+Operation = tuple[Key, Value | None]
+Row = tuple[Key, int, Value | None]
+Operations = Callable[[], list[Operation]]
+
+UNKNOWN_OUTCOME_SHARE = 0.04
+STALL_PAUSES_MAX = 30
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction in the log; it takes one offset, its control record another."""
+
+    header: CommitHeader
+    operations: tuple[Operation, ...]
+    state: str  # open, committed or aborted
+
+
+@dataclass(frozen=True, slots=True)
+class SimSnapshot:
+    """A snapshot: what the protocol sees of it, and the files per bucket."""
+
+    state: TableState
+    files: tuple[tuple[BucketFile, ...], ...]
+
+
+@dataclass(slots=True)
+class World:
+    """Log, snapshots, file contents and the scheduler of one run."""
+
+    seed: int
+    bucket_count: int
+    rng: random.Random = field(init=False)
+    log: list[list[Transaction | None]] = field(init=False)
+    epochs: list[int] = field(init=False)
+    snapshots: list[SimSnapshot] = field(init=False)
+    contents: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    hub: greenlet = field(init=False)
+    events: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.log = [[] for _ in range(self.bucket_count)]
+        self.epochs = [0] * self.bucket_count
+        empty = TableState(snapshot_id=0, users={}, log=LogState(topic_id=TOPIC_ID))
+        self.snapshots = [SimSnapshot(empty, ((),) * self.bucket_count)]
+        self.hub = getcurrent()
+
+    def pause(self) -> None:
+        """Let anybody else run."""
+        self.hub.switch()
+
+    def newest(self) -> TableState:
+        """The newest snapshot's state, at the moment of the answer."""
+        self.pause()
+        state = self.snapshots[-1].state
+        self.pause()
+        return state
+
+    def write_file(self, operations: Sequence[Row]) -> DataFileMeta:
+        """Keep a file's rows and give its metadata; only names, counts and sequence numbers matter here."""
+        name = f"data-{len(self.contents)}"
+        self.contents[name] = tuple(operations)
+        sequences = [sequence for _, sequence, _ in operations]
+        return DataFileMeta(
+            file_name=name,
+            file_size_bytes=len(operations),
+            row_count=len(operations),
+            min_key=b"",
+            max_key=b"",
+            key_stats=EMPTY_STATS,
+            value_stats=EMPTY_STATS,
+            min_sequence_number=min(sequences),
+            max_sequence_number=max(sequences),
+            schema_id=0,
+            level=0,
+        )
+
+    def rows(self, files: Sequence[BucketFile]) -> list[Row]:
+        """All rows of the files."""
+        return [row for file in files for row in self.contents[file.meta.file_name]]
+
+
+class SimProducer:
+    """A producer that owns a bucket while its epoch is the newest."""
+
+    def __init__(self, world: World, bucket: int) -> None:
+        self._world, self._bucket = world, bucket
+        world.epochs[bucket] += 1
+        self._epoch = world.epochs[bucket]
+        self._open: Transaction | None = None
+        entries = world.log[bucket]
+        for entry in list(entries):
+            if entry is not None and entry.state == "open":
+                entry.state = "aborted"
+                entries.append(None)
+
+    def begin(self) -> None:
+        self._world.pause()
+
+    def produce(self, payload: tuple[Operation, ...], header: CommitHeader) -> None:
+        world = self._world
+        self._check_owner()
+        self._open = Transaction(header, payload, "open")
+        world.log[self._bucket].append(self._open)
+        world.pause()
+
+    def commit(self) -> int:
+        world = self._world
+        assert self._open is not None
+        end = world.log[self._bucket].index(self._open) + 1
+        is_unknown = world.rng.random() < UNKNOWN_OUTCOME_SHARE
+        if is_unknown and world.rng.random() < 0.5:
+            world.events["unknown, not committed"] += 1
+            raise UnknownOutcomeError("a time-out; the transaction is still open")
+        self._check_owner()
+        self._open.state = "committed"
+        self._open = None
+        world.log[self._bucket].append(None)
+        world.pause()
+        if is_unknown:
+            world.events["unknown, yet committed"] += 1
+            raise UnknownOutcomeError("a time-out; the transaction is committed")
+        return end
+
+    def close(self) -> None:
+        pass
+
+    def _check_owner(self) -> None:
+        if self._world.epochs[self._bucket] != self._epoch:
+            self._world.events["fenced"] += 1
+            raise FencedError("another producer owns the bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class SimLog:
+    """The log port."""
+
+    world: World
+
+    def fence(self, bucket: int) -> SimProducer:
+        self.world.pause()
+        producer = SimProducer(self.world, bucket)
+        self.world.pause()
+        return producer
+
+    def read_tail(self, bucket: int, base: int) -> BucketTail:
+        entries = self.world.log[bucket]
+        high_watermark = len(entries)
+        pauses = 0
+        self.world.pause()
+        while any(entry is not None and entry.state == "open" for entry in entries[base:high_watermark]):
+            pauses += 1
+            self.world.pause()
+            if pauses > STALL_PAUSES_MAX:
+                self.world.events["stalled"] += 1
+                raise StalledError("an open transaction hides the tail")
+        transactions = tuple(
+            LoggedTransaction(
+                header=entry.header,
+                first_offset=offset,
+                end_offset=offset + 1,
+                record_count=len(entry.operations),
+            )
+            for offset, entry in enumerate(entries[base:high_watermark], start=base)
+            if entry is not None and entry.state == "committed"
+        )
+        self.world.pause()
+        return BucketTail(transactions=transactions, high_watermark=high_watermark, leader_epoch=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SimFiles:
+    """The file store port of a task; a bucket's rows are made anew by each attempt."""
+
+    world: World
+
+    def newest(self) -> TableState:
+        return self.world.newest()
+
+    def prepare(self, bucket: int, rows: Operations, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
+        self.world.pause()
+        operations = rows()
+        last = {key: (first_sequence + place, value) for place, (key, value) in enumerate(operations)}
+        meta = self.world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
+        self.world.pause()
+        return PreparedBucket(
+            files=(BucketFile(partition=b"", meta=meta),),
+            changelog=(),
+            record_count=len(operations),
+            size_bytes=10 * len(operations) + bucket,
+            payload=tuple(operations),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SimSnapshots:
+    """The snapshot port of a driver: decide, then create-new, again when somebody was faster."""
+
+    world: World
+
+    def newest(self) -> TableState:
+        return self.world.newest()
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        world = self.world
+        while True:
+            count = len(world.snapshots)
+            latest = world.snapshots[-1]
+            change = decide(latest.state)
+            if change is None:
+                return None
+            files = [list(bucket) for bucket in latest.files]
+            for bucket, file in change.files:
+                files[bucket].append(file)
+            state = TableState(snapshot_id=count, users=change.users, log=change.log)
+            if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):
+                return count
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+        while True:
+            count = len(self.world.snapshots)
+            latest = self.world.snapshots[-1]
+            files = list(latest.files)
+            for one in buckets:
+                gone = {meta.file_name for meta in one.before}
+                live = {file.meta.file_name for file in files[one.bucket]}
+                if not gone <= live:
+                    self.world.events["compaction dropped"] += 1
+                    raise ConflictError("an input is gone")
+                added = tuple(BucketFile(partition=b"", meta=meta) for meta in one.after)
+                kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in gone)
+                files[one.bucket] = added + kept
+            state = replace(latest.state, snapshot_id=count)
+            if self._create(count, SimSnapshot(state, tuple(files))):
+                self.world.events["compacted"] += 1
+                return count
+
+    def _create(self, snapshot_id: int, snapshot: SimSnapshot) -> bool:
+        self.world.pause()
+        if len(self.world.snapshots) != snapshot_id:
+            self.world.events["snapshot race lost"] += 1
+            return False
+        self.world.snapshots.append(snapshot)
+        self.world.pause()
+        return True
+
+
+@dataclass(slots=True)
+class Actor:
+    """A process that runs until it ends, dies, or is let loose as a zombie."""
+
+    name: str
+    greenlet: greenlet
+    result: Any = None  # Any: each actor's own
+    error: Exception | None = None
+    children: list[Actor] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.greenlet.dead)
+
+
+def start(world: World, name: str, body: Callable[[], Any]) -> Actor:
+    """An actor that runs `body` when the scheduler lets it; errors are kept in it."""
+
+    def run() -> None:
+        try:
+            actor.result = body()
+        except Exception as error:  # noqa: BLE001 - whoever waits for the actor decides what its error means
+            actor.error = error
+
+    actor = Actor(name, greenlet(run, parent=world.hub))
+    return actor
