@@ -16,6 +16,7 @@ from lakelog.protocol.steps import silent
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from tests.simulation.world import (
     TABLE_UUID,
+    TWO_USERS,
     Actor,
     Key,
     Operation,
@@ -28,12 +29,13 @@ from tests.simulation.world import (
     start,
 )
 
-KILL_SHARE = 0.012
-ZOMBIE_SHARE = 0.012
+KILL_SHARE = 0.004
+ZOMBIE_SHARE = 0.004
 COMPACT_SHARE = 0.3
 PROCESS_LOST_SHARE = 0.3
 STEPS_MAX = 20_000
 ATTEMPTS_MAX = 400
+RUNNABLE_MAX = 16
 
 Pool = KeptProducers[tuple[Operation, ...]]
 
@@ -70,6 +72,7 @@ def simulate(seed: int) -> History:
     _run(history)
     _settle(history)
     _check(history)
+    history.violations = +history.violations
     return history
 
 
@@ -132,6 +135,8 @@ def _turn(history: History, actor: Actor) -> None:
     actor.greenlet.switch()
     if actor.is_done:
         history.runnable.remove(actor)
+        if actor.parent is not None and all(child.is_done for child in actor.parent.children):
+            history.runnable.append(actor.parent)
 
 
 def _advance(history: History, stream: Stream) -> None:
@@ -171,6 +176,7 @@ def _start_attempt(history: History, stream: Stream, number: int, *, visits_all:
         stream.pools.append(pool)
 
     actor = start(world, f"{stream.user}{number}", body)
+    actor.pool = pool
     history.runnable.append(actor)
     return actor
 
@@ -226,8 +232,11 @@ def _run_tasks(
 
     tasks = [start(world, f"{me.name}/{bucket}", body_of(bucket)) for bucket in rows]
     me.children = tasks
+    for one in tasks:
+        one.parent = me
     history.runnable.extend(tasks)
-    while not all(task.is_done for task in tasks):
+    if tasks:
+        history.runnable.remove(me)  # until its last task is done
         world.pause()
     answers = []
     for task in tasks:
@@ -256,33 +265,32 @@ def _by_sequence(world: World, files: list[BucketFile]) -> list[tuple[Key, int, 
 
 
 def _kill(history: History, actor: Actor) -> None:
-    """SIGKILL: the whole process group of an attempt never takes another step."""
-    stream = next((s for s in history.streams if s.attempt is not None and _belongs(s.attempt, actor)), None)
-    family = [actor] if stream is None or stream.attempt is None else [stream.attempt, *stream.attempt.children]
-    for member in family:
+    """SIGKILL: neither the driver of an attempt nor its tasks ever take another step."""
+    root = actor.parent or actor
+    for member in [root, *root.children]:
         if member in history.runnable:
             history.runnable.remove(member)
-            history.graveyard.append(member)
+        history.graveyard.append(member)  # alive there: a greenlet that is let go of would run its clean-up
     history.world.events["killed"] += 1
-    _forget(stream)
+    _forget(history, root)
 
 
 def _let_loose(history: History, actor: Actor) -> None:
     """The stream starts over elsewhere while the old attempt's processes go on: zombies."""
-    stream = next((s for s in history.streams if s.attempt is not None and _belongs(s.attempt, actor)), None)
-    if stream is not None and len(history.runnable) < 25:
+    if len(history.runnable) < RUNNABLE_MAX:
         history.world.events["zombie"] += 1
-        _forget(stream)
+        root = actor.parent or actor
+        for stream in history.streams:
+            if stream.attempt is root and root.pool is not None:
+                stream.pools.append(root.pool)  # the worker process lives on, and serves the next attempt too
+        _forget(history, root)
 
 
-def _forget(stream: Stream | None) -> None:
-    if stream is not None:
-        stream.attempt = None
-        stream.is_first_attempt = True
-
-
-def _belongs(attempt: Actor, actor: Actor) -> bool:
-    return attempt is actor or actor in attempt.children
+def _forget(history: History, root: Actor) -> None:
+    for stream in history.streams:
+        if stream.attempt is root:
+            stream.attempt = None
+            stream.is_first_attempt = True
 
 
 def _settle(history: History) -> None:
@@ -313,6 +321,10 @@ def _check(history: History) -> None:
         for bucket in range(world.bucket_count):
             if after.state.logged.position(bucket).offset < before.state.logged.position(bucket).offset:
                 violations["an offset went back"] += 1
+
+    violations[TWO_USERS] += world.events[TWO_USERS]
+    if any(times > 1 for times in world.appended.values()):
+        violations["a batch has two snapshots"] += 1
 
 
 def _check_bucket(history: History, bucket: int) -> None:

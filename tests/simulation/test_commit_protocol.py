@@ -16,7 +16,7 @@ from tests.simulation.history import simulate
 
 GATE_SEEDS = 1_500
 FULL_SEEDS = 12_000
-SEEDS_TO_SEE_A_BREAK = 400
+SEEDS_TO_SEE_A_BREAK = 1_500
 
 
 def violated_seeds(seeds: range) -> tuple[dict[int, Counter[str]], Counter[str]]:
@@ -29,6 +29,11 @@ def violated_seeds(seeds: range) -> tuple[dict[int, Counter[str]], Counter[str]]
         if history.violations:
             broken[seed] = history.violations
     return broken, events
+
+
+def breaks_within(seeds: int) -> bool:
+    """True as soon as one seed breaks a promise."""
+    return any(simulate(seed).violations for seed in range(seeds))
 
 
 def test_every_interleaving_keeps_the_promises() -> None:
@@ -50,12 +55,12 @@ def test_many_interleavings_keep_the_promises() -> None:
 
 def test_without_the_check_after_the_fence_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "check_not_stale", lambda _state, _batch: None)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_without_the_ledger_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "is_in_ledger", lambda _log, _bucket, _batch: False)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_without_the_compare_and_set_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,17 +68,17 @@ def test_without_the_compare_and_set_promises_break(monkeypatch: pytest.MonkeyPa
         return driver.Take.DROP if answer.base == answer.end else driver.Take.TAKE
 
     monkeypatch.setattr(driver, "compare_and_set", take_always)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_without_the_look_for_the_user_at_the_commit_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "is_committed", lambda _state, _batch: False)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK * 3))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_without_the_search_for_an_own_transaction_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "has_own", lambda _batch, _headers: False)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_without_numbers_after_the_tail_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +86,12 @@ def test_without_numbers_after_the_tail_promises_break(monkeypatch: pytest.Monke
         return state.logged.position(bucket).sequence
 
     monkeypatch.setattr(task, "next_sequence", of_snapshot)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_a_kept_producer_used_without_comparing_offsets_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "is_at_its_end", lambda _position, _end: True)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_a_kept_producer_left_in_the_pool_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,4 +99,4 @@ def test_a_kept_producer_left_in_the_pool_breaks_promises(monkeypatch: pytest.Mo
         return self._producers.get(bucket)
 
     monkeypatch.setattr(KeptProducers, "take", peek)
-    assert violated_seeds(range(SEEDS_TO_SEE_A_BREAK * 3))[0]
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)

@@ -17,6 +17,7 @@ from greenlet import getcurrent, greenlet
 from lakelog.common.errors import ConflictError, FencedError, StalledError, UnknownOutcomeError
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
 from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
     BucketTail,
     CompactedBucket,
@@ -36,7 +37,8 @@ Row = tuple[Key, int, Value | None]
 Operations = Callable[[], list[Operation]]
 
 UNKNOWN_OUTCOME_SHARE = 0.04
-STALL_PAUSES_MAX = 30
+TWO_USERS = "a producer has two users at once"
+STALL_PAUSES_MAX = 3
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class World:
     contents: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     hub: greenlet = field(init=False)
     events: Counter[str] = field(default_factory=Counter)
+    appended: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -121,6 +124,7 @@ class SimProducer:
         world.epochs[bucket] += 1
         self._epoch = world.epochs[bucket]
         self._open: Transaction | None = None
+        self._is_in_transaction = False
         entries = world.log[bucket]
         for entry in list(entries):
             if entry is not None and entry.state == "open":
@@ -128,6 +132,10 @@ class SimProducer:
                 entries.append(None)
 
     def begin(self) -> None:
+        if self._is_in_transaction:
+            self._world.events[TWO_USERS] += 1
+            raise UnknownOutcomeError(TWO_USERS)
+        self._is_in_transaction = True
         self._world.pause()
 
     def produce(self, payload: tuple[Operation, ...], header: CommitHeader) -> None:
@@ -148,6 +156,7 @@ class SimProducer:
         self._check_owner()
         self._open.state = "committed"
         self._open = None
+        self._is_in_transaction = False
         world.log[self._bucket].append(None)
         world.pause()
         if is_unknown:
@@ -247,6 +256,7 @@ class SimSnapshots:
                 files[bucket].append(file)
             state = TableState(snapshot_id=count, users=change.users, log=change.log)
             if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):
+                world.appended[batch.user, batch.identifier] += 1
                 return count
 
     def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
@@ -286,6 +296,8 @@ class Actor:
     greenlet: greenlet
     result: Any = None  # Any: each actor's own
     error: Exception | None = None
+    parent: Actor | None = None
+    pool: KeptProducers[tuple[Operation, ...]] | None = None
     children: list[Actor] = field(default_factory=list)
 
     @property
