@@ -1,0 +1,75 @@
+"""What snapshots and headers say of the log survives the way to disk and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.state import LogPosition, LogState, UserEntry, prune_ledger
+from tests.simulation.world import World
+
+counts = st.integers(0, 2**62)
+positions = st.builds(
+    LogPosition,
+    offset=counts,
+    leader_epoch=st.none() | st.integers(0, 2**31 - 1),
+    records=counts,
+    size_bytes=counts,
+    sequence=counts,
+)
+ledgers = st.dictionaries(
+    st.integers(0, 64), st.dictionaries(st.text(min_size=1), counts, min_size=1, max_size=3), max_size=4
+)
+states = st.builds(
+    LogState, topic_id=st.text(), positions=st.dictionaries(st.integers(0, 64), positions), ledger=ledgers
+)
+
+
+@given(states)
+def test_a_log_state_is_read_back_as_written(state: LogState) -> None:
+    assert LogState.from_json(state.to_json(), where="snapshot 1") == state
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"topicId": "t", "positions": {"0": [1]}, "ledger": {}}'])
+def test_an_unreadable_log_state_is_an_error_that_names_its_snapshot(text: str) -> None:
+    with pytest.raises(CorruptDataError, match="snapshot 7"):
+        LogState.from_json(text, where="snapshot 7")
+
+
+def test_a_header_is_read_back_as_written() -> None:
+    meta = World(1, bucket_count=1).write_file([("k", 7, "v")])
+    header = CommitHeader(
+        table_uuid="t",
+        user="query ü",
+        identifier=9_223_372_036_854_775_806,
+        source_digest=None,
+        schema_id=3,
+        base_snapshot_id=0,
+        record_count=1,
+        size_bytes=42,
+        files=(BucketFile(partition=b"\0\0\0\0\xff", meta=meta),),
+        changelog=(BucketFile(partition=b"", meta=meta),),
+        lineage={"sources": [{"table": "db.t", "snapshot": 4}]},
+    )
+    assert CommitHeader.from_bytes(header.to_bytes(), where="here") == header
+    assert header.next_sequence == 8
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"v": 2}'])
+def test_an_unreadable_header_is_an_error_that_names_its_place(data: bytes) -> None:
+    with pytest.raises(CorruptDataError, match="topic t, partition 3, offset 5"):
+        CommitHeader.from_bytes(data, where="topic t, partition 3, offset 5")
+
+
+@given(ledgers, st.dictionaries(st.text(min_size=1), counts))
+def test_a_pruned_ledger_names_exactly_the_batches_without_a_snapshot(
+    ledger: dict[int, dict[str, int]], last: dict[str, int]
+) -> None:
+    users = {user: UserEntry(identifier=i, source_digest=None, time_millis=0) for user, i in last.items()}
+    pruned = prune_ledger(ledger, users)
+    left = {(b, u, i) for b, taken in ledger.items() for u, i in taken.items() if last.get(u, -1) < i}
+    assert {(b, u, i) for b, taken in pruned.items() for u, i in taken.items()} == left
+    assert all(pruned.values())
