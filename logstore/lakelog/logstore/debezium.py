@@ -1,13 +1,35 @@
-"""Changes as debezium-json, in columns."""
+"""Changes as debezium-json records, and back, in columns.
+
+A record's value is `{"before":<row or null>,"after":<row or null>,"op":"c|u|d"}`, a row is an object of all columns,
+the key is an object of the key columns, or absent in tables without a key. Values as `json_text` writes them.
+An update with both images is one `u`; an after image alone is `c`, because Flink's reader refuses `u` without a
+before image; a delete is `d` with the full row. Source: Flink's documentation, "Debezium Format".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
-from lakelog.common.types import DataField
+from lakelog.common.types import DataField, RowKind
+from lakelog.logstore.envelope import (
+    DELETE_PREFIX,
+    DELETE_SUFFIX,
+    INSERT_PREFIX,
+    INSERT_SUFFIX,
+    UPDATE_MIDDLE,
+    UPDATE_PREFIX,
+    UPDATE_SUFFIX,
+    Changes,
+    Name,
+    read_changes,
+)
+from lakelog.logstore.json_text import row_texts
 from lakelog.logstore.options import ChangelogMode
 
 
@@ -25,26 +47,108 @@ class EncodedRecords:
 
 def encode_changes(
     rows: pa.Table,
-    kinds: pa.Array | None,
+    kinds: pa.Array | pa.ChunkedArray | None,
     fields: Sequence[DataField],
     key_fields: Sequence[str],
     mode: ChangelogMode,
 ) -> EncodedRecords:
     """The changes as debezium-json records, in the rows' order.
 
-    `kinds` holds RowKind values as int8; None means that every row is an insert. Without
-    `key_fields` keys are null. A -U directly followed by the +U of the same key is one `u`; other +I and +U
-    are `c`, -D and lone -U are `d`. Mode UPSERT drops -U.
+    `kinds` holds RowKind values as int8; None means that every row is an insert. Without `key_fields` keys are
+    null. A -U directly followed by the +U of the same key is one `u`; other +I and +U are `c`, -D and lone -U
+    are `d`. Mode UPSERT drops -U. `mode` is UPSERT or ALL.
     """
-    raise NotImplementedError
+    assert mode is not ChangelogMode.AUTO, "resolve the mode with options.changelog_mode"
+    codes = _codes(kinds, rows.num_rows)
+    if mode is ChangelogMode.UPSERT and (codes == RowKind.UPDATE_BEFORE).any():
+        kept = codes != RowKind.UPDATE_BEFORE
+        rows, codes = rows.filter(pa.array(kept)), codes[kept]
+    keys = _keys(rows, fields, key_fields)
+    is_add = (codes == RowKind.INSERT) | (codes == RowKind.UPDATE_AFTER)
+    if is_add.all():
+        values = row_texts(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
+        return EncodedRecords(keys=_listed(keys, rows.num_rows), values=_bytes(values), row_count=rows.num_rows)
+    texts = row_texts(rows, fields)
+    pair_starts = _pair_starts(codes, keys)
+    values = _envelopes(texts, is_add, pair_starts)
+    if len(pair_starts):
+        first_rows = np.delete(np.arange(len(codes)), pair_starts + 1)
+        keys = None if keys is None else keys.gather(first_rows)
+    return EncodedRecords(keys=_listed(keys, len(values)), values=_bytes(values), row_count=len(codes))
 
 
 def decode_changes(
-    keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], fields: Sequence[DataField]
+    values: Sequence[bytes | None], fields: Sequence[DataField], *, name: Name | None = None
 ) -> tuple[pa.Table, pa.Array]:
     """The rows of debezium-json records and their kinds (int8), in log order.
 
     `u` gives -U and +U (or +U alone without a before image), `c` and `r` give +I, `d` gives -D, tombstones
-    give nothing. Raises CorruptDataError for what is no such record.
+    give nothing. Keys are not needed: every image holds its key columns. `name` names a record by its number, for
+    errors. Raises CorruptDataError for what is no such record, UnsupportedError for a truncation.
     """
-    raise NotImplementedError
+    changes = decode_records(values, fields, name=name)
+    return changes.rows, pa.array(changes.kinds)
+
+
+def decode_records(values: Sequence[bytes | None], fields: Sequence[DataField], *, name: Name | None = None) -> Changes:
+    """As `decode_changes`, and with the number of the record that each row came from."""
+    describe = name or "record {}".format
+    records = [value for value in values if value is not None]
+    if len(records) == len(values):
+        return read_changes(records, fields, describe)
+    numbers = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
+    changes = read_changes(records, fields, lambda number: describe(int(numbers[number])))
+    return Changes(changes.rows, changes.kinds, numbers[changes.records])
+
+
+def _codes(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> npt.NDArray[np.int8]:
+    if kinds is None:
+        return np.full(row_count, RowKind.INSERT, np.int8)
+    assert len(kinds) == row_count, f"{len(kinds)} kinds for {row_count} rows"
+    return np.asarray(kinds).astype(np.int8, copy=False)
+
+
+def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]) -> pl.Series | None:
+    if not key_fields:
+        return None
+    by_name = {field.name: field for field in fields}
+    return row_texts(rows, [by_name[name] for name in key_fields])
+
+
+def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDArray[np.int64]:
+    """Where a -U is directly followed by the +U of its key."""
+    is_pair = (codes[:-1] == RowKind.UPDATE_BEFORE) & (codes[1:] == RowKind.UPDATE_AFTER)
+    starts = np.flatnonzero(is_pair)
+    if keys is None or not len(starts):
+        return starts
+    same_key: npt.NDArray[np.bool_] = (keys.gather(starts) == keys.gather(starts + 1)).to_numpy()
+    return starts[same_key]
+
+
+def _envelopes(texts: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pl.Series:
+    """One value a record: pairs as `u` in the place of their first row."""
+    frame = pl.DataFrame({"row": texts, "is_add": is_add})
+    if len(pair_starts):
+        is_first = np.zeros(len(texts), np.bool_)
+        is_first[pair_starts] = True
+        frame = frame.with_columns(pl.Series("is_pair", is_first), pl.col("row").shift(-1).alias("next"))
+        frame = frame.filter(~np.roll(is_first, 1))
+    added, deleted = _between(INSERT_PREFIX, "row", INSERT_SUFFIX), _between(DELETE_PREFIX, "row", DELETE_SUFFIX)
+    value = pl.when("is_add").then(added).otherwise(deleted)
+    if len(pair_starts):
+        updated = _between(UPDATE_PREFIX, "row", UPDATE_MIDDLE, "next", UPDATE_SUFFIX)
+        value = pl.when("is_pair").then(updated).otherwise(value)
+    return frame.select(value.alias("value")).to_series()
+
+
+def _between(*parts: bytes | str) -> pl.Expr:
+    """Constant texts (bytes) and columns (names) side by side."""
+    return pl.concat_str(pl.lit(part.decode()) if isinstance(part, bytes) else pl.col(part) for part in parts)
+
+
+def _bytes(texts: pl.Series) -> list[bytes]:
+    return texts.cast(pl.Binary).to_list()
+
+
+def _listed(keys: pl.Series | None, length: int) -> Sequence[bytes | None]:
+    return [None] * length if keys is None else _bytes(keys)

@@ -1,0 +1,63 @@
+"""Locks between processes, which the kernel drops when their holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakelog.common.errors import UnavailableError
+
+_POLL_SECONDS = 0.02
+
+
+@contextmanager
+def exclusive_lock(path: Path, *, timeout_seconds: float, purpose: str) -> Iterator[int]:
+    """Hold the lock file `path` and give its descriptor; waits for another holder.
+
+    A child process that inherits the descriptor holds the lock too, until it ends. Raises UnavailableError,
+    naming `purpose`, when the lock is not free in time.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _wait_for(descriptor, fcntl.LOCK_EX, timeout_seconds):
+            raise UnavailableError(
+                f"another process holds {path} ({purpose}) for more than {timeout_seconds:g} s; wait for it or end it"
+            )
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock file `path` exclusively."""
+    return not wait_until_free(path, timeout_seconds=0)
+
+
+def wait_until_free(path: Path, *, timeout_seconds: float) -> bool:
+    """Wait until nobody holds the lock file `path`; False when somebody still does after the time."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        return _wait_for(descriptor, fcntl.LOCK_SH, timeout_seconds)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, kind: int, timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        else:
+            return True

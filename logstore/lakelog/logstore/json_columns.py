@@ -1,0 +1,178 @@
+"""Lines of JSON as Arrow columns, by Arrow's own parser.
+
+A *wire type* is the Arrow type that the parser reads a column as; a conversion in columns makes the column's own
+type of it. What the parser cannot read is left to `json_value`: NotColumnarError tells the caller so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from lakelog.common.arrow import time_unit, to_arrow_type
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.logstore.json_text import escape
+from lakelog.logstore.json_value import Json, JsonValueError, parser_of
+
+_BLOCK_BYTES = 1 << 20
+_TEXT_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+_BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+_FLOAT_ROOTS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+_TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+_MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
+
+
+class NotColumnarError(Exception):
+    """Arrow's parser cannot read these lines; they may still be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireColumn:
+    """How a column is read: the type for the parser, and the conversion from that to the column's type."""
+
+    field: DataField
+    type: pa.DataType
+    convert: Callable[[pa.Array], pa.Array]
+
+
+def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
+    """How to read a column, judged by one of its JSON values; None when the parser cannot (maps).
+
+    Without a sample the forms that lakelog and Flink write are expected.
+    """
+    kind = field.type
+    if kind.root in _MANY_FORMS and sample is not None:
+        other = _other_form(kind, sample)
+        if other is not None:
+            return WireColumn(field, *other)
+    wire = _wire_type(kind)
+    return None if wire is None else WireColumn(field, wire, lambda array: _from_wire(array, kind))
+
+
+def parse_lines(lines: Sequence[bytes], schema: pa.Schema, fields: Sequence[DataField]) -> pa.Table:
+    """One row a line. `fields` tells which names hold floating point numbers. Raises NotColumnarError."""
+    if not lines:
+        return schema.empty_table()
+    text = b"\n".join(lines)
+    if not all(line[:1] == b"{" for line in lines) or text.count(b"\n") != len(lines) - 1:
+        raise NotColumnarError
+    text = _unquote_non_finite(text, fields)
+    block_bytes = max(_BLOCK_BYTES, 2 * max(map(len, lines)))
+    try:
+        table = pa_json.read_json(
+            pa.BufferReader(text),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=block_bytes),
+            parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise NotColumnarError from error
+    if table.num_rows != len(lines):
+        raise NotColumnarError
+    return table
+
+
+def convert_columns(columns: Sequence[WireColumn], arrays: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
+    """The columns in their own types. Raises NotColumnarError."""
+    try:
+        return [column.convert(_one_chunk(array)) for column, array in zip(columns, arrays, strict=True)]
+    except (pa.ArrowInvalid, pl.exceptions.PolarsError, JsonValueError) as error:
+        raise NotColumnarError from error
+
+
+def _one_chunk(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _wire_type(kind: DataType) -> pa.DataType | None:
+    match kind.root:
+        case TypeRoot.MAP | TypeRoot.MULTISET:
+            return None
+        case TypeRoot.BINARY | TypeRoot.VARBINARY | TypeRoot.DATE | TypeRoot.TIME:
+            return pa.string()
+        case TypeRoot.ARRAY:
+            assert kind.element is not None
+            element = _wire_type(kind.element)
+            return None if element is None else pa.list_(element)
+        case TypeRoot.ROW:
+            members = [(field.name, _wire_type(field.type)) for field in kind.fields]
+            return None if any(wire is None for _, wire in members) else pa.struct(members)
+        case _:
+            return to_arrow_type(kind)
+
+
+def _other_form(kind: DataType, sample: Json) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]] | None:
+    """The wire of a form that Debezium writes and Flink does not; None for the usual form."""
+    if kind.root is TypeRoot.DECIMAL:
+        parse, final = parser_of(kind), to_arrow_type(kind)
+        if isinstance(sample, str):
+            wire = pa.string()
+        elif isinstance(sample, Mapping):
+            wire = pa.struct([("scale", pa.int32()), ("value", pa.string())])
+        else:
+            return None
+        return wire, lambda array: pa.array(map(parse, array.to_pylist()), final)
+    if not isinstance(sample, int) or kind.root in _BINARY_ROOTS:
+        return None
+    return pa.int64(), lambda array: _from_number(array, kind)
+
+
+def _from_number(array: pa.Array, kind: DataType) -> pa.Array:
+    """Days, or milli-, micro- or nanoseconds as the precision says, which is how Debezium decides."""
+    final = to_arrow_type(kind)
+    if kind.root is TypeRoot.DATE:
+        return array.cast(pa.int32()).cast(final)
+    unit = time_unit(max(kind.precision or 0, 1))
+    if kind.root is TypeRoot.TIME:
+        return array.cast(pa.int32()).cast(final) if unit == "ms" else array.cast(pa.time64(unit)).cast(final)
+    return array.cast(pa.timestamp(unit, final.tz)).cast(final)
+
+
+def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
+    final = to_arrow_type(kind)
+    if array.type == final:
+        return array
+    if kind.root in _BINARY_ROOTS:
+        texts = pl.from_arrow(array)
+        assert isinstance(texts, pl.Series)
+        return texts.str.decode("base64").to_arrow().cast(final)
+    if kind.root is TypeRoot.ARRAY:
+        assert kind.element is not None
+        offsets = array.offsets
+        start = offsets[0].as_py()
+        values = _from_wire(array.values.slice(start, offsets[-1].as_py() - start), kind.element)
+        offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
+        return pa.ListArray.from_arrays(offsets, values, type=final, mask=array.is_null())
+    if kind.root is TypeRoot.ROW:
+        children = [_from_wire(child, field.type) for child, field in zip(array.flatten(), kind.fields, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(final), mask=array.is_null())
+    return array.cast(final)
+
+
+def _unquote_non_finite(text: bytes, fields: Sequence[DataField]) -> bytes:
+    """`"x":"NaN"` as `"x":NaN`, which the parser takes for a number, for every floating point `x`.
+
+    Where `x` is also the name of something else, the parser then meets a number that it refuses: an error,
+    never a wrong value.
+    """
+    if b'"NaN"' not in text and b'Infinity"' not in text:
+        return text
+    for name in set(_float_names(fields)):
+        opening = f'"{escape(name)}":'.encode()
+        for word in (b"NaN", b"Infinity", b"-Infinity"):
+            text = text.replace(b'%b"%b"' % (opening, word), opening + word)
+    return text
+
+
+def _float_names(fields: Sequence[DataField]) -> Iterator[str]:
+    for field in fields:
+        kind = field.type
+        while kind.element is not None:
+            kind = kind.element
+        if field.type.root in _FLOAT_ROOTS:
+            yield field.name
+        yield from _float_names(kind.fields)
