@@ -1,0 +1,150 @@
+"""What the embedded broker's process is started with: its ports, its Kafka configuration, its command line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import socket
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lakelog.common.errors import CorruptDataError
+
+HOST = "127.0.0.1"
+# Below the ports that operating systems give to outgoing connections, so that a port is still free after a restart.
+_PORTS = range(20_000, 32_000)
+_NODE_ID = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where one folder's broker serves, kept in `endpoint.json` so that clients find it again after a restart."""
+
+    port: int
+    controller_port: int
+    cluster_id: str
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for Kafka clients."""
+        return f"{HOST}:{self.port}"
+
+    def write(self, path: Path) -> None:
+        """Replace the file at `path`, in one step."""
+        temporary = path.with_name(f".{path.name}-{os.getpid()}")
+        temporary.write_text(json.dumps(asdict(self)), "utf-8")
+        temporary.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Endpoint | None:
+        """The endpoint in the file, or None when there is no file. Raises CorruptDataError."""
+        try:
+            return cls(**json.loads(path.read_text("utf-8")))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            raise CorruptDataError(f"{path} is not readable ({error}); delete it and start the broker again") from error
+
+
+def choose_endpoint(rng: random.Random, *, port: int | None = None, cluster_id: str | None = None) -> Endpoint:
+    """An endpoint on free ports; `port` is taken as given."""
+    controller_port = _free_port(rng, taken=port)
+    return Endpoint(
+        port=port or _free_port(rng, taken=controller_port),
+        controller_port=controller_port,
+        cluster_id=cluster_id or _new_cluster_id(),
+    )
+
+
+def is_port_free(port: int) -> bool:
+    """Whether nobody listens at the port of this machine's loopback address."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _free_port(rng: random.Random, *, taken: int | None) -> int:
+    while True:
+        port = rng.choice(_PORTS)
+        if port != taken and is_port_free(port):
+            return port
+
+
+def _new_cluster_id() -> str:
+    """A UUID in Kafka's form: 22 letters of base64. Never one that looks like a command line option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
+    """One broker that is its own controller, for one machine: no replicas, small buffers, loopback only."""
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": _NODE_ID,
+        "listeners": f"BROKER://{HOST}:{endpoint.port},CONTROLLER://{HOST}:{endpoint.controller_port}",
+        "advertised.listeners": f"BROKER://{HOST}:{endpoint.port}",
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "BROKER",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"{_NODE_ID}@{HOST}:{endpoint.controller_port}",
+        "log.dirs": _escape(str(data_dir)),
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": 1,
+        "min.insync.replicas": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        "log.cleaner.dedupe.buffer.size": 4 << 20,
+        "num.io.threads": 4,
+        "num.network.threads": 2,
+    }
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        settings[f"{topic}.num.partitions"] = 4
+        settings[f"{topic}.replication.factor"] = 1
+    for topic in ("transaction.state.log", "share.coordinator.state.topic"):
+        settings[f"{topic}.min.isr"] = 1
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def _escape(text: str) -> str:
+    """The value in Java's properties syntax, which is Latin-1 with escapes."""
+    escaped = text.replace("\\", "\\\\")
+    utf16 = escaped.encode("utf-16-be")
+    units = (int.from_bytes(utf16[at : at + 2], "big") for at in range(0, len(utf16), 2))
+    return "".join(chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in units)
+
+
+LOG4J_PROPERTIES = """status=error
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %m (%c)%n
+rootLogger.level=info
+rootLogger.appenderRef.console.ref=console
+"""
+
+
+def java_command(java: Path, jars: Sequence[Path], log4j: Path, main: str, *arguments: str | Path) -> list[str]:
+    """The command line of a Java program of Kafka's. It starts fast and stays small rather than peaks high."""
+    return [
+        str(java),
+        "-Xms64m",
+        "-Xmx384m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.awt.headless=true",
+        f"-Dlog4j2.configurationFile={log4j}",
+        "-cp",
+        os.pathsep.join(map(str, jars)),
+        main,
+        *map(str, arguments),
+    ]
