@@ -247,6 +247,6 @@ def _serves(endpoint: Endpoint) -> bool:
         return False
     client = AdminClient({"bootstrap.servers": endpoint.bootstrap_servers, "log_level": 0})
     try:
-        return client.list_topics(timeout=5.0).cluster_id == endpoint.cluster_id
+        return client.list_topics(timeout=1.0).cluster_id == endpoint.cluster_id
     except KafkaException:
         return False

@@ -98,6 +98,9 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"{_NODE_ID}@{HOST}:{endpoint.controller_port}",
         "log.dirs": _escape(str(data_dir)),
+        # After a kill, Kafka lets its successor in only when this session is over. Default: 9 s, with a beat every 2 s.
+        "broker.session.timeout.ms": 3_000,
+        "broker.heartbeat.interval.ms": 300,
         "auto.create.topics.enable": "false",
         "default.replication.factor": 1,
         "min.insync.replicas": 1,
