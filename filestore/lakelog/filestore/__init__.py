@@ -1,0 +1,1 @@
+"""Tables in the Apache Paimon format on a file system. Knows nothing of Spark, Kafka or lineage."""

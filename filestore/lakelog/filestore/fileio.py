@@ -1,0 +1,243 @@
+"""Files by path: read, replace, create-new, list, delete.
+
+Paths are absolute strings. A missing file raises NotFoundError, any other failure of the store UnavailableError.
+"""
+
+# Paths are strings, because most of them name objects of a store, and these calls are on the hot path.
+# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakelog.common.errors import NotFoundError, UnavailableError
+
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
+
+
+class FileIO(Protocol):
+    """What the file store needs of a file system or an object store."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises NotFoundError."""
+        ...
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write or replace the file; a reader sees the old bytes or the new ones, never a part."""
+        ...
+
+    def create_new(self, path: str, data: bytes) -> bool:
+        """Create the file whole and durable, or give False when it exists already. One of many racing callers wins."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """True when the file or folder is there."""
+        ...
+
+    def size(self, path: str) -> int:
+        """The file's bytes. Raises NotFoundError."""
+        ...
+
+    def list_names(self, directory: str) -> list[str]:
+        """Names in a folder, in no order; empty when the folder is missing."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete a file; a missing one is fine."""
+        ...
+
+    def make_dirs(self, directory: str) -> None:
+        """Make a folder and its parents; an existing one is fine."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random reads. Raises NotFoundError."""
+        ...
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Open a new file for writing; its folder is made. Not atomic: for names that nobody knows yet."""
+        ...
+
+    def sync(self, path: str) -> None:
+        """Make a file that was written through `open_output` durable, before something durable names it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO:
+    """Files of the local file system.
+
+    `sync_data` False leaves data files to the operating system: they survive a killed process, but not a power cut.
+    """
+
+    sync_data: bool = True
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises NotFoundError."""
+        with _errors_named(path):
+            return Path(path).read_bytes()
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write or replace the file by a rename."""
+        with _errors_named(path):
+            temporary = _write_temporary(path, data)
+            try:
+                os.replace(temporary, path)
+            except OSError:
+                _unlink(temporary)
+                raise
+
+    def create_new(self, path: str, data: bytes) -> bool:
+        """Create the file whole and durable, or give False when it exists.
+
+        A temporary file is filled and synced, then linked to its name: the name appears with all bytes or not at all.
+        Where the file system has no hard links the name is created exclusively and filled in place: still one winner,
+        but a crash meanwhile may leave a part.
+        """
+        with _errors_named(path):
+            if os.path.lexists(path):
+                return False
+            temporary = _write_temporary(path, data, sync=True)
+            try:
+                created = _link_new(temporary, path, data)
+            finally:
+                _unlink(temporary)
+            if created:
+                _sync_directory(os.path.dirname(path))
+            return created
+
+    def exists(self, path: str) -> bool:
+        """True when the file or folder is there."""
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        """The file's bytes. Raises NotFoundError."""
+        with _errors_named(path):
+            return os.stat(path).st_size
+
+    def list_names(self, directory: str) -> list[str]:
+        """Names in a folder; empty when it is missing."""
+        try:
+            with _errors_named(directory):
+                return os.listdir(directory)
+        except NotFoundError:
+            return []
+
+    def delete(self, path: str) -> None:
+        """Delete a file; a missing one is fine."""
+        with _errors_named(path), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def make_dirs(self, directory: str) -> None:
+        """Make a folder and its parents."""
+        with _errors_named(directory):
+            os.makedirs(directory, exist_ok=True)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random reads. Raises NotFoundError."""
+        with _errors_named(path):
+            return pa.OSFile(path, "rb")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Open a new file for writing; its folder is made."""
+        with _errors_named(path):
+            try:
+                return pa.OSFile(path, "wb")
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                return pa.OSFile(path, "wb")
+
+    def sync(self, path: str) -> None:
+        """Make file and folder entry durable, when `sync_data` says so."""
+        if not self.sync_data:
+            return
+        with _errors_named(path):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            _sync_directory(os.path.dirname(path))
+
+
+@contextlib.contextmanager
+def _errors_named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} does not exist") from error
+    except OSError as error:
+        raise UnavailableError(f"{path}: {error.strerror or error}") from error
+
+
+def _write_temporary(path: str, data: bytes, *, sync: bool = False) -> str:
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{uuid.uuid4()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(temporary, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+        descriptor = os.open(temporary, flags, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+    except BaseException:
+        _unlink(temporary)
+        raise
+    return temporary
+
+
+def _link_new(temporary: str, path: str, data: bytes) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        return _create_exclusively(path, data)
+    return True
+
+
+def _create_exclusively(path: str, data: bytes) -> bool:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        return False
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        _unlink(path)
+        raise
+    return True
+
+
+def _sync_directory(directory: str) -> None:
+    """Make the names in a folder durable; file systems that cannot are left alone."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

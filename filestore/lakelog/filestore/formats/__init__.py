@@ -1,0 +1,1 @@
+"""File formats: bytes to records or Arrow, and back."""

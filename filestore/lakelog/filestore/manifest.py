@@ -1,0 +1,480 @@
+"""Manifests and their lists: which files a snapshot added and deleted."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any, Generic, TypeVar  # Any: Avro records are untyped until they are checked here
+
+import fastavro
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.types import DataType
+from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row, serialize_row
+from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.paths import FileNames, TablePaths
+
+MANIFEST_VERSION = 2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+
+
+class FileKind(IntEnum):
+    """Whether an entry adds or deletes its file; the value is what manifests store."""
+
+    ADD = 0
+    DELETE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """One file added to or deleted from a table.
+
+    `partition` is the serialized BinaryRow of the partition values. `total_buckets` is the bucket number of the table
+    when the file was written. Source: Paimon spec, "Manifest".
+    """
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFileMeta
+
+    @property
+    def identifier(self) -> FileIdentifier:
+        """What a DELETE entry shares with the ADD entry that it takes back."""
+        file = self.file
+        return (
+            self.partition,
+            self.bucket,
+            file.level,
+            file.file_name,
+            file.extra_files,
+            file.embedded_file_index,
+            file.external_path,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFileMeta:
+    """One manifest in a list, with what can be known of its entries unread. Bounds None are unknown."""
+
+    file_name: str
+    file_size_bytes: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: SimpleStats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """What is left once every DELETE has cancelled its ADD, in order of appearance.
+
+    A DELETE whose ADD is not among the entries stays, so that parts of a table's manifests can be merged.
+    Raises CorruptDataError when a file is added that is there already.
+    """
+    left: dict[FileIdentifier, ManifestEntry] = {}
+    for entry in entries:
+        identifier = entry.identifier
+        before = left.get(identifier)
+        if entry.kind is FileKind.ADD:
+            if before is not None and before.kind is FileKind.ADD:
+                raise CorruptDataError(f"file {entry.file.file_name} is added to bucket {entry.bucket} twice")
+            left[identifier] = entry
+        elif before is not None and before.kind is FileKind.ADD:
+            del left[identifier]
+        else:
+            left[identifier] = entry
+    return list(left.values())
+
+
+def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The live files of a whole state: base entries, then delta entries. Raises CorruptDataError for a lone DELETE."""
+    merged = merge_entries(entries)
+    for entry in merged:
+        if entry.kind is FileKind.DELETE:
+            raise CorruptDataError(
+                f"file {entry.file.file_name} of bucket {entry.bucket} is deleted but was never added"
+            )
+    return merged
+
+
+Item = TypeVar("Item")
+
+
+class NameCache(Generic[Item]):
+    """What files hold that never change, by path: the most recently used ones, up to a number of items in all."""
+
+    def __init__(self, items_max: int) -> None:
+        self._items_max = items_max
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, tuple[Item, ...]] = OrderedDict()
+        self._items = 0
+
+    def get(self, path: str) -> tuple[Item, ...] | None:
+        """What the file holds, or None when it is not remembered."""
+        with self._lock:
+            held = self._held.get(path)
+            if held is not None:
+                self._held.move_to_end(path)
+            return held
+
+    def put(self, path: str, items: tuple[Item, ...]) -> None:
+        """Remember what a file holds."""
+        with self._lock:
+            if path in self._held:
+                return
+            self._held[path] = items
+            self._items += len(items) + 1
+            while self._items > self._items_max and self._held:
+                _, dropped = self._held.popitem(last=False)
+                self._items -= len(dropped) + 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._held.clear()
+            self._items = 0
+
+
+ENTRY_CACHE: NameCache[ManifestEntry] = NameCache(200_000)
+LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(50_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFiles:
+    """Reads and writes manifests and manifest lists of one table. What was read or written is remembered per process.
+
+    Both are Avro object files with the record names that Paimon's Java code gives, one record an entry.
+    """
+
+    file_io: FileIO
+    paths: TablePaths
+    partition_types: tuple[DataType, ...] = ()
+    compression: str = "zstd"
+
+    def write(
+        self, entries: Sequence[ManifestEntry], *, names: FileNames, schema_id: int, entries_max: int = 50_000
+    ) -> list[ManifestFileMeta]:
+        """Write entries into as few manifests as `entries_max` allows; none for no entries."""
+        return [
+            self._write_one(tuple(entries[start : start + entries_max]), names.manifest(), schema_id)
+            for start in range(0, len(entries), entries_max)
+        ]
+
+    def read(self, name: str) -> tuple[ManifestEntry, ...]:
+        """The entries of a manifest. Raises NotFoundError or CorruptDataError."""
+        path = self.paths.manifest(name)
+        held = ENTRY_CACHE.get(path)
+        if held is None:
+            held = tuple(_parsed(read_container(self.file_io, path), _parse_entry, path))
+            ENTRY_CACHE.put(path, held)
+        return held
+
+    def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
+        """Write a manifest list, of no manifests too; gives its name and size in bytes."""
+        name = names.manifest_list()
+        path = self.paths.manifest(name)
+        data = encode_container(
+            _LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
+        )
+        self._create(path, data)
+        LIST_CACHE.put(path, tuple(manifests))
+        return name, len(data)
+
+    def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a list, in order. Raises NotFoundError or CorruptDataError."""
+        path = self.paths.manifest(name)
+        held = LIST_CACHE.get(path)
+        if held is None:
+            held = tuple(_parsed(read_container(self.file_io, path), _parse_manifest, path))
+            LIST_CACHE.put(path, held)
+        return held
+
+    def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
+        """The entries of manifests, in order."""
+        for manifest in manifests:
+            yield from self.read(manifest.file_name)
+
+    def _write_one(self, entries: tuple[ManifestEntry, ...], name: str, schema_id: int) -> ManifestFileMeta:
+        path = self.paths.manifest(name)
+        data = encode_container(
+            _ENTRY_SCHEMA, [_entry_record(entry) for entry in entries], codec=codec_of(self.compression)
+        )
+        self._create(path, data)
+        ENTRY_CACHE.put(path, entries)
+        added = sum(entry.kind is FileKind.ADD for entry in entries)
+        return ManifestFileMeta(
+            file_name=name,
+            file_size_bytes=len(data),
+            num_added_files=added,
+            num_deleted_files=len(entries) - added,
+            partition_stats=partition_stats(self.partition_types, {entry.partition for entry in entries}),
+            schema_id=schema_id,
+            min_bucket=min(entry.bucket for entry in entries),
+            max_bucket=max(entry.bucket for entry in entries),
+            min_level=min(entry.file.level for entry in entries),
+            max_level=max(entry.file.level for entry in entries),
+        )
+
+    def _create(self, path: str, data: bytes) -> None:
+        if not self.file_io.create_new(path, data):
+            raise CorruptDataError(f"{path} exists already, though its name was made from a new uuid")
+
+
+def partition_stats(kinds: Sequence[DataType], partitions: Iterable[bytes]) -> SimpleStats:
+    """Minima, maxima and null counts over distinct partitions, column by column."""
+    if not kinds:
+        return EMPTY_STATS
+    rows = [deserialize_row(kinds, partition) for partition in partitions]
+    least: list[StoredValue] = []
+    most: list[StoredValue] = []
+    nulls = []
+    for kind, column in zip(kinds, zip(*rows, strict=True), strict=True):
+        present = sorted(
+            (value for value in column if value is not None), key=lambda value: comparable([kind], [value])
+        )
+        least.append(present[0] if present else None)
+        most.append(present[-1] if present else None)
+        nulls.append(len(column) - len(present))
+    return SimpleStats(
+        min_values=serialize_row(kinds, least), max_values=serialize_row(kinds, most), null_counts=tuple(nulls)
+    )
+
+
+def _parsed(records: Iterable[dict[str, Any]], parse: Any, path: str) -> Iterator[Any]:
+    """Parse records, naming the file in errors. Any: the callers know the type that their parser gives."""
+    try:
+        for record in records:
+            yield parse(record)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(f"{path} holds a record that is not readable: {error!r}") from error
+
+
+def _check_version(record: dict[str, Any]) -> None:
+    if record["_VERSION"] != MANIFEST_VERSION:
+        raise ValueError(f"version {record['_VERSION']}, expected {MANIFEST_VERSION}")
+
+
+def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    file = entry.file
+    created = None if file.creation_time_millis is None else _EPOCH + file.creation_time_millis * _MILLISECOND
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": {
+            "_FILE_NAME": file.file_name,
+            "_FILE_SIZE": file.file_size_bytes,
+            "_ROW_COUNT": file.row_count,
+            "_MIN_KEY": file.min_key,
+            "_MAX_KEY": file.max_key,
+            "_KEY_STATS": _stats_record(file.key_stats),
+            "_VALUE_STATS": _stats_record(file.value_stats),
+            "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+            "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+            "_SCHEMA_ID": file.schema_id,
+            "_LEVEL": file.level,
+            "_EXTRA_FILES": list(file.extra_files),
+            "_CREATION_TIME": created,
+            "_DELETE_ROW_COUNT": file.delete_row_count,
+            "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
+            "_FILE_SOURCE": None if file.file_source is None else int(file.file_source),
+            "_VALUE_STATS_COLS": None if file.value_stats_cols is None else list(file.value_stats_cols),
+            "_EXTERNAL_PATH": file.external_path,
+            "_FIRST_ROW_ID": file.first_row_id,
+            "_WRITE_COLS": None if file.write_cols is None else list(file.write_cols),
+        },
+    }
+
+
+def _parse_entry(record: dict[str, Any]) -> ManifestEntry:
+    _check_version(record)
+    return ManifestEntry(
+        kind=FileKind(record["_KIND"]),
+        partition=record["_PARTITION"],
+        bucket=record["_BUCKET"],
+        total_buckets=record["_TOTAL_BUCKETS"],
+        file=_parse_file(record["_FILE"]),
+    )
+
+
+def _parse_file(record: dict[str, Any]) -> DataFileMeta:
+    created, source = record.get("_CREATION_TIME"), record.get("_FILE_SOURCE")
+    return DataFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size_bytes=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        min_key=record["_MIN_KEY"],
+        max_key=record["_MAX_KEY"],
+        key_stats=_parse_stats(record["_KEY_STATS"]),
+        value_stats=_parse_stats(record["_VALUE_STATS"]),
+        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
+        schema_id=record["_SCHEMA_ID"],
+        level=record["_LEVEL"],
+        extra_files=tuple(record["_EXTRA_FILES"]),
+        creation_time_millis=None if created is None else (created - _EPOCH) // _MILLISECOND,
+        delete_row_count=record.get("_DELETE_ROW_COUNT"),
+        embedded_file_index=record.get("_EMBEDDED_FILE_INDEX"),
+        file_source=None if source is None else FileSource(source),
+        value_stats_cols=_names(record.get("_VALUE_STATS_COLS")),
+        external_path=record.get("_EXTERNAL_PATH"),
+        first_row_id=record.get("_FIRST_ROW_ID"),
+        write_cols=_names(record.get("_WRITE_COLS")),
+    )
+
+
+def _manifest_record(meta: ManifestFileMeta) -> dict[str, Any]:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size_bytes,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": _stats_record(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+        "_MIN_ROW_ID": meta.min_row_id,
+        "_MAX_ROW_ID": meta.max_row_id,
+    }
+
+
+def _parse_manifest(record: dict[str, Any]) -> ManifestFileMeta:
+    _check_version(record)
+    return ManifestFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size_bytes=record["_FILE_SIZE"],
+        num_added_files=record["_NUM_ADDED_FILES"],
+        num_deleted_files=record["_NUM_DELETED_FILES"],
+        partition_stats=_parse_stats(record["_PARTITION_STATS"]),
+        schema_id=record["_SCHEMA_ID"],
+        min_bucket=record.get("_MIN_BUCKET"),
+        max_bucket=record.get("_MAX_BUCKET"),
+        min_level=record.get("_MIN_LEVEL"),
+        max_level=record.get("_MAX_LEVEL"),
+        min_row_id=record.get("_MIN_ROW_ID"),
+        max_row_id=record.get("_MAX_ROW_ID"),
+    )
+
+
+def _stats_record(stats: SimpleStats) -> dict[str, Any]:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": None if stats.null_counts is None else list(stats.null_counts),
+    }
+
+
+def _parse_stats(record: dict[str, Any]) -> SimpleStats:
+    counts = record.get("_NULL_COUNTS")
+    return SimpleStats(
+        min_values=record["_MIN_VALUES"],
+        max_values=record["_MAX_VALUES"],
+        null_counts=None if counts is None else tuple(counts),
+    )
+
+
+def _names(given: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
+def _optional(name: str, kind: object) -> dict[str, object]:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+def _stats_schema(name: str) -> dict[str, object]:
+    counts = {"type": "array", "items": ["null", "long"]}
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [
+            {"name": "_MIN_VALUES", "type": "bytes"},
+            {"name": "_MAX_VALUES", "type": "bytes"},
+            _optional("_NULL_COUNTS", counts),
+        ],
+    }
+
+
+_NAMES = {"type": "array", "items": "string"}
+_FILE_SCHEMA = {
+    "type": "record",
+    "name": "record__FILE",
+    "fields": [
+        {"name": "_FILE_NAME", "type": "string"},
+        {"name": "_FILE_SIZE", "type": "long"},
+        {"name": "_ROW_COUNT", "type": "long"},
+        {"name": "_MIN_KEY", "type": "bytes"},
+        {"name": "_MAX_KEY", "type": "bytes"},
+        {"name": "_KEY_STATS", "type": _stats_schema("record__FILE__KEY_STATS")},
+        {"name": "_VALUE_STATS", "type": _stats_schema("record__FILE__VALUE_STATS")},
+        {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
+        {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"},
+        {"name": "_SCHEMA_ID", "type": "long"},
+        {"name": "_LEVEL", "type": "int"},
+        {"name": "_EXTRA_FILES", "type": _NAMES},
+        _optional("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+        _optional("_DELETE_ROW_COUNT", "long"),
+        _optional("_EMBEDDED_FILE_INDEX", "bytes"),
+        _optional("_FILE_SOURCE", "int"),
+        _optional("_VALUE_STATS_COLS", _NAMES),
+        _optional("_EXTERNAL_PATH", "string"),
+        _optional("_FIRST_ROW_ID", "long"),
+        _optional("_WRITE_COLS", _NAMES),
+    ],
+}
+_ENTRY_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "record",
+        "namespace": "org.apache.paimon.avro.generated",
+        "fields": [
+            {"name": "_VERSION", "type": "int"},
+            {"name": "_KIND", "type": "int"},
+            {"name": "_PARTITION", "type": "bytes"},
+            {"name": "_BUCKET", "type": "int"},
+            {"name": "_TOTAL_BUCKETS", "type": "int"},
+            {"name": "_FILE", "type": _FILE_SCHEMA},
+        ],
+    }
+)
+_LIST_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "record",
+        "namespace": "org.apache.paimon.avro.generated",
+        "fields": [
+            {"name": "_VERSION", "type": "int"},
+            {"name": "_FILE_NAME", "type": "string"},
+            {"name": "_FILE_SIZE", "type": "long"},
+            {"name": "_NUM_ADDED_FILES", "type": "long"},
+            {"name": "_NUM_DELETED_FILES", "type": "long"},
+            {"name": "_PARTITION_STATS", "type": _stats_schema("record__PARTITION_STATS")},
+            {"name": "_SCHEMA_ID", "type": "long"},
+            _optional("_MIN_BUCKET", "int"),
+            _optional("_MAX_BUCKET", "int"),
+            _optional("_MIN_LEVEL", "int"),
+            _optional("_MAX_LEVEL", "int"),
+            _optional("_MIN_ROW_ID", "long"),
+            _optional("_MAX_ROW_ID", "long"),
+        ],
+    }
+)

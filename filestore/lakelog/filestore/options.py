@@ -1,0 +1,409 @@
+"""Every option of the file store. Names and defaults are Paimon's, unless the doc says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from lakelog.common.options import Option, check_known, parse_bool, parse_duration_millis, parse_size_bytes
+
+
+class MergeEngine(StrEnum):
+    """What becomes of several rows with one key."""
+
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(StrEnum):
+    """Where changelog files come from."""
+
+    NONE = "none"
+    INPUT = "input"
+    LOOKUP = "lookup"
+    FULL_COMPACTION = "full-compaction"
+
+
+class BucketFunction(StrEnum):
+    """How a bucket follows from the bucket key."""
+
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+class FileFormat(StrEnum):
+    """The format of data files."""
+
+    PARQUET = "parquet"
+    ORC = "orc"
+    AVRO = "avro"
+
+
+class ScanMode(StrEnum):
+    """Which rows a read gives."""
+
+    DEFAULT = "default"
+    LATEST_FULL = "latest-full"
+    FULL = "full"
+    LATEST = "latest"
+    FROM_TIMESTAMP = "from-timestamp"
+    FROM_SNAPSHOT = "from-snapshot"
+    FROM_SNAPSHOT_FULL = "from-snapshot-full"
+
+
+_NO_NAMES: tuple[str, ...] = ()
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Column names with commas between them."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def parse_bucket_count(text: str) -> int:
+    """A number of buckets, -1 (dynamic, or none for append tables) or -2 (postponed). Raises ValueError."""
+    count = int(text)
+    if count == 0 or count < -2:
+        raise ValueError("expected a positive number, -1 or -2")
+    return count
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("expected at least 1")
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError("expected at least 0")
+    return number
+
+
+BUCKET = Option(
+    key="bucket",
+    parse=parse_bucket_count,
+    default=1,
+    doc="Number of buckets: the unit of parallelism, ordering and ownership. lakelog writes it into every table that "
+    "it makes; a table of others without it has dynamic buckets (-1).",
+    kind="a positive number, -1 or -2",
+)
+BUCKET_KEY = Option(
+    key="bucket-key",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Columns whose hash gives the bucket; the primary key without partition columns by default, and all columns "
+    "in tables without primary key.",
+    kind="column names with commas",
+)
+BUCKET_FUNCTION = Option(
+    key="bucket-function.type",
+    parse=BucketFunction,
+    default=BucketFunction.DEFAULT,
+    doc="How the bucket follows from the bucket key: `default` (murmur3), `mod` or `hive`.",
+    kind="default, mod or hive",
+)
+PRIMARY_KEY = Option(
+    key="primary-key",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Primary key columns, where they are given as an option at creation; moved into the schema.",
+    kind="column names with commas",
+)
+PARTITION = Option(
+    key="partition",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Partition columns, where they are given as an option at creation; moved into the schema.",
+    kind="column names with commas",
+)
+PARTITION_DEFAULT_NAME = Option(
+    key="partition.default-name",
+    parse=str,
+    default="__DEFAULT_PARTITION__",
+    doc="The folder name of null and blank partition values.",
+)
+PARTITION_LEGACY_NAME = Option(
+    key="partition.legacy-name",
+    parse=parse_bool,
+    default=True,
+    doc="Whether dates, times and timestamps in folder names have Paimon's older form (days since 1970 for a DATE).",
+    kind="true or false",
+)
+MERGE_ENGINE = Option(
+    key="merge-engine",
+    parse=MergeEngine,
+    default=MergeEngine.DEDUPLICATE,
+    doc="What becomes of several rows with one key; `deduplicate` keeps the last.",
+    kind="deduplicate, partial-update, aggregation or first-row",
+)
+IGNORE_DELETE = Option(
+    key="ignore-delete",
+    parse=parse_bool,
+    default=False,
+    doc="Whether deletes are skipped.",
+    kind="true or false",
+)
+SEQUENCE_FIELD = Option(
+    key="sequence.field",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Columns that decide which row of a key is the last, before the order of arrival.",
+    kind="column names with commas",
+)
+CHANGELOG_PRODUCER = Option(
+    key="changelog-producer",
+    parse=ChangelogProducer,
+    default=ChangelogProducer.NONE,
+    doc="Where changelog files come from: `none`, `input`, `lookup` or `full-compaction`.",
+    kind="none, input, lookup or full-compaction",
+)
+DELETION_VECTORS = Option(
+    key="deletion-vectors.enabled",
+    parse=parse_bool,
+    default=False,
+    doc="Whether overwritten rows are marked in deletion vectors.",
+    kind="true or false",
+)
+FILE_FORMAT = Option(
+    key="file.format",
+    parse=FileFormat,
+    default=FileFormat.PARQUET,
+    doc="The format of new data files: `parquet`, `orc` or `avro`.",
+    kind="parquet, orc or avro",
+)
+FILE_COMPRESSION = Option(
+    key="file.compression",
+    parse=str,
+    default="zstd",
+    doc="The compression of new data files: `zstd`, `snappy`, `gzip`, `lz4` or `none`.",
+)
+FILE_COMPRESSION_ZSTD_LEVEL = Option(
+    key="file.compression.zstd-level",
+    parse=int,
+    default=1,
+    doc="The level of zstd: higher is smaller and slower.",
+    kind="a number",
+)
+FILE_BLOCK_SIZE = Option(
+    key="file.block-size",
+    parse=parse_size_bytes,
+    default=None,
+    doc="Bytes of one Parquet row group before compression; 64 mb in files of lakelog unless it is set.",
+    kind="a size such as 64 mb",
+)
+TARGET_FILE_SIZE = Option(
+    key="target-file-size",
+    parse=parse_size_bytes,
+    default=None,
+    doc="The size from which a writer starts another data file: 128 mb with a primary key, else 256 mb.",
+    kind="a size such as 128 mb",
+)
+DATA_FILE_PREFIX = Option(
+    key="data-file.prefix",
+    parse=str,
+    default="data-",
+    doc="How names of data files begin.",
+)
+CHANGELOG_FILE_PREFIX = Option(
+    key="changelog-file.prefix",
+    parse=str,
+    default="changelog-",
+    doc="How names of changelog files begin.",
+)
+THIN_MODE = Option(
+    key="data-file.thin-mode",
+    parse=parse_bool,
+    default=False,
+    doc="Whether data files leave out the key columns that they hold as value columns too.",
+    kind="true or false",
+)
+STATS_MODE = Option(
+    key="metadata.stats-mode",
+    parse=str,
+    default="truncate(16)",
+    doc="Which column statistics manifests hold: `none`, `counts`, `truncate(N)` or `full`. lakelog writes none for "
+    "value columns yet; key columns always have exact ones.",
+)
+MANIFEST_COMPRESSION = Option(
+    key="manifest.compression",
+    parse=str,
+    default="zstd",
+    doc="The compression of manifests: `zstd`, `snappy`, `deflate` or `none`.",
+)
+MANIFEST_TARGET_FILE_SIZE = Option(
+    key="manifest.target-file-size",
+    parse=parse_size_bytes,
+    default=8 << 20,
+    doc="The size up to which small manifests are joined.",
+    kind="a size such as 8 mb",
+)
+MANIFEST_MERGE_MIN_COUNT = Option(
+    key="manifest.merge-min-count",
+    parse=_positive,
+    default=30,
+    doc="Small manifests at which a commit joins them.",
+    kind="a positive number",
+)
+MANIFEST_FULL_COMPACTION_SIZE = Option(
+    key="manifest.full-compaction-threshold-size",
+    parse=parse_size_bytes,
+    default=16 << 20,
+    doc="Bytes of manifests with deletes at which a commit rewrites all manifests.",
+    kind="a size such as 16 mb",
+)
+NUM_SORTED_RUNS_TRIGGER = Option(
+    key="num-sorted-run.compaction-trigger",
+    parse=_positive,
+    default=5,
+    doc="Sorted runs in a bucket at which a compaction is picked.",
+    kind="a positive number",
+)
+NUM_SORTED_RUNS_STOP = Option(
+    key="num-sorted-run.stop-trigger",
+    parse=_positive,
+    default=None,
+    doc="Sorted runs in a bucket at which writers wait for a compaction: the compaction trigger and 3 more.",
+    kind="a positive number",
+)
+NUM_LEVELS = Option(
+    key="num-levels",
+    parse=_positive,
+    default=None,
+    doc="Levels of a bucket: the compaction trigger and 1 more.",
+    kind="a positive number",
+)
+SIZE_AMPLIFICATION_PERCENT = Option(
+    key="compaction.max-size-amplification-percent",
+    parse=_not_negative,
+    default=200,
+    doc="Bytes of younger runs, in percent of the oldest run's, beyond which all runs are merged.",
+    kind="a number from 0 on",
+)
+SIZE_RATIO_PERCENT = Option(
+    key="compaction.size-ratio",
+    parse=_not_negative,
+    default=1,
+    doc="Percent by which the next run may be larger than the runs picked so far and still join them.",
+    kind="a number from 0 on",
+)
+WRITE_ONLY = Option(
+    key="write-only",
+    parse=parse_bool,
+    default=False,
+    doc="Whether writers leave compaction and expiry to somebody else.",
+    kind="true or false",
+)
+COMMIT_MAX_RETRIES = Option(
+    key="commit.max-retries",
+    parse=_not_negative,
+    default=10,
+    doc="How often a commit that lost a race is tried again.",
+    kind="a number from 0 on",
+)
+COMMIT_TIMEOUT = Option(
+    key="commit.timeout",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How long a commit is tried again; without end by default.",
+    kind="a duration such as 10 min",
+)
+COMMIT_MIN_RETRY_WAIT = Option(
+    key="commit.min-retry-wait",
+    parse=parse_duration_millis,
+    default=10,
+    doc="The wait before the first retry of a commit.",
+    kind="a duration such as 10 ms",
+)
+COMMIT_MAX_RETRY_WAIT = Option(
+    key="commit.max-retry-wait",
+    parse=parse_duration_millis,
+    default=10_000,
+    doc="The longest wait between retries of a commit.",
+    kind="a duration such as 10 s",
+)
+SNAPSHOT_NUM_RETAINED_MIN = Option(
+    key="snapshot.num-retained.min",
+    parse=_positive,
+    default=10,
+    doc="Snapshots that an expiry keeps at least.",
+    kind="a positive number",
+)
+SNAPSHOT_NUM_RETAINED_MAX = Option(
+    key="snapshot.num-retained.max",
+    parse=_positive,
+    default=2_147_483_647,
+    doc="Snapshots that an expiry keeps at most.",
+    kind="a positive number",
+)
+SNAPSHOT_TIME_RETAINED = Option(
+    key="snapshot.time-retained",
+    parse=parse_duration_millis,
+    default=3_600_000,
+    doc="How long snapshots are kept.",
+    kind="a duration such as 1 h",
+)
+SCAN_MODE = Option(
+    key="scan.mode",
+    parse=ScanMode,
+    default=ScanMode.DEFAULT,
+    doc="Which rows a read gives; by default the newest snapshot, or the one that another scan option names.",
+    kind="default, latest-full, full, latest, from-timestamp, from-snapshot or from-snapshot-full",
+)
+SCAN_SNAPSHOT_ID = Option(
+    key="scan.snapshot-id",
+    parse=_positive,
+    default=None,
+    doc="The snapshot to read.",
+    kind="a positive number",
+)
+SCAN_TIMESTAMP = Option(
+    key="scan.timestamp",
+    parse=str,
+    default=None,
+    doc="The moment whose state is read, as text such as 2026-01-31 12:00:00 in the local time zone.",
+    kind="a timestamp",
+)
+SCAN_TIMESTAMP_MILLIS = Option(
+    key="scan.timestamp-millis",
+    parse=_not_negative,
+    default=None,
+    doc="The moment whose state is read, in milliseconds since 1970 UTC.",
+    kind="a number from 0 on",
+)
+READ_MEMORY_BUDGET = Option(
+    key="read.memory-budget",
+    parse=parse_size_bytes,
+    default=256 << 20,
+    doc="Memory that merging one bucket may use; larger buckets are merged in key ranges. An option of lakelog.",
+    kind="a size such as 256 mb",
+)
+TABLE_UUID = Option(
+    key="lakelog.table-uuid",
+    parse=str,
+    default="",
+    doc="The identity of the table, given when lakelog makes it: a copied folder keeps it. An option of lakelog.",
+)
+
+PREFIXES = ("fields.",)
+FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
+    value for value in globals().copy().values() if isinstance(value, Option)
+)
+
+
+def check_options(
+    given: Mapping[str, str], *, also: Iterable[Option[object]] = (), also_prefixes: Iterable[str] = ()
+) -> None:
+    """Raise OptionError for the first key that nobody declares and for the first value outside its type.
+
+    `also` and `also_prefixes` are the options of other parts of a table. For options that a user gives: unknown
+    options that a table holds already are kept and ignored.
+    """
+    declared = (*FILESTORE_OPTIONS, *also)
+    check_known(given, declared, (*PREFIXES, *also_prefixes))
+    for option in declared:
+        option.of(given)

@@ -1,0 +1,186 @@
+"""Where each kind of file lives, and new names for files.
+
+    <root>/schema/schema-N                              manifest/manifest-<uuid>-<n>, manifest-list-<uuid>-<n>
+    <root>/snapshot/snapshot-N, LATEST, EARLIEST        index/index-<uuid>-<n>, statistics/stat-<uuid>-<n>
+    <root>/tag/tag-<name>, branch/branch-<name>/...     consumer/consumer-<id>
+    <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
+
+Source: Paimon spec, "File layouts".
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from lakelog.common.arrow import time_unit
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
+from lakelog.filestore.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
+
+if TYPE_CHECKING:
+    from lakelog.filestore.schema import TableSchema
+
+SNAPSHOT_PREFIX = "snapshot-"
+SCHEMA_PREFIX = "schema-"
+_ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """The paths of one table; `root` is the table's folder."""
+
+    root: str
+
+    @property
+    def schema_dir(self) -> str:
+        """The folder of schema files."""
+        return f"{self.root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        """The folder of snapshot files and hints."""
+        return f"{self.root}/snapshot"
+
+    @property
+    def manifest_dir(self) -> str:
+        """The folder of manifests and their lists."""
+        return f"{self.root}/manifest"
+
+    @property
+    def latest_hint(self) -> str:
+        """The hint that holds the newest snapshot's id."""
+        return f"{self.root}/snapshot/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        """The hint that holds the oldest snapshot's id."""
+        return f"{self.root}/snapshot/EARLIEST"
+
+    def schema(self, schema_id: int) -> str:
+        """The file of one schema."""
+        return f"{self.root}/schema/{SCHEMA_PREFIX}{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        """The file of one snapshot."""
+        return f"{self.root}/snapshot/{SNAPSHOT_PREFIX}{snapshot_id}"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest."""
+        return f"{self.root}/manifest/{name}"
+
+    def index(self, name: str) -> str:
+        """A table index file."""
+        return f"{self.root}/index/{name}"
+
+    def tag(self, name: str) -> str:
+        """The file of one tag."""
+        return f"{self.root}/tag/tag-{name}"
+
+    def consumer(self, consumer_id: str) -> str:
+        """The file of one consumer."""
+        return f"{self.root}/consumer/consumer-{consumer_id}"
+
+    def bucket_dir(self, partition_path: str, bucket: int) -> str:
+        """The folder of a bucket; `partition_path` is what the function of that name gives."""
+        name = "bucket-postpone" if bucket == -2 else f"bucket-{bucket}"
+        return f"{self.root}/{partition_path}{name}"
+
+    def data_file(self, partition_path: str, bucket: int, name: str) -> str:
+        """A data or changelog file in its bucket."""
+        return f"{self.bucket_dir(partition_path, bucket)}/{name}"
+
+
+class FileNames:
+    """New file names of one writer: a uuid of its own, and a counter. Safe to share between threads."""
+
+    def __init__(self, writer_uuid: str | None = None) -> None:
+        self.uuid = writer_uuid or str(uuid.uuid4())
+        self._counter = itertools.count()
+
+    def manifest(self) -> str:
+        """The next name of a manifest."""
+        return f"manifest-{self.uuid}-{next(self._counter)}"
+
+    def manifest_list(self) -> str:
+        """The next name of a manifest list."""
+        return f"manifest-list-{self.uuid}-{next(self._counter)}"
+
+    def data_file(self, extension: str, *, prefix: str = "data-") -> str:
+        """The next name of a data or changelog file; `extension` is the file format."""
+        return f"{prefix}{self.uuid}-{next(self._counter)}.{extension}"
+
+
+def partition_path(schema: TableSchema, partition: bytes | Sequence[StoredValue]) -> str:
+    """The folders of a partition, each with its `/`: empty for an unpartitioned table.
+
+    `partition` is the serialized BinaryRow of manifests, or its stored values.
+    """
+    fields = schema.partition_fields
+    if not fields:
+        return ""
+    values = deserialize_row([field.type for field in fields], partition) if isinstance(partition, bytes) else partition
+    default_name = PARTITION_DEFAULT_NAME.of(schema.options)
+    is_legacy = PARTITION_LEGACY_NAME.of(schema.options)
+    return "".join(
+        f"{_escape(field.name)}={_escape(_value_text(field, value, is_legacy) or default_name)}/"
+        for field, value in zip(fields, values, strict=True)
+    )
+
+
+def _escape(text: str) -> str:
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
+    """The text of a partition value; empty for null and blank text, which take the default name."""
+    kind = field.type
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value if value.strip() else ""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if kind.root is TypeRoot.DATE:
+        return str(value) if is_legacy else str(to_scalar(kind, value))
+    if kind.root is TypeRoot.TIME:
+        assert isinstance(value, int)
+        seconds, fraction = divmod(value, _units_per_second(kind))
+        if is_legacy:
+            return str(seconds * 1_000 + fraction * 1_000 // _units_per_second(kind))
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return clock + _fraction_text(fraction, kind, digits=kind.precision or 0)
+    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        assert isinstance(value, int)
+        return _timestamp_text(kind, value, is_legacy)
+    return str(value)
+
+
+def _timestamp_text(kind: DataType, value: int, is_legacy: bool) -> str:
+    """Java's LocalDateTime text in the legacy form, else the SQL cast to text."""
+    seconds, fraction = divmod(value, _units_per_second(kind))
+    whole = str(to_scalar(DataType(root=TypeRoot.TIMESTAMP, precision=0), seconds))  # YYYY-MM-DD HH:MM:SS
+    if not is_legacy:
+        return whole + _fraction_text(fraction, kind, digits=kind.precision or 0)
+    text = whole.replace(" ", "T")
+    if fraction:
+        nanos = f"{fraction * (1_000_000_000 // _units_per_second(kind)):09}"
+        return f"{text}.{nanos[:3] if nanos.endswith('000000') else nanos[:6] if nanos.endswith('000') else nanos}"
+    return text.removesuffix(":00")
+
+
+def _fraction_text(fraction: int, kind: DataType, *, digits: int) -> str:
+    nanos = f"{fraction * (1_000_000_000 // _units_per_second(kind)):09}"
+    return f".{nanos[:digits]}" if digits else ""
+
+
+def _units_per_second(kind: DataType) -> int:
+    if kind.root is TypeRoot.TIME and (kind.precision or 0) <= 3:
+        return 1_000
+    return {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[time_unit(kind.precision or 0)]

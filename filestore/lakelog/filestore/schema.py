@@ -1,0 +1,415 @@
+"""Table schemas: columns, keys, options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakelog.common.arrow import from_arrow_field, to_arrow_schema
+from lakelog.common.errors import (
+    ConflictError,
+    CorruptDataError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakelog.common.options import Option
+from lakelog.common.types import DataField, DataType, TypeRoot, field_to_json, parse_field
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.options import (
+    BUCKET,
+    BUCKET_FUNCTION,
+    BUCKET_KEY,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    FILE_FORMAT,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTITION,
+    PRIMARY_KEY,
+    SEQUENCE_FIELD,
+    BucketFunction,
+    ChangelogProducer,
+    FileFormat,
+    MergeEngine,
+    check_options,
+)
+from lakelog.filestore.paths import SCHEMA_PREFIX, TablePaths
+
+SCHEMA_VERSION = 3
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+KEY_FIELD_ID_START = 1_073_741_823
+SEQUENCE_NUMBER_FIELD_ID = 2_147_483_646
+VALUE_KIND_FIELD_ID = 2_147_483_645
+UNAWARE_BUCKET = -1
+_RESERVED_NAMES = {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
+_NO_KEY_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """One schema of a table, in the file `schema/schema-<id>`.
+
+    A JSON object: version, id, fields [{id, name, type, description?, defaultValue?}], highestFieldId, partitionKeys,
+    primaryKeys, options {text: text}, comment?, timeMillis. Unknown keys are ignored, unknown options kept.
+    Source: Paimon spec, "Schema".
+    """
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    time_millis: int = 0
+    version: int = SCHEMA_VERSION
+
+    @cached_property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.fields)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's columns as Arrow gives them."""
+        return to_arrow_schema(self.fields)
+
+    @cached_property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Primary key columns without partition columns: the key inside a bucket. Empty for append tables."""
+        return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """The columns of the trimmed primary key, in key order."""
+        return self.select(self.trimmed_primary_keys)
+
+    @cached_property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        """The partition columns, in the order of `partition_keys`."""
+        return self.select(self.partition_keys)
+
+    @cached_property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """The columns whose hash gives the bucket, in hash order; empty where there is no bucket."""
+        return BUCKET_KEY.of(self.options) or self.trimmed_primary_keys
+
+    @cached_property
+    def bucket_fields(self) -> tuple[DataField, ...]:
+        """The columns of the bucket key, in hash order."""
+        return self.select(self.bucket_keys)
+
+    @cached_property
+    def bucket_count(self) -> int:
+        """Fixed number of buckets; -1 dynamic or, without primary key, none; -2 postponed."""
+        if BUCKET.key in self.options:
+            return BUCKET.of(self.options)
+        return 1 if self.version == 1 else UNAWARE_BUCKET
+
+    @cached_property
+    def bucket_function(self) -> BucketFunction:
+        """How the bucket follows from the bucket key."""
+        return BUCKET_FUNCTION.of(self.options)
+
+    @cached_property
+    def file_format(self) -> FileFormat:
+        """The format of new data files."""
+        if FILE_FORMAT.key not in self.options and self.version <= 2:
+            return FileFormat.ORC
+        return FILE_FORMAT.of(self.options)
+
+    def field(self, name: str) -> DataField:
+        """The column of a name. Raises InvalidRequestError, naming the columns."""
+        for column in self.fields:
+            if column.name == name:
+                return column
+        raise InvalidRequestError(f"column {name!r} does not exist; the columns are {', '.join(self.field_names)}")
+
+    def select(self, names: Iterable[str]) -> tuple[DataField, ...]:
+        """The columns of names, in the order of the names."""
+        return tuple(self.field(name) for name in names)
+
+    def to_json(self) -> str:
+        """The text of the schema file."""
+        fields: dict[str, object] = {
+            "version": self.version,
+            "id": self.id,
+            "fields": [field_to_json(column) for column in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": dict(self.options),
+        }
+        if self.comment is not None:
+            fields["comment"] = self.comment
+        return json.dumps(fields | {"timeMillis": self.time_millis}, indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, path: str) -> TableSchema:
+        """Parse the schema file at `path`. Raises CorruptDataError, or UnsupportedError for a type lakelog lacks."""
+        try:
+            given = json.loads(text)
+            return cls(
+                version=given.get("version", 1),
+                id=int(given["id"]),
+                fields=tuple(parse_field(column) for column in given["fields"]),
+                highest_field_id=int(given["highestFieldId"]),
+                partition_keys=tuple(given["partitionKeys"]),
+                primary_keys=tuple(given["primaryKeys"]),
+                options=dict(given["options"]),
+                comment=given.get("comment"),
+                time_millis=given.get("timeMillis", 0),
+            )
+        except UnsupportedError as error:
+            raise UnsupportedError(f"schema file {path}: {error}") from error
+        except (AttributeError, KeyError, TypeError, ValueError, LakelogError) as error:
+            raise CorruptDataError(f"schema file {path} is not readable: {error!r}") from error
+
+
+class SchemaManager:
+    """The schemas of one table. Remembers the schemas it has read: their files never change."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._read: dict[int, TableSchema] = {}
+
+    def __getstate__(self) -> tuple[FileIO, TablePaths]:
+        return self._file_io, self._paths
+
+    def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
+        self._file_io, self._paths = state
+        self._read = {}
+
+    def latest(self) -> TableSchema | None:
+        """The newest schema, looked up now; None where no table is. Lists the folder."""
+        newest = max(self.list_ids(), default=None)
+        return None if newest is None else self.get(newest)
+
+    def get(self, schema_id: int) -> TableSchema:
+        """The schema of an id. Raises NotFoundError, naming the ids that exist."""
+        if schema_id not in self._read:
+            path = self._paths.schema(schema_id)
+            try:
+                data = self._file_io.read_bytes(path)
+            except NotFoundError as error:
+                ids = self.list_ids()
+                raise NotFoundError(f"schema {schema_id} of {self._paths.root} does not exist; found {ids}") from error
+            schema = TableSchema.from_json(data, path=path)
+            if schema.id != schema_id:
+                raise CorruptDataError(f"schema file {path} holds the id {schema.id}, expected {schema_id}")
+            self._read[schema_id] = schema
+        return self._read[schema_id]
+
+    def list_ids(self) -> list[int]:
+        """All ids, rising. Lists the folder."""
+        names = self._file_io.list_names(self._paths.schema_dir)
+        numbers = (name.removeprefix(SCHEMA_PREFIX) for name in names if name.startswith(SCHEMA_PREFIX))
+        return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
+
+    def create(self, schema: TableSchema) -> None:
+        """Create the schema's file. Raises ConflictError when its id is taken."""
+        path = self._paths.schema(schema.id)
+        if not self._file_io.create_new(path, schema.to_json().encode()):
+            raise ConflictError(f"{path} exists already: another table or schema change was first; read it and decide")
+        self._read[schema.id] = schema
+
+
+def build_schema(
+    columns: pa.Schema | Sequence[DataField | pa.Field],
+    *,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    time_millis: int = 0,
+    also: Iterable[Option[object]] = (),
+    also_prefixes: Iterable[str] = (),
+) -> TableSchema:
+    """The first schema of a new table, checked, with field ids numbered as the format numbers them.
+
+    `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
+    options) or UnsupportedError, naming what is wrong and what to do.
+    """
+    given = dict(options or {})
+    check_options(given, also=also, also_prefixes=also_prefixes)
+    primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), "primary key")
+    partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), "partition")
+    fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
+    _check_names(fields)
+    _check_key_names("primary key", primary, fields)
+    _check_key_names("partition", partition, fields)
+    fields = [_not_null(column) if column.name in primary else column for column in fields]
+    numbered, highest = number_fields(fields)
+    schema = TableSchema(
+        id=0,
+        fields=numbered,
+        highest_field_id=highest,
+        partition_keys=partition,
+        primary_keys=primary,
+        options=given,
+        comment=comment,
+        time_millis=time_millis,
+    )
+    schema = replace(schema, options=_with_bucket(schema))
+    _check_keys(schema)
+    _check_bucket(schema)
+    check_writable(schema)
+    return schema
+
+
+def check_writable(schema: TableSchema) -> None:
+    """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
+    options = schema.options
+    refused = (
+        (MERGE_ENGINE.key, MERGE_ENGINE.of(options), MergeEngine.DEDUPLICATE),
+        (CHANGELOG_PRODUCER.key, CHANGELOG_PRODUCER.of(options), ChangelogProducer.NONE),
+        (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
+        (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
+        (IGNORE_DELETE.key, IGNORE_DELETE.of(options), False),
+        (SEQUENCE_FIELD.key, SEQUENCE_FIELD.of(options), ()),
+    )
+    for key, found, supported in refused:
+        if found != supported:
+            text = str(supported).lower() if supported != () else "no value"
+            raise UnsupportedError(f"tables with {key}={options.get(key, found)} are not written yet; use {text}")
+    if schema.primary_keys and schema.bucket_count < 1:
+        raise UnsupportedError(
+            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
+        )
+
+
+def number_fields(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
+    """Columns with ids from 0 on, and the highest id given.
+
+    A column takes the next id, then the ROW members inside its type; a member that is a ROW itself takes its id after
+    its own members. Source: Paimon, `RowType.Builder` and `ReassignFieldId`.
+    """
+    counter = iter(range(1 << 30))
+    highest = -1
+    numbered = []
+    for column in fields:
+        own = next(counter)
+        numbered.append(replace(column, id=own, type=_number_type(column.type, counter)))
+    highest = next(counter) - 1
+    return tuple(numbered), highest
+
+
+def _number_type(kind: DataType, counter: Iterable[int]) -> DataType:
+    numbers = iter(counter)
+
+    def renumber(inner: DataType | None) -> DataType | None:
+        return None if inner is None else _number_type(inner, numbers)
+
+    members = []
+    for member in kind.fields:
+        inner = _number_type(member.type, numbers)
+        members.append(replace(member, type=inner, id=next(numbers)))
+    if not kind.is_nested:
+        return kind
+    return replace(
+        kind, element=renumber(kind.element), key=renumber(kind.key), value=renumber(kind.value), fields=tuple(members)
+    )
+
+
+def _keys_of(given: Sequence[str], as_option: str | None, what: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidRequestError(f"the {what} must be a list of column names, found the text {given!r}")
+    if as_option is None:
+        return tuple(given)
+    if given:
+        raise InvalidRequestError(f"the {what} is given twice, as an argument and as an option; leave one out")
+    return tuple(name for name in (part.strip() for part in as_option.split(",")) if name)
+
+
+def _check_names(fields: Sequence[DataField]) -> None:
+    if not fields:
+        raise InvalidRequestError("a table needs at least one column")
+    seen: set[str] = set()
+    for column in fields:
+        if not column.name.strip():
+            raise InvalidRequestError("a column has an empty name")
+        if column.name in seen:
+            raise InvalidRequestError(f"column {column.name!r} is there twice; names must differ")
+        if column.name in _RESERVED_NAMES or column.name.startswith(KEY_PREFIX):
+            raise InvalidRequestError(f"column name {column.name!r} is reserved by the table format; choose another")
+        seen.add(column.name)
+
+
+def _check_key_names(what: str, names: Sequence[str], fields: Sequence[DataField]) -> None:
+    known = {column.name: column for column in fields}
+    if len(set(names)) < len(names):
+        raise InvalidRequestError(f"the {what} names a column twice: {', '.join(names)}")
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(f"{what} column {name!r} does not exist; the columns are {', '.join(known)}")
+        if known[name].type.is_nested:
+            raise InvalidRequestError(
+                f"{what} column {name!r} has the type {known[name].type}; keys must have atomic types"
+            )
+
+
+def _not_null(column: DataField) -> DataField:
+    return replace(column, type=column.type.with_nullable(False))
+
+
+def _with_bucket(schema: TableSchema) -> dict[str, str]:
+    """The options with the bucket number written out, and the whole row as bucket key where there is no other."""
+    options = {BUCKET.key: str(BUCKET.default)} | dict(schema.options)
+    count = BUCKET.of(options)
+    if count > 0 and not schema.primary_keys and not BUCKET_KEY.of(options):
+        usable = [column.name for column in schema.fields if not column.type.is_nested]
+        if not usable:
+            raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
+        options[BUCKET_KEY.key] = ",".join(usable)
+    return options
+
+
+def _check_keys(schema: TableSchema) -> None:
+    if schema.primary_keys:
+        missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
+        if missing:
+            raise InvalidRequestError(
+                f"the primary key ({', '.join(schema.primary_keys)}) must contain the partition columns; "
+                f"add {', '.join(missing)}"
+            )
+        if not schema.trimmed_primary_keys:
+            raise InvalidRequestError("the primary key must have a column that is no partition column")
+    for column in schema.partition_fields:
+        if column.type.root in _NO_KEY_TYPES:
+            raise UnsupportedError(f"partition column {column.name!r} has the type {column.type}, which has no path")
+    for column in schema.fields:
+        if column.type.root is TypeRoot.TIME and (column.type.precision or 0) > 3:
+            raise UnsupportedError(
+                f"column {column.name!r} has the type {column.type}; TIME is stored in milliseconds: use TIME(3)"
+            )
+
+
+def _check_bucket(schema: TableSchema) -> None:
+    for column in schema.bucket_fields:
+        if column.type.is_nested:
+            raise InvalidRequestError(f"bucket key column {column.name!r} has the type {column.type}; use atomic types")
+        if column.name in schema.partition_keys:
+            raise InvalidRequestError(f"bucket key column {column.name!r} is a partition column; leave it out")
+        if schema.primary_keys and column.name not in schema.primary_keys:
+            raise InvalidRequestError(
+                f"bucket key column {column.name!r} is not in the primary key ({', '.join(schema.primary_keys)}); "
+                "one key could be in several buckets"
+            )
+    if schema.bucket_function is BucketFunction.MOD:
+        roots = [column.type.root for column in schema.bucket_fields]
+        if len(roots) != 1 or roots[0] not in (TypeRoot.INT, TypeRoot.BIGINT):
+            raise InvalidRequestError(
+                "bucket-function.type=mod needs a bucket key of one INT or BIGINT column, found "
+                + ", ".join(f"{column.name} {column.type}" for column in schema.bucket_fields)
+            )
+    if schema.bucket_count < 1 and not schema.primary_keys and BUCKET_KEY.of(schema.options):
+        raise InvalidRequestError(f"bucket={schema.bucket_count} takes no bucket-key; leave it out or set bucket")

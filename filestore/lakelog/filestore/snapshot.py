@@ -1,0 +1,231 @@
+"""Snapshots: the committed states of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.paths import SNAPSHOT_PREFIX, TablePaths
+
+SNAPSHOT_VERSION = 3
+BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
+_PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
+
+
+class CommitKind(StrEnum):
+    """What a commit did; the value is what the snapshot file holds."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One committed state of a table, in the file `snapshot/snapshot-<id>`.
+
+    A JSON object whose keys are the attributes in camelCase; what is None or empty is left out, unknown keys are
+    ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
+    id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown.
+    Source: Paimon spec, "Snapshot".
+    """
+
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    total_record_count: int
+    delta_record_count: int
+    version: int = SNAPSHOT_VERSION
+    uuid: str | None = None
+    base_manifest_list_size: int | None = None
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    changelog_record_count: int | None = None
+    index_manifest: str | None = None
+    writer_version: str | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    next_row_id: int | None = None
+    operation: str | None = None
+
+    def to_json(self) -> str:
+        """The text of the snapshot file."""
+        fields: dict[str, object] = {}
+        for name, key in _JSON_KEYS.items():
+            value = getattr(self, name)
+            if value is not None and value != {}:
+                fields[key] = dict(value) if isinstance(value, Mapping) else value
+        return json.dumps(fields, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, path: str) -> Snapshot:
+        """Parse the snapshot file at `path`; ignores keys it does not know. Raises CorruptDataError."""
+        try:
+            given = json.loads(text)
+            values = {name: given[key] for name, key in _JSON_KEYS.items() if given.get(key) is not None}
+            values["commit_kind"] = CommitKind(values["commit_kind"])
+            return cls(**values)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CorruptDataError(f"snapshot file {path} is not readable: {error!r}") from error
+
+
+_JSON_KEYS = {
+    "version": "version",
+    "uuid": "uuid",
+    "id": "id",
+    "schema_id": "schemaId",
+    "base_manifest_list": "baseManifestList",
+    "base_manifest_list_size": "baseManifestListSize",
+    "delta_manifest_list": "deltaManifestList",
+    "delta_manifest_list_size": "deltaManifestListSize",
+    "changelog_manifest_list": "changelogManifestList",
+    "changelog_manifest_list_size": "changelogManifestListSize",
+    "index_manifest": "indexManifest",
+    "commit_user": "commitUser",
+    "writer_version": "writerVersion",
+    "commit_identifier": "commitIdentifier",
+    "commit_kind": "commitKind",
+    "time_millis": "timeMillis",
+    "total_record_count": "totalRecordCount",
+    "delta_record_count": "deltaRecordCount",
+    "changelog_record_count": "changelogRecordCount",
+    "watermark": "watermark",
+    "statistics": "statistics",
+    "properties": "properties",
+    "next_row_id": "nextRowId",
+    "operation": "operation",
+}
+
+
+class SnapshotManager:
+    """The snapshots of one table. Reads files; remembers only the newest id it has seen, as a place to start from."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._seen: int | None = None
+
+    def __getstate__(self) -> tuple[FileIO, TablePaths]:
+        return self._file_io, self._paths
+
+    def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
+        self._file_io, self._paths = state
+        self._seen = None
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, read now; None before the first commit."""
+        while True:
+            newest = self.latest_id()
+            if newest is None:
+                return None
+            try:
+                return self._read(newest)
+            except NotFoundError:  # a rollback or a fresh table between the look and the read
+                self._seen = None
+
+    def latest_id(self) -> int | None:
+        """The newest snapshot's id, looked up now: where one was seen or hinted, the ids after it are probed."""
+        for start in (self._seen, self._hint(self._paths.latest_hint)):
+            if start is not None and self._exists(start):
+                newest = self._probe(start)
+                if newest is not None:
+                    self._seen = newest
+                    return newest
+        self._seen = max(self.ids(), default=None)
+        return self._seen
+
+    def earliest_id(self) -> int | None:
+        """The oldest living snapshot's id; None before the first commit."""
+        hint = self._hint(self._paths.earliest_hint)
+        if hint is not None and self._exists(hint):
+            return hint
+        return min(self.ids(), default=None)
+
+    def ids(self) -> list[int]:
+        """All living ids, rising. Lists the folder."""
+        names = self._file_io.list_names(self._paths.snapshot_dir)
+        numbers = (name.removeprefix(SNAPSHOT_PREFIX) for name in names if name.startswith(SNAPSHOT_PREFIX))
+        return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id. Raises NotFoundError, naming the ids that live."""
+        try:
+            return self._read(snapshot_id)
+        except NotFoundError as error:
+            ids = self.ids()
+            living = f"snapshots {ids[0]} to {ids[-1]} are there" if ids else "the table has no snapshot yet"
+            raise NotFoundError(f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}") from error
+
+    def at_or_before(self, time_millis: int) -> Snapshot | None:
+        """The newest snapshot committed at or before a moment; None when all living ones are younger."""
+        low, high = self.earliest_id(), self.latest_id()
+        if low is None or high is None:
+            return None
+        found: Snapshot | None = None
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self.get(middle)
+            if snapshot.time_millis <= time_millis:
+                found, low = snapshot, middle + 1
+            else:
+                high = middle - 1
+        return found
+
+    def walk_back(self, start: Snapshot) -> Iterator[Snapshot]:
+        """`start`, then the snapshots before it, down to the oldest living one."""
+        yield start
+        for snapshot_id in range(start.id - 1, 0, -1):
+            try:
+                yield self._read(snapshot_id)
+            except NotFoundError:
+                return
+
+    def create_new(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file, or give False when its id is taken. The hint is the caller's to write."""
+        data = snapshot.to_json().encode()
+        return self._file_io.create_new(self._paths.snapshot(snapshot.id), data)
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Say where the newest snapshot is; a stale hint only costs later readers a few looks."""
+        self._file_io.write_bytes(self._paths.latest_hint, str(snapshot_id).encode())
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Say where the oldest snapshot is, after an expiry or a rollback."""
+        self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
+
+    def _read(self, snapshot_id: int) -> Snapshot:
+        path = self._paths.snapshot(snapshot_id)
+        snapshot = Snapshot.from_json(self._file_io.read_bytes(path), path=path)
+        if snapshot.id != snapshot_id:
+            raise CorruptDataError(f"snapshot file {path} holds the id {snapshot.id}, expected {snapshot_id}")
+        return snapshot
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._file_io.exists(self._paths.snapshot(snapshot_id))
+
+    def _probe(self, start: int) -> int | None:
+        """The last id without a gap after `start`; None when it is too far away."""
+        for snapshot_id in range(start, start + _PROBES_MAX):
+            if not self._exists(snapshot_id + 1):
+                return snapshot_id
+        return None
+
+    def _hint(self, path: str) -> int | None:
+        """The number in a hint; None when the hint is missing, half-written or no number."""
+        try:
+            text = self._file_io.read_bytes(path).decode().strip()
+            return int(text) if text else None
+        except (NotFoundError, ValueError):
+            return None
