@@ -15,6 +15,7 @@ from typing import Any  # Any: numpy arrays of any element type, and parsed JSON
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
@@ -24,6 +25,7 @@ from lakelog.logstore.json_columns import (
     NotColumnarError,
     WireColumn,
     convert_columns,
+    line_buffer,
     parse_lines,
     wire_column,
 )
@@ -60,53 +62,75 @@ def read_changes(values: Sequence[bytes], fields: Sequence[DataField], name: Nam
         return _read_one_by_one(values, fields, name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Rows without their envelopes: JSON objects, one a line, in log order."""
+
+    lines: pa.Buffer
+    kinds: npt.NDArray[np.int8]
+    records: npt.NDArray[np.int64]
+
+
 def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Changes | None:
     """None when an envelope is another one. Raises NotColumnarError."""
     cut = _cut_rows(values)
     if cut is None:
         return None
-    lines, kinds, records = cut
     columns = [wire_column(field) for field in fields]
     wires = [column for column in columns if column is not None]
-    table = parse_lines(lines, pa.schema([(wire.field.name, wire.type) for wire in wires]), fields)
-    arrays = dict(zip((wire.field.name for wire in wires), convert_columns(wires, table.columns), strict=True))
+    schema = pa.schema([(wire.field.name, wire.type) for wire in wires])
+    table = parse_lines(cut.lines, len(cut.kinds), schema)
+    arrays = dict(zip(schema.names, convert_columns(wires, table.columns), strict=True))
     by_hand = [field for field, column in zip(fields, columns, strict=True) if column is None]
     if by_hand:
         try:
-            arrays |= _parse_columns([parse_json(line) for line in lines], by_hand)
-        except (ValueError, RecursionError) as error:
+            rows = [parse_json(line) for line in cut.lines.to_pybytes().splitlines()]
+            arrays |= _parse_columns(rows, by_hand)
+        except (ValueError, AttributeError, RecursionError) as error:
             raise NotColumnarError from error
-    return Changes(_table(arrays, fields), kinds, records)
+    return Changes(_table(arrays, fields), cut.kinds, cut.records)
 
 
-def _cut_rows(
-    values: Sequence[bytes],
-) -> tuple[list[bytes], npt.NDArray[np.int8], npt.NDArray[np.int64]] | None:
-    lines: list[bytes] = []
-    kinds = bytearray()
-    update_records: list[int] = []
-    for number, value in enumerate(values):
-        if value.startswith(b'{"before":null,"after":{') and value.endswith(b'},"op":"c"}'):
-            lines.append(value[len(INSERT_PREFIX) : -len(INSERT_SUFFIX)])
-            kinds.append(RowKind.INSERT)
-        elif not value.startswith(b'{"before":{'):
-            return None
-        elif value.endswith(b'},"after":null,"op":"d"}'):
-            lines.append(value[len(DELETE_PREFIX) : -len(DELETE_SUFFIX)])
-            kinds.append(RowKind.DELETE)
-        elif value.endswith(b'},"op":"u"}') and value.count(b'},"after":{') == 1:
-            before, _, after = value[len(UPDATE_PREFIX) : -len(UPDATE_SUFFIX)].partition(b'},"after":{')
-            lines += (before + b"}", b"{" + after)
-            kinds += b"\1\2"
-            update_records.append(number)
-        else:
-            return None
-    records = np.arange(len(values), dtype=np.int64)
-    if update_records:
-        images = np.ones(len(values), np.int64)
-        images[update_records] = 2
-        records = np.repeat(records, images)
-    return lines, np.frombuffer(kinds, np.int8), records
+def _cut_rows(values: Sequence[bytes]) -> _Cut | None:
+    frame = pl.DataFrame({"value": pl.Series(values, dtype=pl.Binary)})
+    frame = frame.with_columns(is_insert=_is_between(INSERT_PREFIX, INSERT_SUFFIX))
+    rows = _inside(INSERT_PREFIX, INSERT_SUFFIX)
+    updates = np.zeros(len(values), np.bool_)
+    if not frame["is_insert"].all():
+        frame = frame.with_columns(is_delete=_is_between(DELETE_PREFIX, DELETE_SUFFIX))
+        rows = pl.when("is_insert").then(rows).otherwise(_inside(DELETE_PREFIX, DELETE_SUFFIX))
+        updates = ~(frame["is_insert"] | frame["is_delete"]).to_numpy()
+    try:
+        if updates.any():
+            # Raw quotes are not inside a JSON text, so a middle that is there once is the one between the images.
+            middle = (b"}" + UPDATE_MIDDLE + b"{").decode()
+            text = pl.col("value").cast(pl.String)
+            is_update = _is_between(UPDATE_PREFIX, UPDATE_SUFFIX) & (text.str.count_matches(middle, literal=True) == 1)
+            if not frame.filter(updates).select(is_update.all()).item():
+                return None
+            lines = _inside(UPDATE_PREFIX, UPDATE_SUFFIX).cast(pl.String)
+            lines = lines.str.replace(middle, "}\n{", literal=True)
+            rows = pl.when(pl.Series(updates)).then(lines).otherwise(rows.cast(pl.String))
+        lines_series = frame.select(pl.concat_str(rows.cast(pl.String), pl.lit("\n")).alias("line")).to_series()
+    except pl.exceptions.PolarsError as error:  # no UTF-8
+        raise NotColumnarError from error
+    images = 1 + updates.astype(np.int64)
+    kinds = np.repeat(np.where(frame["is_insert"].to_numpy(), RowKind.INSERT, RowKind.DELETE).astype(np.int8), images)
+    if updates.any():
+        firsts = (np.cumsum(images) - images)[updates]
+        kinds[firsts], kinds[firsts + 1] = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
+    return _Cut(line_buffer(lines_series), kinds, np.repeat(np.arange(len(values)), images))
+
+
+def _is_between(prefix: bytes, suffix: bytes) -> pl.Expr:
+    """Whether the record is an object between the two."""
+    value = pl.col("value").bin
+    return value.starts_with(prefix + b"{") & value.ends_with(b"}" + suffix)
+
+
+def _inside(prefix: bytes, suffix: bytes) -> pl.Expr:
+    value = pl.col("value").bin
+    return value.slice(len(prefix), value.size() - len(prefix) - len(suffix))
 
 
 def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Changes:
@@ -120,7 +144,9 @@ def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Chang
     envelope = [("before", image), ("after", image), ("op", pa.string())]
     in_payload = _is_wrapped(parse_json(values[0]))
     schema = pa.schema([("payload", pa.struct(envelope))] if in_payload else envelope)
-    table = parse_lines(values, schema, fields)
+    if not all(value[:1] == b"{" for value in values):
+        raise NotColumnarError
+    table = parse_lines(pa.py_buffer(b"\n".join(values)), len(values), schema)
     if in_payload:
         table = pa.Table.from_arrays(table["payload"].combine_chunks().flatten(), names=[key for key, _ in envelope])
     return _images_in_order(table, wires, fields)

@@ -6,9 +6,10 @@ type of it. What the parser cannot read is left to `json_value`: NotColumnarErro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +20,9 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.logstore.json_text import escape
 from lakelog.logstore.json_value import Json, JsonValueError, parser_of
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES_MAX = (1 << 31) - 1
 _TEXT_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
-_FLOAT_ROOTS = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
 
@@ -54,33 +54,48 @@ def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
     return None if wire is None else WireColumn(field, wire, lambda array: _from_wire(array, kind))
 
 
-def parse_lines(lines: Sequence[bytes], schema: pa.Schema, fields: Sequence[DataField]) -> pa.Table:
-    """One row a line. `fields` tells which names hold floating point numbers. Raises NotColumnarError."""
-    if not lines:
+def line_buffer(lines: pl.Series) -> pa.Buffer:
+    """The texts one after another, each of which ends with a newline already."""
+    array = lines.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
+    return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
+def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
+    """One row a line. Raises NotColumnarError."""
+    if not count:
         return schema.empty_table()
-    text = b"\n".join(lines)
-    if not all(line[:1] == b"{" for line in lines) or text.count(b"\n") != len(lines) - 1:
-        raise NotColumnarError
-    text = _unquote_non_finite(text, fields)
-    block_bytes = max(_BLOCK_BYTES, 2 * max(map(len, lines)))
+    _check_decimals_are_numbers(text, schema)
     try:
-        table = pa_json.read_json(
-            pa.BufferReader(text),
-            read_options=pa_json.ReadOptions(use_threads=False, block_size=block_bytes),
-            parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-        )
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise NotColumnarError from error
-    if table.num_rows != len(lines):
+        table = _parse(text, schema)
+    except pa.ArrowInvalid as error:
+        quoted = text.to_pybytes()
+        unquoted = _unquote_non_finite(quoted, schema)
+        if unquoted == quoted:
+            raise NotColumnarError from error
+        try:
+            table = _parse(pa.py_buffer(unquoted), schema)
+        except pa.ArrowInvalid as again:
+            raise NotColumnarError from again
+    if table.num_rows != count:
         raise NotColumnarError
     return table
+
+
+def _parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Raises ArrowInvalid."""
+    return pa_json.read_json(
+        pa.BufferReader(text),
+        read_options=pa_json.ReadOptions(use_threads=False, block_size=min(text.size + 1, _BLOCK_BYTES_MAX)),
+        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
 
 
 def convert_columns(columns: Sequence[WireColumn], arrays: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
     """The columns in their own types. Raises NotColumnarError."""
     try:
         return [column.convert(_one_chunk(array)) for column, array in zip(columns, arrays, strict=True)]
-    except (pa.ArrowInvalid, pl.exceptions.PolarsError, JsonValueError) as error:
+    except (pa.ArrowException, pl.exceptions.PolarsError, JsonValueError) as error:
         raise NotColumnarError from error
 
 
@@ -150,29 +165,41 @@ def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
     if kind.root is TypeRoot.ROW:
         children = [_from_wire(child, field.type) for child, field in zip(array.flatten(), kind.fields, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(final), mask=array.is_null())
+    if kind.root is TypeRoot.TIME:
+        moments = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), array, pa.scalar(""))
+        return moments.cast(pa.timestamp(final.unit)).cast(final)
     return array.cast(final)
 
 
-def _unquote_non_finite(text: bytes, fields: Sequence[DataField]) -> bytes:
+def _check_decimals_are_numbers(text: pa.Buffer, schema: pa.Schema) -> None:
+    """Raise NotColumnarError for text in a decimal column, which the parser would take, though it may be base64."""
+    names = set(_leaf_names(schema, pa.types.is_decimal))
+    if names:
+        lines = text.to_pybytes()
+        if any(f'"{escape(name)}":"'.encode() in lines for name in names):
+            raise NotColumnarError
+
+
+def _unquote_non_finite(text: bytes, schema: pa.Schema) -> bytes:
     """`"x":"NaN"` as `"x":NaN`, which the parser takes for a number, for every floating point `x`.
 
     Where `x` is also the name of something else, the parser then meets a number that it refuses: an error,
     never a wrong value.
     """
-    if b'"NaN"' not in text and b'Infinity"' not in text:
-        return text
-    for name in set(_float_names(fields)):
+    for name in set(_leaf_names(schema, pa.types.is_floating)):
         opening = f'"{escape(name)}":'.encode()
         for word in (b"NaN", b"Infinity", b"-Infinity"):
             text = text.replace(b'%b"%b"' % (opening, word), opening + word)
     return text
 
 
-def _float_names(fields: Sequence[DataField]) -> Iterator[str]:
+def _leaf_names(fields: Iterable[pa.Field], is_wanted: Callable[[pa.DataType], bool]) -> Iterator[str]:
+    """The names of the wanted fields at any depth."""
     for field in fields:
         kind = field.type
-        while kind.element is not None:
-            kind = kind.element
-        if field.type.root in _FLOAT_ROOTS:
+        if is_wanted(kind):
             yield field.name
-        yield from _float_names(kind.fields)
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            yield from _leaf_names(kind, is_wanted)

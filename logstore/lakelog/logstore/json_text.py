@@ -210,8 +210,9 @@ def _nested_texts(array: pa.Array, kind: DataType) -> pl.Series:
         values = _value_texts(array.items.slice(start, length), value_kind)
         members = _concat(['"', keys, '":', *values.pieces()], length)
         opening, closing = "{", "}"
-    lists = pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), members.to_arrow().cast(pa.large_string()))
-    return _concat([opening, _series(pc.binary_join(lists, ",")), closing], len(array))
+    lists = pa.ListArray.from_arrays(offsets, members.to_arrow().cast(pa.large_string()))
+    joined = pc.binary_join(lists, pa.scalar(",", pa.large_string()))
+    return _concat([opening, _series(joined), closing], len(array))
 
 
 def entry_types(kind: DataType) -> tuple[DataType, DataType]:
