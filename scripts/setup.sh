@@ -1,0 +1,17 @@
+# Sourced by the other scripts: sets ROOT and VENV, and makes the virtual environment what requirements/ say.
+# Quick when there is nothing to do; safe when two scripts run at once.
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+VENV="$ROOT/.venv"
+
+find_python() {
+    for python in "${LAKELOG_PYTHON:-python3}" python3.11 python3.12 python3.13 python3.14 python; do
+        if "$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    echo "setup: no Python 3.11 or later here; install one (Debian: apt-get install python3 python3-venv)" >&2
+    exit 1
+}
+
+"$(find_python)" "$ROOT/scripts/setup.py" "$@" || exit 1
