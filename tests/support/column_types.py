@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pprint
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any  # Any: values of every column type
@@ -146,7 +147,7 @@ def _is_long(value: int) -> bool:
 
 
 def _identity(entry: tuple[Any, Any]) -> str:
-    return repr(entry[0])
+    return pprint.pformat(entry[0])  # as repr, but dicts in the order of their keys
 
 
 @st.composite

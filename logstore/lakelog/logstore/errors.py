@@ -1,12 +1,8 @@
-"""The log store's own error. UnknownOutcomeError and StalledError are in `lakelog.common.errors`: the commit protocol
-acts on them, whoever raises them.
-"""
+"""Errors of the log store that callers handle apart."""
 
 from __future__ import annotations
 
-from lakelog.common.errors import NotFoundError, StalledError, UnknownOutcomeError
-
-__all__ = ["LogTruncatedError", "StalledError", "UnknownOutcomeError"]
+from lakelog.common.errors import NotFoundError
 
 
 class LogTruncatedError(NotFoundError):

@@ -1,32 +1,72 @@
-"""Positions of all partitions of a topic: one request each, read_uncommitted unless it says otherwise."""
+"""Positions of all partitions of a topic, in one request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from lakelog.logstore.clients import ANSWER_SECONDS, ask
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """An offset of a partition, and the leader epoch it was told by; None when the broker gave none."""
+    """An offset of a partition, and the leader epoch of the record before it; None when the broker told none."""
 
     offset: int
     leader_epoch: int | None
 
 
 def high_watermarks(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
-    """Partition -> the offset behind the newest record, open transactions included."""
-    raise NotImplementedError
+    """Partition -> the offset behind the newest record, open transactions included.
+
+    Raises NotFoundError, UnavailableError.
+    """
+    return _positions(client_config, topic, range(partition_count), OffsetSpec.latest(), "asking high watermarks")
+
+
+def high_watermark(client_config: Mapping[str, str], topic: str, partition: int) -> Position:
+    """The offset behind the newest record of one partition. Raises NotFoundError, UnavailableError."""
+    doing = "asking the high watermark"
+    return _positions(client_config, topic, range(partition, partition + 1), OffsetSpec.latest(), doing)[partition]
 
 
 def last_stable_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
-    """Partition -> the offset up to which read_committed consumers see. Raises UnavailableError.
+    """Partition -> the offset up to which read_committed consumers see.
 
-    It lags behind a commit by some milliseconds.
+    It lags behind a commit by some milliseconds. Raises NotFoundError, UnavailableError.
     """
-    raise NotImplementedError
+    doing = "asking last stable offsets"
+    return _positions(
+        client_config, topic, range(partition_count), OffsetSpec.latest(), doing, IsolationLevel.READ_COMMITTED
+    )
 
 
 def log_start_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
-    """Partition -> the oldest offset that retention has left. Raises UnavailableError."""
-    raise NotImplementedError
+    """Partition -> the oldest offset that retention has left. Raises NotFoundError, UnavailableError."""
+    return _positions(client_config, topic, range(partition_count), OffsetSpec.earliest(), "asking log start offsets")
+
+
+def _positions(
+    client_config: Mapping[str, str],
+    topic: str,
+    partitions: range,
+    spec: OffsetSpec,
+    doing: str,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[int, Position]:
+    asked = {TopicPartition(topic, partition): spec for partition in partitions}
+    answers = ask(
+        client_config,
+        f"{doing} of topic {topic}",
+        lambda admin: admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=ANSWER_SECONDS),
+    )
+    return {
+        partition: Position(
+            offset=answer.offset,
+            leader_epoch=None if answer.leader_epoch is None or answer.leader_epoch < 0 else answer.leader_epoch,
+        )
+        for partition, answer in zip(partitions, answers, strict=True)
+    }

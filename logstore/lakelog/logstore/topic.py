@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any  # Any: confluent_kafka's descriptions are untyped
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from lakelog.common.errors import NotFoundError, UnavailableError
+from lakelog.logstore.clients import ANSWER_SECONDS, ask
+from lakelog.logstore.kafka_errors import servers_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +34,47 @@ def create_topic(
 ) -> str:
     """Create the topic and give back its id.
 
-    `replication_factor` None takes the broker's default. Raises ConflictError when the topic is
-    there already, UnavailableError when the broker does not answer, InvalidRequestError when it refuses.
+    `replication_factor` None takes the broker's default. Raises ConflictError when the topic is there already,
+    UnavailableError when the broker does not answer, InvalidRequestError when it refuses.
     """
-    raise NotImplementedError
+    topic = NewTopic(name, partition_count, replication_factor or -1, config=dict(config or {}))
+    ask(
+        client_config,
+        f"creating topic {name}",
+        lambda admin: admin.create_topics(
+            [topic], operation_timeout=ANSWER_SECONDS, request_timeout=ANSWER_SECONDS, validate_only=False
+        ),
+    )
+    return describe_topic(client_config, name).topic_id
 
 
 def describe_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
     """The topic as the broker knows it. Raises NotFoundError, UnavailableError."""
-    raise NotImplementedError
+    doing = f"describing topic {name}"
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+
+    def request(admin: AdminClient) -> dict[object, Future[Any]]:
+        topics: dict[object, Future[Any]] = {}
+        topics |= admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
+        topics |= admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
+        return topics
+
+    described, config = ask(client_config, doing, request)
+    return TopicDescription(
+        name=name,
+        topic_id=str(described.topic_id),
+        partition_count=len(described.partitions),
+        max_message_bytes=int(config["max.message.bytes"].value),
+    )
 
 
 def delete_topic(client_config: Mapping[str, str], name: str) -> None:
     """Delete the topic; a topic that is not there is fine. Raises UnavailableError."""
-    raise NotImplementedError
+    try:
+        ask(
+            client_config,
+            f"deleting topic {name}",
+            lambda admin: admin.delete_topics([name], operation_timeout=ANSWER_SECONDS, request_timeout=ANSWER_SECONDS),
+        )
+    except NotFoundError:
+        return

@@ -1,0 +1,125 @@
+"""Kafka clients: made from the user's configuration, kept for the next use in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from threading import Lock
+from typing import Any, Generic, TypeVar  # Any: settings of Kafka clients are of many types
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from lakelog.common.errors import OptionError, UnavailableError
+from lakelog.logstore.kafka_errors import kafka_error, servers_of, without_secrets
+
+ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
+
+Client = TypeVar("Client")
+Answer = TypeVar("Answer")
+Key = tuple[object, ...]
+
+_log = logging.getLogger("lakelog.kafka")
+
+
+def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], settings: Mapping[str, Any]) -> Client:
+    """A client with the user's configuration, over which `settings` win.
+
+    Its log lines go to the logger `lakelog.kafka`. Raises OptionError for a configuration that it refuses.
+    """
+    if not client_config.get("bootstrap.servers"):
+        raise OptionError("option 'log.kafka.bootstrap.servers' is not set; expected host:port of a Kafka broker")
+    try:
+        return kind({"client.id": "lakelog", **client_config, **settings}, logger=_log)
+    except (KafkaException, ValueError, TypeError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise OptionError(
+            f"the Kafka client refuses its configuration: {without_secrets(reason, client_config)}; correct the option"
+            " 'log.kafka.*' that it names"
+        ) from None  # the cause may quote a secret
+
+
+def config_key(client_config: Mapping[str, str]) -> Key:
+    """A configuration as a dictionary key."""
+    return tuple(sorted(client_config.items()))
+
+
+class ClientPool(Generic[Client]):
+    """Clients that are open and idle, at most `size_max` of them; the least recently used one goes first."""
+
+    def __init__(self, size_max: int, close: Callable[[Client], object]) -> None:
+        self._size_max = size_max
+        self._close = close
+        self._lock = Lock()
+        self._idle: OrderedDict[Key, Client] = OrderedDict()
+        self._left_to_parent: list[OrderedDict[Key, Client]] = []
+        os.register_at_fork(after_in_child=self._forget)
+
+    def take(self, key: Key) -> Client | None:
+        """The idle client of `key`, out of the pool; None without one."""
+        with self._lock:
+            return self._idle.pop(key, None)
+
+    def put(self, key: Key, client: Client) -> None:
+        """Keep a client that nobody uses now."""
+        dropped: list[Client] = []
+        with self._lock:
+            older = self._idle.pop(key, None)
+            if older is not None:
+                dropped.append(older)
+            self._idle[key] = client
+            while len(self._idle) > self._size_max:
+                dropped.append(self._idle.popitem(last=False)[1])
+        for idle in dropped:
+            self._close(idle)
+
+    def clear(self) -> None:
+        """Close every idle client."""
+        with self._lock:
+            clients = list(self._idle.values())
+            self._idle.clear()
+        for client in clients:
+            self._close(client)
+
+    def _forget(self) -> None:
+        # The threads of a client stay behind in the parent: a forked child can neither use it nor close it.
+        self._left_to_parent.append(self._idle)
+        self._idle = OrderedDict()
+        self._lock = Lock()
+
+
+_admins: ClientPool[AdminClient] = ClientPool(4, close=lambda admin: None)
+
+
+def ask(
+    client_config: Mapping[str, str], doing: str, request: Callable[[AdminClient], Mapping[Any, Future[Answer]]]
+) -> list[Answer]:
+    """The answers to an admin request, which must limit its own time to ANSWER_SECONDS, in the request's order.
+
+    Raises what `kafka_error` makes of a failure.
+    """
+    key = config_key(client_config)
+    kept = _admins.take(key)
+    if kept is not None:
+        try:
+            return _ask(kept, key, request)
+        except KafkaException:
+            pass  # after a restart of the broker a client may fail for ever: ask once more with a new one
+    try:
+        return _ask(make_client(AdminClient, client_config, {}), key, request)
+    except KafkaException as error:
+        raise kafka_error(error.args[0], doing, client_config) from error
+    except TimeoutError as error:
+        raise UnavailableError(
+            f"{doing}: Kafka at {servers_of(client_config)} did not answer in {ANSWER_SECONDS:.0f} s; check that the"
+            " brokers run and that log.kafka.bootstrap.servers names them, then try again"
+        ) from error
+
+
+def _ask(admin: AdminClient, key: Key, request: Callable[[AdminClient], Mapping[Any, Future[Answer]]]) -> list[Answer]:
+    answers = [future.result(ANSWER_SECONDS + 2) for future in request(admin).values()]
+    _admins.put(key, admin)
+    return answers

@@ -1,0 +1,103 @@
+"""What Kafka clients complain about, as errors of lakelog; no message holds a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError
+
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+
+_SECRET_KEY = re.compile(r"password|secret|token|jaas|credential|ssl\.key|\.pem|oauthbearer", re.IGNORECASE)
+_FENCED_CODES = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+_MISSING_CODES = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+_REFUSED_CODES = frozenset(
+    {
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError._AUTHENTICATION,
+    }
+)
+
+
+def without_secrets(text: str, client_config: Mapping[str, str]) -> str:
+    """`text` with the value of every secret setting blotted out."""
+    for key, value in client_config.items():
+        if value and _SECRET_KEY.search(key):
+            text = text.replace(value, "***")
+    return text
+
+
+def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
+    """The error of lakelog for what a client said while `doing`."""
+    servers, reason = servers_of(client_config), _reason(error, client_config)
+    code = error.code()
+    if code in _FENCED_CODES:
+        return FencedError(f"{doing}: a younger producer with the same transactional id has taken over ({reason})")
+    if code in _MISSING_CODES:
+        return NotFoundError(f"{doing}: Kafka at {servers} has no such topic or partition ({reason})")
+    if code == KafkaError.TOPIC_ALREADY_EXISTS:
+        return ConflictError(f"{doing}: Kafka at {servers} has the topic already; take another name or delete it")
+    if code in _REFUSED_CODES:
+        return InvalidRequestError(f"{doing}: Kafka at {servers} refuses it ({reason})")
+    return UnavailableError(
+        f"{doing}: Kafka at {servers} did not do it ({reason}); check that the brokers run and that"
+        " log.kafka.bootstrap.servers names them, then try again"
+    )
+
+
+def transaction_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
+    """FencedError, or UnknownOutcomeError for everything else that can go wrong in a transaction."""
+    if error.code() in _FENCED_CODES:
+        return kafka_error(error, doing, client_config)
+    return unknown_outcome(_reason(error, client_config), doing, client_config)
+
+
+def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -> UnknownOutcomeError:
+    """The error for a transaction that may be in the log."""
+    return UnknownOutcomeError(
+        f"{doing}: {reason}; the transaction may or may not be in the log at {servers_of(client_config)}: only the"
+        " look of a new producer tells"
+    )
+
+
+def servers_of(client_config: Mapping[str, str]) -> str:
+    """The brokers that a configuration names."""
+    return client_config.get("bootstrap.servers", "")
+
+
+def _reason(error: KafkaError, client_config: Mapping[str, str]) -> str:
+    return f"{error.name()}: {without_secrets(error.str(), client_config)}"
