@@ -138,7 +138,7 @@ class ParquetFile:
 
 
 def read_parquet(file_io: FileIO, path: str, fields: Sequence[DataField]) -> pa.Table:
-    """The columns `fields` of a data file, found by name, as their Arrow types. Raises NotFoundError, CorruptDataError."""
+    """The columns `fields` of a data file, by name, as their Arrow types. Raises NotFoundError, CorruptDataError."""
     with ParquetFile(file_io, path) as file:
         return file.read(fields)
 

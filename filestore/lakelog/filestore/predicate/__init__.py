@@ -1,0 +1,67 @@
+"""Row filters: parsed from SQL, turned into polars expressions, used to skip files and buckets.
+
+Every function takes the filter as it was written and the table's columns; it raises InvalidRequestError for unknown
+columns and for literals that do not fit their column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from lakelog.common.types import DataField
+from lakelog.filestore.predicate.binding import bind
+from lakelog.filestore.predicate.polars_filter import expression_of
+from lakelog.filestore.predicate.pruning import (
+    ColumnBounds,
+    bounds_of_row,
+    bounds_of_stats,
+    equal_rows,
+    equal_values,
+    may_match,
+)
+from lakelog.filestore.predicate.tree import Predicate, columns
+
+__all__ = [
+    "ColumnBounds",
+    "Predicate",
+    "bounds_of_row",
+    "bounds_of_stats",
+    "check_filter",
+    "columns",
+    "equal_rows",
+    "equal_values",
+    "may_match",
+    "parse_where",
+    "resolved_columns",
+    "to_polars",
+]
+
+
+def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
+    """The filter of a Spark SQL condition. Raises InvalidRequestError, quoting what is not understood.
+
+    `zone` is where the clock of TIMESTAMP literals stands when they are compared with TIMESTAMP_LTZ columns.
+    """
+    # sqlglot takes 0.4 s to import, and the processes that only apply a filter never parse one.
+    from lakelog.filestore.predicate.sql import parse  # noqa: PLC0415
+
+    return parse(sql, zone=zone)
+
+
+def check_filter(predicate: Predicate, fields: Sequence[DataField]) -> None:
+    """Raise InvalidRequestError when the filter does not fit the columns."""
+    bind(predicate, fields)
+
+
+def resolved_columns(predicate: Predicate, fields: Sequence[DataField]) -> list[DataField]:
+    """The columns that the filter reads, in the order of `fields`."""
+    check_filter(predicate, fields)
+    written = {name.lower() for name in columns(predicate)}
+    return [field for field in fields if field.name in columns(predicate) or field.name.lower() in written]
+
+
+def to_polars(predicate: Predicate, fields: Sequence[DataField]) -> pl.Expr:
+    """The filter over polars frames made from Arrow; null where it is unknown, which `filter` drops."""
+    return expression_of(bind(predicate, fields))

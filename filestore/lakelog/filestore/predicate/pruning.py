@@ -1,0 +1,178 @@
+"""What a filter says before rows are read: equal values, and whether bounds leave anything to find."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakelog.common.types import DataField, TypeRoot
+from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row
+from lakelog.filestore.data_file import SimpleStats
+from lakelog.filestore.predicate.binding import (
+    Bound,
+    BoundAnd,
+    BoundCompare,
+    BoundIn,
+    BoundIsNull,
+    BoundLike,
+    BoundOr,
+    WhenPresent,
+    bind,
+)
+from lakelog.filestore.predicate.tree import Comparison, Constant, Predicate
+
+_EQUAL_KEYS_MAX = 1_000
+_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnBounds:
+    """What is known of a column's values in some rows: least and most (None is unknown), and nulls."""
+
+    least: StoredValue = None
+    most: StoredValue = None
+    may_be_null: bool = True
+    may_be_present: bool = True
+
+
+def bounds_of_stats(
+    fields: Sequence[DataField], stats: SimpleStats, *, row_count: int | None
+) -> dict[str, ColumnBounds]:
+    """The bounds that statistics over `fields` give; a column that they do not know is left out."""
+    if int.from_bytes(stats.min_values[:4], "big") != len(fields) or not fields:
+        return {}
+    kinds = [field.type for field in fields]
+    least, most = deserialize_row(kinds, stats.min_values), deserialize_row(kinds, stats.max_values)
+    counts = stats.null_counts or (None,) * len(fields)
+    return {
+        field.name: ColumnBounds(
+            least=low, most=high, may_be_null=count != 0, may_be_present=count is None or count != row_count
+        )
+        for field, low, high, count in zip(fields, least, most, counts, strict=True)
+    }
+
+
+def bounds_of_row(fields: Sequence[DataField], row: bytes) -> dict[str, ColumnBounds]:
+    """The bounds of rows that share the values of a serialized BinaryRow, such as a partition."""
+    values = deserialize_row([field.type for field in fields], row)
+    return {
+        field.name: ColumnBounds(least=value, most=value, may_be_null=value is None, may_be_present=value is not None)
+        for field, value in zip(fields, values, strict=True)
+    }
+
+
+def may_match(predicate: Predicate, fields: Sequence[DataField], bounds: Mapping[str, ColumnBounds]) -> bool:
+    """False only when no row within `bounds` (by column name) can pass the filter."""
+    return _may_match(bind(predicate, fields), bounds)
+
+
+def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -> tuple[StoredValue, ...] | None:
+    """The only values of column `name` that can pass the filter, without null; None when they are not so few.
+
+    FLOAT and DOUBLE columns give None: 0.0 equals -0.0 there but has other bytes.
+    """
+    values = _equal_values(bind(predicate, fields), name)
+    return None if values is None else tuple(values)
+
+
+def equal_rows(
+    predicate: Predicate, fields: Sequence[DataField], names: Sequence[str]
+) -> list[tuple[StoredValue, ...]] | None:
+    """The only combinations of the columns `names` that can pass the filter; None when they are not so few."""
+    bound = bind(predicate, fields)
+    columns = [_equal_values(bound, name) for name in names]
+    if not names or any(values is None for values in columns):
+        return None
+    known = [values for values in columns if values is not None]
+    if math.prod(len(values) for values in known) > _EQUAL_KEYS_MAX:
+        return None
+    return list(itertools.product(*known))
+
+
+def _equal_values(bound: Bound, name: str) -> list[StoredValue] | None:
+    if isinstance(bound, BoundAnd):
+        found = [values for part in bound.parts if (values := _equal_values(part, name)) is not None]
+        if not found:
+            return None
+        first, *others = found
+        return [value for value in first if all(value in other for other in others)]
+    if isinstance(bound, BoundOr):
+        lists = [_equal_values(part, name) for part in bound.parts]
+        if any(values is None for values in lists):
+            return None
+        return list(dict.fromkeys(value for values in lists for value in values or ()))
+    if isinstance(bound, Constant):
+        return None if bound.value else []
+    if bound.field.name != name or bound.field.type.root in _FLOATS:
+        return None
+    if isinstance(bound, BoundCompare) and bound.operator is Comparison.EQ:
+        return [bound.value]
+    if isinstance(bound, BoundIn) and not bound.is_negated:
+        return list(dict.fromkeys(bound.values))
+    if isinstance(bound, WhenPresent) and not bound.value:
+        return []
+    return None
+
+
+def _may_match(bound: Bound, bounds: Mapping[str, ColumnBounds]) -> bool:
+    if isinstance(bound, BoundAnd):
+        return all(_may_match(part, bounds) for part in bound.parts)
+    if isinstance(bound, BoundOr):
+        return any(_may_match(part, bounds) for part in bound.parts)
+    if isinstance(bound, Constant):
+        return bool(bound.value)
+    known = bounds.get(bound.field.name)
+    if known is None:
+        return True
+    if isinstance(bound, BoundIsNull):
+        return known.may_be_present if bound.is_negated else known.may_be_null
+    if not known.may_be_present:
+        return False
+    if isinstance(bound, WhenPresent):
+        return bound.value
+    if isinstance(bound, BoundLike):
+        return bound.is_negated or _prefix_may_match(bound, known)
+    if isinstance(bound, BoundIn):
+        if bound.is_negated:
+            return not bound.has_null and not any(_is_only(bound.field, known, value) for value in bound.values)
+        return any(_compare_may_match(bound.field, Comparison.EQ, value, known) for value in bound.values)
+    return _compare_may_match(bound.field, bound.operator, bound.value, known)
+
+
+def _compare_may_match(field: DataField, operator: Comparison, value: StoredValue, known: ColumnBounds) -> bool:
+    if operator is Comparison.NE:
+        return not _is_only(field, known, value)
+    below = known.least is None or _order(field, known.least) < _order(field, value)
+    above = known.most is None or _order(field, known.most) > _order(field, value)
+    at_least = known.least is None or _order(field, known.least) <= _order(field, value)
+    at_most = known.most is None or _order(field, known.most) >= _order(field, value)
+    return {
+        Comparison.EQ: at_least and at_most,
+        Comparison.LT: below,
+        Comparison.LE: at_least,
+        Comparison.GT: above,
+        Comparison.GE: at_most,
+    }[operator]
+
+
+def _is_only(field: DataField, known: ColumnBounds, value: StoredValue) -> bool:
+    """True when every present value equals `value`."""
+    if known.least is None or known.most is None:
+        return False
+    return _order(field, known.least) == _order(field, known.most) == _order(field, value)
+
+
+def _prefix_may_match(bound: BoundLike, known: ColumnBounds) -> bool:
+    prefix = bound.prefix.encode()
+    if known.most is not None and str(known.most).encode() < prefix:
+        return False
+    return known.least is None or str(known.least).encode()[: len(prefix)] <= prefix
+
+
+def _order(field: DataField, value: StoredValue) -> tuple[object, ...]:
+    """Where a value sorts; both zeros at one place, as filters compare them."""
+    if field.type.root in _FLOATS and value == 0:
+        value = 0.0
+    return comparable([field.type], [value])
