@@ -17,10 +17,12 @@ from lakelog.common.errors import OptionError, UnavailableError
 from lakelog.logstore.kafka_errors import kafka_error, servers_of, without_secrets
 
 ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
+_GRACE_SECONDS = 1.0  # the client itself ends a request; this is for one that does not
 
 Client = TypeVar("Client")
 Answer = TypeVar("Answer")
 Key = tuple[object, ...]
+Request = Callable[[AdminClient, float], Mapping[Any, Future[Answer]]]
 
 _log = logging.getLogger("lakelog.kafka")
 
@@ -91,25 +93,28 @@ class ClientPool(Generic[Client]):
         self._lock = Lock()
 
 
-_admins: ClientPool[AdminClient] = ClientPool(4, close=lambda admin: None)
+_admins: ClientPool[AdminClient] = ClientPool(4, close=lambda _admin: None)
 
 
 def ask(
-    client_config: Mapping[str, str], doing: str, request: Callable[[AdminClient], Mapping[Any, Future[Answer]]]
+    client_config: Mapping[str, str], doing: str, request: Request[Answer], *, may_repeat: bool = True
 ) -> list[Answer]:
-    """The answers to an admin request, which must limit its own time to ANSWER_SECONDS, in the request's order.
+    """The answers to an admin request, in its order, after ANSWER_SECONDS at most.
 
+    After a restart of the broker a client that was open before may fail for ever. So a kept client gets half of the
+    time, and when it fails a new one the other half; a request that may not be repeated goes to a new one at once.
     Raises what `kafka_error` makes of a failure.
     """
     key = config_key(client_config)
-    kept = _admins.take(key)
+    kept = _admins.take(key) if may_repeat else None
     if kept is not None:
         try:
-            return _ask(kept, key, request)
-        except KafkaException:
-            pass  # after a restart of the broker a client may fail for ever: ask once more with a new one
+            return _ask(kept, key, request, ANSWER_SECONDS / 2)
+        except (KafkaException, TimeoutError):
+            pass
+    seconds = ANSWER_SECONDS if kept is None else ANSWER_SECONDS / 2
     try:
-        return _ask(make_client(AdminClient, client_config, {}), key, request)
+        return _ask(make_client(AdminClient, client_config, {}), key, request, seconds)
     except KafkaException as error:
         raise kafka_error(error.args[0], doing, client_config) from error
     except TimeoutError as error:
@@ -119,7 +124,8 @@ def ask(
         ) from error
 
 
-def _ask(admin: AdminClient, key: Key, request: Callable[[AdminClient], Mapping[Any, Future[Answer]]]) -> list[Answer]:
-    answers = [future.result(ANSWER_SECONDS + 2) for future in request(admin).values()]
+def _ask(admin: AdminClient, key: Key, request: Request[Answer], seconds: float) -> list[Answer]:
+    futures = request(admin, seconds).values()
+    answers = [future.result(seconds + _GRACE_SECONDS) for future in futures]
     _admins.put(key, admin)
     return answers

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not declared as exported
 
-from lakelog.logstore.clients import ANSWER_SECONDS, ask
+from lakelog.logstore.clients import ask
+
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka leaves it open
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +27,13 @@ def high_watermarks(client_config: Mapping[str, str], topic: str, partition_coun
 
     Raises NotFoundError, UnavailableError.
     """
-    return _positions(client_config, topic, range(partition_count), OffsetSpec.latest(), "asking high watermarks")
+    return _positions(client_config, topic, range(partition_count), _LATEST, doing="asking high watermarks")
 
 
 def high_watermark(client_config: Mapping[str, str], topic: str, partition: int) -> Position:
     """The offset behind the newest record of one partition. Raises NotFoundError, UnavailableError."""
     doing = "asking the high watermark"
-    return _positions(client_config, topic, range(partition, partition + 1), OffsetSpec.latest(), doing)[partition]
+    return _positions(client_config, topic, range(partition, partition + 1), _LATEST, doing=doing)[partition]
 
 
 def last_stable_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
@@ -40,13 +43,18 @@ def last_stable_offsets(client_config: Mapping[str, str], topic: str, partition_
     """
     doing = "asking last stable offsets"
     return _positions(
-        client_config, topic, range(partition_count), OffsetSpec.latest(), doing, IsolationLevel.READ_COMMITTED
+        client_config,
+        topic,
+        range(partition_count),
+        _LATEST,
+        doing=doing,
+        isolation_level=IsolationLevel.READ_COMMITTED,
     )
 
 
 def log_start_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
     """Partition -> the oldest offset that retention has left. Raises NotFoundError, UnavailableError."""
-    return _positions(client_config, topic, range(partition_count), OffsetSpec.earliest(), "asking log start offsets")
+    return _positions(client_config, topic, range(partition_count), _EARLIEST, doing="asking log start offsets")
 
 
 def _positions(
@@ -54,6 +62,7 @@ def _positions(
     topic: str,
     partitions: range,
     spec: OffsetSpec,
+    *,
     doing: str,
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[int, Position]:
@@ -61,7 +70,7 @@ def _positions(
     answers = ask(
         client_config,
         f"{doing} of topic {topic}",
-        lambda admin: admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=ANSWER_SECONDS),
+        lambda admin, seconds: admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=seconds),
     )
     return {
         partition: Position(

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from typing import Any  # Any: confluent_kafka's descriptions are untyped
 
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not declared as exported
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+)
 
-from lakelog.common.errors import NotFoundError, UnavailableError
-from lakelog.logstore.clients import ANSWER_SECONDS, ask
-from lakelog.logstore.kafka_errors import servers_of
+from lakelog.common.errors import NotFoundError
+from lakelog.logstore.clients import ask
+
+_AS_KAFKA_PRINTS_IT = str.maketrans("+/", "-_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +46,8 @@ def create_topic(
     ask(
         client_config,
         f"creating topic {name}",
-        lambda admin: admin.create_topics(
-            [topic], operation_timeout=ANSWER_SECONDS, request_timeout=ANSWER_SECONDS, validate_only=False
-        ),
+        lambda admin, seconds: admin.create_topics([topic], operation_timeout=seconds, request_timeout=seconds),
+        may_repeat=False,
     )
     return describe_topic(client_config, name).topic_id
 
@@ -53,16 +57,15 @@ def describe_topic(client_config: Mapping[str, str], name: str) -> TopicDescript
     doing = f"describing topic {name}"
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
 
-    def request(admin: AdminClient) -> dict[object, Future[Any]]:
-        topics: dict[object, Future[Any]] = {}
-        topics |= admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
-        topics |= admin.describe_configs([resource], request_timeout=ANSWER_SECONDS)
-        return topics
+    def request(admin: AdminClient, seconds: float) -> dict[int, Future[Any]]:
+        topics = admin.describe_topics(TopicCollection([name]), request_timeout=seconds)
+        configs = admin.describe_configs([resource], request_timeout=seconds)
+        return dict(enumerate([*topics.values(), *configs.values()]))
 
     described, config = ask(client_config, doing, request)
     return TopicDescription(
         name=name,
-        topic_id=str(described.topic_id),
+        topic_id=str(described.topic_id).translate(_AS_KAFKA_PRINTS_IT),
         partition_count=len(described.partitions),
         max_message_bytes=int(config["max.message.bytes"].value),
     )
@@ -74,7 +77,8 @@ def delete_topic(client_config: Mapping[str, str], name: str) -> None:
         ask(
             client_config,
             f"deleting topic {name}",
-            lambda admin: admin.delete_topics([name], operation_timeout=ANSWER_SECONDS, request_timeout=ANSWER_SECONDS),
+            lambda admin, seconds: admin.delete_topics([name], operation_timeout=seconds, request_timeout=seconds),
+            may_repeat=False,
         )
     except NotFoundError:
         return
