@@ -1,0 +1,30 @@
+"""The Spark session of the tests: two cores, a small heap, nothing that listens beyond this machine."""
+
+from __future__ import annotations
+
+import tempfile
+
+from pyspark.sql import SparkSession
+
+import lakelog.spark  # noqa: F401  - names this Python as the workers' before Spark starts
+
+
+def make_session() -> SparkSession:
+    """Start Spark in this process, or give the session that runs."""
+    scratch = tempfile.gettempdir()
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse",
+        "spark.sql.streaming.stopTimeout": "30s",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("lakelog tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
