@@ -98,7 +98,14 @@ def install_uv(venv: Path) -> Path:
     """The pinned uv in the environment; pip brings it."""
     uv = venv / "bin" / "uv"
     pip = pip_of(venv)
-    command = ["install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", REQUIREMENTS / "uv.txt"]
+    command: list[str | Path] = [
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "-r",
+        REQUIREMENTS / "uv.txt",
+    ]
     if not succeeds([*pip, *command]) and not succeeds([*pip, "--isolated", *command]) and not uv.exists():
         raise failure("pip cannot install uv, see above; check the network and pip's settings")
     return uv

@@ -1,0 +1,43 @@
+"""What every test may ask for, and the choice between the gate and all tests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka import running_kafka
+
+ROOT = Path(__file__).parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the long tests too, those marked `full`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --full, leave out what is marked `full`; a test named by its id or chosen by -m runs all the same."""
+    if config.getoption("--full") or config.getoption("-m") or any("::" in argument for argument in config.args):
+        return
+    long = [item for item in items if item.get_closest_marker("full")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Kafka for the whole session. Topics are shared: give them names of their own."""
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def pypaimon_python() -> Path:
+    """The Python that has pypaimon, the reader that tests compare with; `scripts/test` makes it."""
+    python = ROOT / ".venvs" / "pypaimon" / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"{python} is missing; `{sys.executable} scripts/setup.py pypaimon` makes it")
+    return python

@@ -1,0 +1,106 @@
+"""Which part may know which, as data, held against every import in the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE_ROOTS = ("common", "filestore", "logstore", "connector")
+
+# Each part may import the parts after it in its line, and nothing else of lakelog.
+ARROWS: dict[str, frozenset[str]] = {
+    "common": frozenset(),
+    "filestore": frozenset({"common"}),
+    "logstore": frozenset({"common"}),
+    "catalog": frozenset({"common", "filestore", "logstore"}),
+    "protocol": frozenset({"common", "filestore", "logstore", "catalog"}),
+    "lineage": frozenset({"common", "filestore", "logstore", "catalog", "protocol"}),
+    "spark": frozenset({"common", "filestore", "logstore", "catalog", "protocol", "lineage"}),
+    "cli": frozenset({"common", "filestore", "logstore", "catalog", "protocol", "lineage", "spark"}),
+}
+# Libraries that one part keeps to itself.
+OWNERS = {
+    "confluent_kafka": "logstore",
+    "pyspark": "spark",
+    "py4j": "spark",
+    "typer": "cli",
+    "rich": "cli",
+    "fastavro": "filestore",
+    "sqlglot": "filestore",
+}
+# Spark finds this module by its name; it belongs to the part spark.
+DISCOVERED = ROOT / "connector" / "pyspark_lakelog.py"
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every source file with the part that it belongs to."""
+    for root in SOURCE_ROOTS:
+        for part in sorted((ROOT / root / "lakelog").iterdir()):
+            for path in sorted(part.rglob("*.py")):
+                yield part.name, path
+    if DISCOVERED.exists():
+        yield "spark", DISCOVERED
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The dotted names that a file imports, at any depth of its code."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_the_arrows_point_down_only() -> None:
+    order = list(ARROWS)
+    assert all(order.index(target) < order.index(part) for part, targets in ARROWS.items() for target in targets)
+
+
+def test_every_part_has_its_arrows() -> None:
+    assert {part for part, _ in modules()} <= ARROWS.keys()
+
+
+def test_parts_import_along_the_arrows() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for part, path in modules()
+        for name in imports(path)
+        if name.startswith("lakelog.") and name.split(".")[1] not in ARROWS[part] | {part}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_a_library_has_one_importer(library: str) -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for part, path in modules()
+        if part != OWNERS[library] and any(name.split(".")[0] == library for name in imports(path))
+    ]
+    assert wrong == []
+
+
+def test_nothing_outside_the_parts_is_imported_from_them() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for _, path in modules()
+        for name in imports(path)
+        if name.split(".")[0] in {"tests", "benchmarks", "demo", "scripts"}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("root", SOURCE_ROOTS)
+def test_no_root_hides_the_others(root: str) -> None:
+    assert not (ROOT / root / "lakelog" / "__init__.py").exists()
+
+
+def test_every_part_is_a_typed_package() -> None:
+    folders = {path for root in SOURCE_ROOTS for path in (ROOT / root / "lakelog").iterdir() if path.is_dir()}
+    lacking = [str(folder) for folder in folders if not (folder / "py.typed").exists()]
+    assert lacking == []
