@@ -25,6 +25,7 @@ Key = tuple[object, ...]
 Request = Callable[[AdminClient, float], Mapping[Any, Future[Answer]]]
 
 _log = logging.getLogger("lakelog.kafka")
+_log.addHandler(logging.NullHandler())  # else Python prints warnings of a library that nobody listens to
 
 
 def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], settings: Mapping[str, Any]) -> Client:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from types import TracebackType
+from typing import Any  # Any: messages for confluent_kafka's batch call are dictionaries of mixed values
 
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.logstore.clients import ANSWER_SECONDS, Key, config_key, make_client
 from lakelog.logstore.debezium import EncodedRecords
+from lakelog.logstore.kafka_errors import kafka_error, servers_of, transaction_error, unknown_outcome
+from lakelog.logstore.topic import TopicDescription, describe_topic
 
 COMMIT_HEADER = "lakelog-commit"
+
+FENCE_SECONDS = 30.0  # an older owner's open transaction, or a broker that has just started, may take that long
+_ABORT_SECONDS = 2.0
+_POLL_SECONDS = 0.1
+_CHUNK_RECORDS = 10_000
+_IN_FLIGHT_MAX = 50_000
+# Kafka's limit counts a record batch with its framing: 61 bytes of the batch and at most 30 of a record.
+_FRAMING_BYTES = 128
+
+_topics: dict[Key, TopicDescription] = {}
+_topics_lock = Lock()
 
 
 class TransactionalProducer:
     """A producer that owns one partition through its transactional id.
 
-    The constructor fences: any older producer with the same id has its open transaction aborted and can
-    commit no more. After an error the producer is of no use: close it and make a new one.
+    The constructor fences: any older producer with the same id has its open transaction aborted and can commit no
+    more. After an error the producer is of no use: close it and make a new one.
     """
 
     def __init__(self, client_config: Mapping[str, str], transactional_id: str, topic: str, partition: int) -> None:
@@ -23,37 +44,119 @@ class TransactionalProducer:
         self.transactional_id = transactional_id
         self.topic = topic
         self.partition = partition
+        self._name = f"topic {topic}, partition {partition}"
+        described = _described(self.client_config, topic)
+        if partition >= described.partition_count:
+            raise InvalidRequestError(f"{self._name}: the topic has {described.partition_count} partitions only")
+        self._record_bytes_max = described.max_message_bytes - _FRAMING_BYTES
+        self._is_open = False
+        self._sent_count = 0
+        self._last_offset: int | None = None
+        self._delivery_error: KafkaError | None = None
+        settings = {
+            "compression.type": "lz4",
+            "linger.ms": "5",
+            "queue.buffering.max.messages": str(2 * (_IN_FLIGHT_MAX + _CHUNK_RECORDS)),
+            "queue.buffering.max.kbytes": str((1 << 31) - 1),
+        } | self.client_config
+        own = {
+            "transactional.id": transactional_id,
+            "enable.idempotence": "true",
+            "message.max.bytes": str(described.max_message_bytes),
+        }
+        self._producer: Producer | None = make_client(Producer, settings, own)
+        try:
+            self._fence()
+        except BaseException:
+            self.close()
+            raise
 
     def check_sizes(self, records: EncodedRecords, header: bytes) -> None:
         """Raise InvalidRequestError, naming the key, for a record that the topic would refuse. No I/O."""
-        raise NotImplementedError
+        first_bytes = len(header) + len(COMMIT_HEADER)
+        key_bytes_max = max((len(key) for key in records.keys if key is not None), default=0)
+        if max(map(len, records.values), default=0) + key_bytes_max + first_bytes <= self._record_bytes_max:
+            return
+        for number, (key, value) in enumerate(zip(records.keys, records.values, strict=True)):
+            size_bytes = len(value) + (len(key) if key else 0) + (0 if number else first_bytes)
+            if size_bytes > self._record_bytes_max:
+                raise self._too_large(key, size_bytes)
 
     def begin(self) -> None:
         """Begin a transaction. Raises FencedError, UnknownOutcomeError."""
-        raise NotImplementedError
+        try:
+            self._client.begin_transaction()
+        except KafkaException as error:
+            raise self._failed(error, "beginning a transaction") from error
+        self._is_open = True
+        self._sent_count = 0
+        self._last_offset = None
 
     def produce(self, records: EncodedRecords, header: bytes) -> None:
-        """Queue the records; the first of the transaction carries `header` as `lakelog-commit`.
+        """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
-        May be called again in the same transaction, then with an empty `header`. Raises FencedError,
+        May be called again in the same transaction; then `header` is not looked at. Raises FencedError,
         UnknownOutcomeError, and InvalidRequestError for a record too large (the transaction is aborted then).
         """
-        raise NotImplementedError
+        doing = "producing"
+        try:
+            start = 0
+            if self._sent_count == 0 and len(records):
+                self._client.produce(
+                    self.topic,
+                    records.values[0],
+                    records.keys[0],
+                    self.partition,
+                    headers=[(COMMIT_HEADER, header)],
+                    on_delivery=self._delivered,
+                )
+                start = 1
+            for chunk_start in range(start, len(records), _CHUNK_RECORDS):
+                self._produce_chunk(records, chunk_start, min(chunk_start + _CHUNK_RECORDS, len(records)))
+                self._drain(_IN_FLIGHT_MAX, doing)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise self._first_too_large(records, header) from error
+            raise self._failed(error, doing) from error
+        self._sent_count += len(records)
 
     def commit(self) -> int:
         """Commit and give back the end offset: the last record's offset + 1.
 
         Raises FencedError when a younger producer has taken over, UnknownOutcomeError for any other failure.
         """
-        raise NotImplementedError
+        doing = "committing"
+        assert self._sent_count, "an empty transaction proves nothing"
+        try:
+            self._drain(0, doing)
+            self._is_open = False
+            self._client.commit_transaction(ANSWER_SECONDS)
+        except KafkaException as error:
+            raise self._failed(error, doing) from error
+        if self._last_offset is None:
+            raise unknown_outcome("no delivery report came", self._doing(doing), self.client_config)
+        return self._last_offset + 1
 
     def abort(self) -> None:
         """Abort the open transaction; nothing of it becomes visible. Raises FencedError, UnavailableError."""
-        raise NotImplementedError
+        self._is_open = False
+        try:
+            self._client.abort_transaction(ANSWER_SECONDS)
+        except KafkaException as error:
+            raise kafka_error(error.args[0], self._doing("aborting"), self.client_config) from error
 
     def close(self) -> None:
         """Abort what is open, if the broker answers at once, and let go of all resources. Never raises."""
-        raise NotImplementedError
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            producer.purge()
+            if self._is_open:
+                producer.abort_transaction(_ABORT_SECONDS)
+        except KafkaException:
+            pass  # the next owner's fence aborts it
+        # The client ends with its last reference; its own close() would wait for a broker that does not answer.
 
     def __enter__(self) -> TransactionalProducer:
         return self
@@ -63,6 +166,85 @@ class TransactionalProducer:
     ) -> None:
         self.close()
 
+    @property
+    def _client(self) -> Producer:
+        assert self._producer is not None, "the producer is closed"
+        return self._producer
+
+    def _fence(self) -> None:
+        doing = self._doing("taking over")
+        try:
+            self._client.init_transactions(ANSWER_SECONDS)
+        except KafkaException as error:
+            if not error.args[0].retriable() or not self._does_broker_answer():
+                raise kafka_error(error.args[0], doing, self.client_config) from error
+            try:
+                self._client.init_transactions(FENCE_SECONDS - ANSWER_SECONDS)
+            except KafkaException as again:
+                raise kafka_error(again.args[0], doing, self.client_config) from again
+
+    def _does_broker_answer(self) -> bool:
+        try:
+            self._client.list_topics(self.topic, _ABORT_SECONDS)
+        except KafkaException:
+            return False
+        return True
+
+    def _produce_chunk(self, records: EncodedRecords, start: int, end: int) -> None:
+        messages: list[dict[str, Any]] = [
+            {"key": key, "value": value}
+            for key, value in zip(records.keys[start:end], records.values[start:end], strict=True)
+        ]
+        # Reports come in log order, so the last one of a chunk tells where the chunk ends. A record that fails makes
+        # the transaction fail, whether anybody hears its report or not.
+        messages[-1]["callback"] = self._delivered
+        queued = self._client.produce_batch(self.topic, messages, self.partition)
+        if queued < len(messages):
+            raise KafkaException(next(message["_error"] for message in messages if message.get("_error")))
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._delivery_error = self._delivery_error or error
+        else:
+            self._last_offset = message.offset()
+
+    def _drain(self, in_flight_max: int, doing: str) -> None:
+        """Wait until few enough records are under way, as long as some arrive every ANSWER_SECONDS."""
+        in_flight = len(self._client)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        self._client.poll(0)
+        while (now_in_flight := len(self._client)) > in_flight_max:
+            if self._delivery_error is not None:
+                raise transaction_error(self._delivery_error, self._doing(doing), self.client_config)
+            if now_in_flight < in_flight:
+                in_flight, deadline = now_in_flight, time.monotonic() + ANSWER_SECONDS
+            elif time.monotonic() > deadline:
+                reason = f"{now_in_flight} records were not acknowledged for {ANSWER_SECONDS:.0f} s"
+                raise unknown_outcome(reason, self._doing(doing), self.client_config)
+            self._client.poll(_POLL_SECONDS)
+
+    def _failed(self, error: KafkaException, doing: str) -> LakelogError:
+        return transaction_error(error.args[0], self._doing(doing), self.client_config)
+
+    def _doing(self, doing: str) -> str:
+        return f"{self._name}: {doing} as {self.transactional_id}"
+
+    def _first_too_large(self, records: EncodedRecords, header: bytes) -> LakelogError:
+        self.close()
+        try:
+            self.check_sizes(records, header)
+        except InvalidRequestError as error:
+            return error
+        return self._too_large(None, None)
+
+    def _too_large(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
+        which = "a record" if key is None else f"the record with key {key.decode(errors='replace')[:200]}"
+        size = "too many" if size_bytes is None else str(size_bytes)
+        return InvalidRequestError(
+            f"topic {self.topic} at {servers_of(self.client_config)}: {which} has {size} bytes, the topic takes"
+            f" {self._record_bytes_max}; raise its max.message.bytes, or write smaller rows"
+        )
+
 
 def initialise_all(
     client_config: Mapping[str, str], topic: str, transactional_ids: Mapping[int, str]
@@ -71,4 +253,30 @@ def initialise_all(
 
     Raises the first error after having closed the producers that were made.
     """
-    raise NotImplementedError
+    if not transactional_ids:
+        return {}
+
+    def initialise(partition: int) -> TransactionalProducer:
+        return TransactionalProducer(client_config, transactional_ids[partition], topic, partition)
+
+    with ThreadPoolExecutor(max_workers=len(transactional_ids)) as threads:
+        made = {partition: threads.submit(initialise, partition) for partition in transactional_ids}
+    failures = [future.exception() for future in made.values()]
+    if not any(failures):
+        return {partition: future.result() for partition, future in made.items()}
+    for future in made.values():
+        if future.exception() is None:
+            future.result().close()
+    raise next(error for error in failures if error is not None)
+
+
+def _described(client_config: Mapping[str, str], topic: str) -> TopicDescription:
+    """The topic as it was when this process first looked; a producer that finds another one fails."""
+    key = (topic, *config_key(client_config))
+    with _topics_lock:
+        known = _topics.get(key)
+    if known is None:
+        known = describe_topic(client_config, topic)
+        with _topics_lock:
+            _topics[key] = known
+    return known
