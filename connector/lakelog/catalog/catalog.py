@@ -1,0 +1,216 @@
+"""A warehouse folder as a catalog."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier, check_name
+from lakelog.catalog.servers import client_config_of
+from lakelog.catalog.table import Table
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, OptionError
+from lakelog.common.types import DataField
+from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.options import (
+    BOOTSTRAP_SERVERS,
+    LOG_SYSTEM,
+    LOGSTORE_OPTIONS,
+    PREFIXES,
+    REPLICATION_FACTOR,
+    TOPIC,
+    TOPIC_ID,
+    LogSystem,
+    changelog_mode,
+    check_consistency,
+    client_config,
+    topic_config,
+)
+from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
+
+_SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID)
+
+
+class Catalog:
+    """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. Needs no Spark, and no server."""
+
+    def __init__(
+        self,
+        warehouse: str | Path,
+        bootstrap_servers: str | None = None,
+        *,
+        now_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Name the warehouse; does no I/O.
+
+        `bootstrap_servers` is the Kafka of the logs of new tables. Without it, it is what the environment variable
+        LAKELOG_KAFKA_BOOTSTRAP_SERVERS names, else the embedded broker of this folder.
+        """
+        self.warehouse = Path(str(warehouse).removeprefix("file://")).absolute()
+        self._bootstrap_servers = bootstrap_servers
+        self._now_millis = now_millis
+
+    def create_table(
+        self,
+        identifier: str,
+        *,
+        schema: pa.Schema | Sequence[DataField | pa.Field],
+        primary_key: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table, and with `log.system`=`kafka` a topic of its own with one partition per bucket.
+
+        Raises InvalidRequestError when the table exists (`if_not_exists` gives that one) or a name, column, key or
+        option is wrong; UnavailableError when Kafka does not answer. Then nothing was made.
+        """
+        name = Identifier.parse(identifier)
+        path = name.path(self.warehouse)
+        if self._exists(path):
+            return self._existing(name, if_not_exists=if_not_exists)
+        table_schema = self._new_schema(schema, primary_key, partition_keys, options or {}, comment)
+        make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
+        create = self._create_with_log if make_logged else self._create_files
+        try:
+            create(name, table_schema)
+        except ConflictError:  # another process made it meanwhile
+            return self._existing(name, if_not_exists=if_not_exists)
+        return self.table(identifier)
+
+    def table(self, identifier: str) -> Table:
+        """Open a table. Raises NotFoundError, naming the tables of its database."""
+        name = Identifier.parse(identifier)
+        path = name.path(self.warehouse)
+        if not self._exists(path):
+            near = self._tables_of(name.database)
+            there = (
+                f"database {name.database!r} has {', '.join(near)}"
+                if near
+                else f"there is no database {name.database!r}"
+            )
+            raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
+        return Table(FileStoreTable.open(str(path)), identifier=name)
+
+    def list_databases(self) -> list[str]:
+        """The databases that hold a table, in order."""
+        folders = self.warehouse.glob(f"*{DATABASE_SUFFIX}")
+        names = [folder.name.removesuffix(DATABASE_SUFFIX) for folder in folders if folder.is_dir()]
+        return sorted(name for name in names if self._tables_of(name))
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of a database's tables, in order. Raises NotFoundError, naming the databases."""
+        check_name(database, "database")
+        tables = self._tables_of(database)
+        if not tables:
+            there = ", ".join(self.list_databases()) or "none"
+            raise NotFoundError(f"database {database!r} does not exist in {self.warehouse}; there are: {there}")
+        return tables
+
+    def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
+        """Delete a table with its files and its topic; there is no way back.
+
+        Raises NotFoundError, and UnavailableError when the topic cannot be deleted: the table is whole then.
+        """
+        try:
+            table = self.table(identifier)
+        except NotFoundError:
+            if if_exists:
+                return
+            raise
+        if table.log is not None:
+            with contextlib.suppress(NotFoundError):
+                config = table.log.client_config
+                if describe_topic(config, table.log.topic).topic_id == table.log.topic_id:
+                    delete_topic(config, table.log.topic)
+        path = Path(table.path)
+        dropped = path.with_name(f".{path.name}-{uuid.uuid4()}")
+        path.rename(dropped)
+        shutil.rmtree(dropped)
+
+    def _new_schema(
+        self,
+        columns: pa.Schema | Sequence[DataField | pa.Field],
+        primary_key: Sequence[str],
+        partition_keys: Sequence[str],
+        options: Mapping[str, str],
+        comment: str | None,
+    ) -> TableSchema:
+        for option in _SET_BY_LAKELOG:
+            if option.key in options:
+                raise OptionError(f"option {option.key!r} is set by lakelog when it makes a table; leave it out")
+        schema = build_schema(
+            columns,
+            primary_keys=primary_key,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+            time_millis=self._now_millis(),
+            also=LOGSTORE_OPTIONS,
+            also_prefixes=PREFIXES,
+        )
+        given = dict(schema.options) | {TABLE_UUID.key: str(uuid.uuid4())}
+        if LOG_SYSTEM.of(given) is LogSystem.KAFKA:
+            check_consistency(given)
+            changelog_mode(given, has_primary_key=bool(schema.primary_keys))
+            client_config(given)
+            if schema.bucket_count < 1:
+                raise InvalidRequestError(
+                    f"a table with a log needs a fixed number of buckets, found bucket={schema.bucket_count};"
+                    " its topic has one partition for each: set the option 'bucket' to 1 or more"
+                )
+            if self._bootstrap_servers and not BOOTSTRAP_SERVERS.of(given):
+                given[BOOTSTRAP_SERVERS.key] = self._bootstrap_servers
+        return replace(schema, options=given)
+
+    def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:
+        config = client_config_of(schema.options, self.warehouse)
+        topic = name.topic(TABLE_UUID.of(schema.options))
+        copies = REPLICATION_FACTOR.of(schema.options)
+        topic_id = create_topic(config, topic, schema.bucket_count, copies, topic_config(schema.options))
+        try:
+            options = {**schema.options, TOPIC.key: topic, TOPIC_ID.key: topic_id}
+            self._create_files(name, replace(schema, options=options))
+        except BaseException:
+            with contextlib.suppress(LakelogError):
+                delete_topic(config, topic)
+            raise
+
+    def _create_files(self, name: Identifier, schema: TableSchema) -> None:
+        SchemaManager(LocalFileIO(), TablePaths(str(name.path(self.warehouse)))).create(schema)
+
+    def _existing(self, name: Identifier, *, if_not_exists: bool) -> Table:
+        if not if_not_exists:
+            raise InvalidRequestError(
+                f"table {name} exists already in {self.warehouse}; drop it, choose another name, or say if_not_exists"
+            )
+        return self.table(str(name))
+
+    def _tables_of(self, database: str) -> list[str]:
+        folders = (self.warehouse / f"{database}{DATABASE_SUFFIX}").glob("[!.]*")
+        return sorted(folder.name for folder in folders if self._exists(folder))
+
+    def _exists(self, path: Path) -> bool:
+        return bool(SchemaManager(LocalFileIO(), TablePaths(str(path))).list_ids())
+
+    def __repr__(self) -> str:
+        return f"Catalog({str(self.warehouse)!r})"
+
+
+def open_table(path_or_identifier: str | Path, warehouse: str | Path | None = None) -> Table:
+    """Open a table by its folder, or with `warehouse` by its identifier. Raises NotFoundError."""
+    if warehouse is not None:
+        return Catalog(warehouse).table(str(path_or_identifier))
+    path = Path(str(path_or_identifier).removeprefix("file://")).absolute()
+    return Table(FileStoreTable.open(str(path)))

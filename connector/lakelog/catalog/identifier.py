@@ -1,0 +1,58 @@
+"""Names of tables, and the folders and topics that follow from them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakelog.common.errors import InvalidRequestError
+
+DATABASE_SUFFIX = ".db"
+_NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
+_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")
+_TOPIC_LENGTH_MAX = 249
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """A table's full name, `database.table`; its folder is `<warehouse>/<database>.db/<table>`."""
+
+    database: str
+    table: str
+
+    @classmethod
+    def parse(cls, text: str) -> Identifier:
+        """The identifier in a text such as `db.flights`. Raises InvalidRequestError."""
+        parts = text.split(".")
+        if len(parts) != 2:
+            raise InvalidRequestError(f"{text!r} does not name a table; expected database.table, such as db.flights")
+        return cls(check_name(parts[0], "database"), check_name(parts[1], "table"))
+
+    @classmethod
+    def of_path(cls, path: Path) -> Identifier | None:
+        """The identifier that a table's folder stands for; None outside of a warehouse."""
+        if not path.parent.name.endswith(DATABASE_SUFFIX):
+            return None
+        return cls(path.parent.name.removesuffix(DATABASE_SUFFIX), path.name)
+
+    def path(self, warehouse: Path) -> Path:
+        """The table's folder."""
+        return warehouse / f"{self.database}{DATABASE_SUFFIX}" / self.table
+
+    def topic(self, table_uuid: str) -> str:
+        """A topic name that no other table has; readable, and within what Kafka allows."""
+        readable = f"{_NOT_IN_TOPICS.sub('_', self.database)}.{_NOT_IN_TOPICS.sub('_', self.table)}"
+        return f"{readable[: _TOPIC_LENGTH_MAX - len(table_uuid) - 1]}.{table_uuid}"
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+def check_name(name: str, what: str) -> str:
+    """The name, if a folder and a query can carry it. Raises InvalidRequestError."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequestError(
+            f"{what} name {name!r} is not allowed; expected letters, digits, '_' and '-', with no '-' at the start"
+        )
+    return name

@@ -1,0 +1,87 @@
+"""One table: its files, and its log where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import pyarrow as pa
+
+from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier
+from lakelog.catalog.table_log import TableLog, log_of
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.table import FileStoreTable
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+
+class Selection(TypedDict, total=False):
+    """Which rows and columns a read gives.
+
+    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp_millis` the newest one at that moment
+    or before; without either it is the newest.
+    """
+
+    columns: Sequence[str] | None
+    where: str | None
+    snapshot_id: int | None
+    timestamp_millis: int | None
+
+
+class Table:
+    """A table of a warehouse. Reads show the newest snapshot, or the one that is asked for; they need no Kafka."""
+
+    def __init__(self, file_store: FileStoreTable, *, identifier: Identifier | None = None) -> None:
+        """Join the files of a table with the log that its options name."""
+        self.file_store = file_store
+        self.identifier = identifier or Identifier.of_path(Path(file_store.path))
+        self.log: TableLog | None = log_of(file_store.schema, self.warehouse, path=file_store.path)
+
+    @property
+    def path(self) -> str:
+        """The table's folder."""
+        return self.file_store.path
+
+    @property
+    def name(self) -> str:
+        """`database.table`, or the folder for a table outside of a warehouse."""
+        return str(self.identifier or self.path)
+
+    @property
+    def warehouse(self) -> Path:
+        """The folder of the table's warehouse; the folder that holds the table where there is no warehouse."""
+        folder = Path(self.path).parent
+        return folder.parent if folder.name.endswith(DATABASE_SUFFIX) else folder
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema."""
+        return self.file_store.schema
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """The snapshots that are there, oldest first."""
+        manager = self.file_store.snapshots
+        return (manager.get(snapshot_id) for snapshot_id in manager.ids())
+
+    def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
+        """The rows as an Arrow table; without arguments all rows of the newest snapshot."""
+        return self.file_store.to_arrow(**what)
+
+    def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
+        """The rows piece by piece, for tables larger than memory."""
+        return self.file_store.to_batches(**what)
+
+    def to_polars(self, **what: Unpack[Selection]) -> pl.DataFrame:
+        """The rows as a polars frame."""
+        return self.file_store.to_polars(**what)
+
+    def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation."""
+        return self.file_store.to_duckdb(**what)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, path={self.path!r})"

@@ -1,0 +1,57 @@
+"""The log of one table: which topic it is, and how to reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from lakelog.catalog.servers import client_config_of
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.schema import TableSchema
+from lakelog.logstore.options import LOG_SYSTEM, TOPIC, TOPIC_ID, ChangelogMode, LogSystem, changelog_mode
+from lakelog.logstore.topic import describe_topic
+
+
+class TableLog:
+    """The log that a table's options name. Reading attributes other than `client_config` and its kin does no I/O."""
+
+    def __init__(self, schema: TableSchema, warehouse: Path, *, path: str) -> None:
+        """Read the options of the table at `path`. Raises CorruptDataError when they name no topic."""
+        self._options = schema.options
+        self._warehouse = warehouse
+        self._path = path
+        self.topic = TOPIC.of(schema.options)
+        self.topic_id = TOPIC_ID.of(schema.options)
+        self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
+        if not (self.topic and self.topic_id):
+            raise CorruptDataError(
+                f"table {path} has {LOG_SYSTEM.key}=kafka and lacks {TOPIC.key!r} or {TOPIC_ID.key!r}, which lakelog"
+                " sets when it makes a table; restore its schema file"
+            )
+
+    @cached_property
+    def client_config(self) -> Mapping[str, str]:
+        """The configuration of Kafka clients. Starts the embedded broker when the log is in it and it does not run."""
+        return client_config_of(self._options, self._warehouse)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers, as host:port with commas. Starts the embedded broker as `client_config` does."""
+        return self.client_config["bootstrap.servers"]
+
+    def check_topic(self) -> None:
+        """Raise CorruptDataError when the topic is another one of the same name, NotFoundError when it is gone."""
+        found = describe_topic(self.client_config, self.topic).topic_id
+        if found != self.topic_id:
+            raise CorruptDataError(
+                f"topic {self.topic} at {self.bootstrap_servers} has the id {found}, table {self._path} expects"
+                f" {self.topic_id}: the topic was deleted and made again, or this is another Kafka"
+            )
+
+
+def log_of(schema: TableSchema, warehouse: Path, *, path: str) -> TableLog | None:
+    """The log of a table with this schema; None for a table without one."""
+    if LOG_SYSTEM.of(schema.options) is LogSystem.NONE:
+        return None
+    return TableLog(schema, warehouse, path=path)

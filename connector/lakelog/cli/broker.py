@@ -1,0 +1,46 @@
+"""`lakelog broker`: start, stop and look at the embedded broker of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakelog.cli.arguments import WAREHOUSE_KEY
+from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
+
+app = typer.Typer(no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Argument(envvar=WAREHOUSE_KEY, help="The warehouse folder.")]
+HERE = Path()
+
+
+@app.command()
+def start(
+    folder: Folder = HERE,
+    port: Annotated[int | None, typer.Option(help="The port; by default that of the last time.")] = None,
+) -> None:
+    """Start the broker, unless it runs, and print where it serves."""
+    _show(EmbeddedBroker(folder).start(port=port))
+
+
+@app.command()
+def stop(folder: Folder = HERE) -> None:
+    """Stop the broker; its data stays."""
+    was_running = EmbeddedBroker(folder).stop()
+    typer.echo("stopped" if was_running else f"no broker runs in {folder.absolute()}")
+
+
+@app.command()
+def status(folder: Folder = HERE) -> None:
+    """Say whether the broker runs, and where; exit code 3 when it does not."""
+    info = EmbeddedBroker(folder).status()
+    if info is None:
+        typer.echo(f"no broker runs in {folder.absolute()}")
+        raise typer.Exit(3)
+    _show(info)
+
+
+def _show(info: BrokerInfo) -> None:
+    typer.echo(f"{info.bootstrap_servers}  pid {info.pid}  log {info.log_path}")

@@ -1,0 +1,94 @@
+"""`lakelog options`: every declared option, for a terminal or as the page `docs/options.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
+from lakelog.filestore.options import FILESTORE_OPTIONS
+from lakelog.logstore.options import LOGSTORE_OPTIONS
+
+GROUPS: dict[str, Sequence[Option[object]]] = {
+    "File store": FILESTORE_OPTIONS,
+    "Log store": LOGSTORE_OPTIONS,
+}
+_SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
+_DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+_PAGE_HEAD = """# Options
+
+Made by `lakelog options --markdown` from the declarations in the code; a test compares the two.
+
+Options of tables are given when a table is made; options of reads and writes with the read or write. Keys are exact:
+one that nobody declares is an error that names the nearest one. `fields.*` and `log.kafka.*` are open groups.
+"""
+
+
+def show_options(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/options.md.")] = False,
+) -> None:
+    """Print every option with its type, default and meaning."""
+    if markdown:
+        sys.stdout.write(options_page())
+        return
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for title, options in GROUPS.items():
+        grid = Grid("key", "type", "default", "meaning", title=title, title_justify="left", box=None)
+        grid.columns[0].no_wrap = True
+        for option in _sorted(options):
+            grid.add_row(option.key, option.kind, default_text(option), option.doc.replace("`", ""))
+        console.print(grid, "", markup=False)
+
+
+def options_page() -> str:
+    """The text of docs/options.md."""
+    return "\n".join(_page_lines())
+
+
+def _page_lines() -> Iterator[str]:
+    yield _PAGE_HEAD
+    for title, options in GROUPS.items():
+        yield f"## {title}\n"
+        yield "| key | type | default | meaning |"
+        yield "|---|---|---|---|"
+        for option in _sorted(options):
+            default = default_text(option)
+            yield f"| `{option.key}` | {option.kind} | {f'`{default}`' if default else ''} | {_cell(option.doc)} |"
+        yield ""
+
+
+def default_text(option: Option[object]) -> str:
+    """The default as a user would write it; empty for none."""
+    default = option.default
+    if default is None or default == ():
+        return ""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, Enum):
+        return str(default.value)
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
+    if isinstance(default, int) and option.parse is parse_size_bytes:
+        return _with_unit(default, _SIZES)
+    if isinstance(default, int) and option.parse is parse_duration_millis:
+        return _with_unit(default, _DURATIONS)
+    return str(default)
+
+
+def _with_unit(amount: int, units: Iterable[tuple[str, int]]) -> str:
+    unit, size = next((unit, size) for unit, size in units if amount % size == 0)
+    return f"{amount // size} {unit}"
+
+
+def _sorted(options: Iterable[Option[object]]) -> list[Option[object]]:
+    return sorted(options, key=lambda option: option.key)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

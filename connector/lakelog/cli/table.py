@@ -1,0 +1,151 @@
+"""`lakelog table`: create, list, look at and drop tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from lakelog.catalog import Catalog
+from lakelog.catalog.moments import to_millis
+from lakelog.cli.arguments import AsJson, TableName, Warehouse, find_table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import DataField, parse_type
+from lakelog.filestore.json_rows import to_json_lines
+from lakelog.filestore.options import parse_names
+from lakelog.filestore.snapshot import Snapshot
+
+app = typer.Typer(no_args_is_help=True)
+
+HERE = Path()
+Columns = Annotated[list[str], typer.Option("--column", "-c", help="A column, such as 'id BIGINT NOT NULL'; repeat.")]
+Keys = Annotated[str, typer.Option(help="Columns of the primary key, with commas.")]
+Partitions = Annotated[str, typer.Option(help="Partition columns, with commas.")]
+Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="KEY=VALUE; repeat.")]
+
+
+@app.command()
+def cat(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    snapshot_id: Annotated[int | None, typer.Option(help="Read this snapshot.")] = None,
+    timestamp: Annotated[str | None, typer.Option(help="Read the table as it was at this moment.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
+    where: Annotated[str | None, typer.Option(help="Only rows that meet this SQL condition.")] = None,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the rows as JSON lines, in no particular order."""
+    if snapshot_id is not None and timestamp is not None:
+        raise InvalidRequestError("--snapshot-id and --timestamp name two states of the table; give one")
+    found = find_table(table, warehouse)
+    batches = found.to_batches(
+        columns=parse_names(columns) if columns is not None else None,
+        where=where,
+        snapshot_id=snapshot_id,
+        timestamp_millis=None if timestamp is None else to_millis(timestamp),
+    )
+    for batch in batches:
+        fields = found.schema.select(batch.schema.names)
+        sys.stdout.writelines(f"{line}\n" for line in to_json_lines(batch, fields))
+
+
+@app.command("list")
+def list_tables(
+    database: Annotated[str | None, typer.Argument(help="Only this database.")] = None, warehouse: Warehouse = HERE
+) -> None:
+    """Print the names of the tables."""
+    catalog = Catalog(warehouse)
+    for name in [database] if database else catalog.list_databases():
+        for table in catalog.list_tables(name):
+            typer.echo(f"{name}.{table}")
+
+
+@app.command()
+def create(  # noqa: PLR0917  # likewise
+    identifier: Annotated[str, typer.Argument(metavar="DATABASE.TABLE")],
+    column: Columns,
+    primary_key: Keys = "",
+    partition_by: Partitions = "",
+    option: Options = None,
+    comment: Annotated[str | None, typer.Option(help="What the table holds.")] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing table is fine.")] = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Create a table."""
+    made = Catalog(warehouse).create_table(
+        identifier,
+        schema=[_column(text) for text in column],
+        primary_key=parse_names(primary_key),
+        partition_keys=parse_names(partition_by),
+        options=dict(_option(text) for text in option or ()),
+        comment=comment,
+        if_not_exists=if_not_exists,
+    )
+    typer.echo(made.path)
+
+
+@app.command()
+def drop(
+    identifier: Annotated[str, typer.Argument(metavar="DATABASE.TABLE")],
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing table is fine.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Delete a table, its files and its topic."""
+    if not yes:
+        typer.confirm(f"Delete {identifier} in {warehouse.absolute()} for good?", abort=True)
+    Catalog(warehouse).drop_table(identifier, if_exists=if_exists)
+
+
+@app.command()
+def snapshots(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print the snapshots, oldest first."""
+    rows = [_snapshot_row(snapshot) for snapshot in find_table(table, warehouse).snapshots()]
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row))
+        return
+    grid = Grid("id", "kind", "time (UTC)", "rows in files", "user", "identifier", box=None)
+    for row in rows:
+        grid.add_row(*(str(row[key]) for key in ("id", "kind", "time", "total_record_count", "user", "identifier")))
+    Console(width=None if sys.stdout.isatty() else 160).print(grid)
+
+
+@app.command()
+def schema(table: TableName, warehouse: Warehouse = HERE) -> None:
+    """Print the schema as JSON, as the schema file has it."""
+    typer.echo(find_table(table, warehouse).schema.to_json())
+
+
+def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
+    time = datetime.fromtimestamp(snapshot.time_millis / 1000, UTC)
+    return {
+        "id": snapshot.id,
+        "schema_id": snapshot.schema_id,
+        "kind": snapshot.commit_kind.value,
+        "time": time.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00"),
+        "time_millis": snapshot.time_millis,
+        "total_record_count": snapshot.total_record_count,
+        "delta_record_count": snapshot.delta_record_count,
+        "user": snapshot.commit_user,
+        "identifier": snapshot.commit_identifier,
+    }
+
+
+def _column(text: str) -> DataField:
+    name, _, kind = text.strip().partition(" ")
+    if not kind:
+        raise InvalidRequestError(f"column {text!r} has no type; expected a form such as 'id BIGINT NOT NULL'")
+    return DataField(id=0, name=name, type=parse_type(kind))
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidRequestError(f"option {text!r} has no value; expected KEY=VALUE")
+    return key.strip(), value.strip()
