@@ -46,6 +46,19 @@ class ChangeFile:
     last_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeStream:
+    """The flights as the CSV has them, which is where the truth comes from, and the files of their changes."""
+
+    flights: pl.DataFrame
+    files: Sequence[ChangeFile]
+
+    @property
+    def change_count(self) -> int:
+        """The changes of all files."""
+        return sum(file.change_count for file in self.files)
+
+
 def make_changes(flights: pl.DataFrame) -> pl.DataFrame:
     """Every change of `flights` in event-time order: the columns of the table, `_row_kind`, and `_at`, its time."""
     scheduled_at = pl.col("time_hour") + pl.duration(minutes=pl.col("minute"))

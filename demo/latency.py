@@ -17,14 +17,15 @@ Offsets = Mapping[int, int]
 class MicroBatch:
     """One finished micro-batch of a run.
 
-    `read_at` (seconds since 1970) is when the sink was handed the batch's rows, `log_offsets` how far it read the log;
-    None for a batch of another source, or one that still read the snapshot.
+    `read_at` (seconds since 1970) is when the sink was handed the batch's rows. Of a reader of a lakelog table: the
+    snapshot that it began with, and how far it has read the log; `log_offsets` is None while it reads the snapshot.
     """
 
     identifier: int
     row_count: int
     seconds: float
     read_at: float
+    snapshot_id: int | None
     log_offsets: Offsets | None
 
     def to_json(self) -> str:
@@ -35,6 +36,7 @@ class MicroBatch:
                 "rows": self.row_count,
                 "seconds": self.seconds,
                 "readAt": self.read_at,
+                "snapshot": self.snapshot_id,
                 "logOffsets": self.log_offsets,
             }
         )
@@ -49,6 +51,7 @@ class MicroBatch:
             row_count=fields["rows"],
             seconds=fields["seconds"],
             read_at=fields["readAt"],
+            snapshot_id=fields["snapshot"],
             log_offsets=None if offsets is None else {int(bucket): offset for bucket, offset in offsets.items()},
         )
 

@@ -8,7 +8,9 @@ from demo.latency import MicroBatch, Offsets, Spread, log_to_reader_seconds, rea
 
 
 def read(identifier: int, read_at: float, offsets: Offsets | None) -> MicroBatch:
-    return MicroBatch(identifier=identifier, row_count=1, seconds=0.5, read_at=read_at, log_offsets=offsets)
+    return MicroBatch(
+        identifier=identifier, row_count=1, seconds=0.5, read_at=read_at, snapshot_id=3, log_offsets=offsets
+    )
 
 
 def test_a_batch_arrives_when_all_its_buckets_have() -> None:

@@ -1,0 +1,96 @@
+"""The demo's two tables: made, and read back without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from demo.flights import KEY, TABLE_SCHEMA
+from demo.log_fold import BUCKET_COLUMN
+from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
+from lakelog.catalog import Catalog, Table
+from lakelog.filestore.snapshot import CommitKind
+from lakelog.logstore.reader import LogReader
+from lakelog.protocol.stores import read_state
+
+BUCKET_COUNT = 4
+
+STATUS_SCHEMA = pa.schema(
+    [
+        pa.field("carrier", pa.string(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("count", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLine:
+    """What the report says of one snapshot.
+
+    `batch` is the micro-batch that made it, `offsets` bucket -> log offset, `record_count` the rows in its files,
+    where a key may still be in several.
+    """
+
+    id: int
+    kind: CommitKind
+    batch: int
+    record_count: int
+    time_millis: int
+    offsets: Mapping[int, int]
+
+
+def create_tables(catalog: Catalog) -> None:
+    """Make `flights`, with a log that keeps old values, and `flights_by_status`, without one. Starts the broker."""
+    catalog.create_table(
+        FLIGHTS,
+        schema=TABLE_SCHEMA,
+        primary_key=list(KEY),
+        options={"bucket": str(BUCKET_COUNT), "log.system": "kafka", "log.changelog-mode": "all"},
+        comment="The flights that left New York in 2013, as far as they are known",
+    )
+    catalog.create_table(
+        FLIGHTS_BY_STATUS,
+        schema=STATUS_SCHEMA,
+        primary_key=["carrier", "status"],
+        options={"bucket": "1"},
+        comment="How many flights of each carrier are scheduled, departed, arrived",
+    )
+
+
+def list_snapshots(table: Table) -> list[SnapshotLine]:
+    """The snapshots of a table with a log, oldest first."""
+    assert table.log is not None
+    lines = []
+    for snapshot in table.snapshots():
+        log = read_state(table.file_store, snapshot, topic_id=table.log.topic_id).logged
+        lines.append(
+            SnapshotLine(
+                id=snapshot.id,
+                kind=snapshot.commit_kind,
+                batch=snapshot.commit_identifier,
+                record_count=snapshot.total_record_count,
+                time_millis=snapshot.time_millis,
+                offsets={bucket: position.offset for bucket, position in log.positions.items()},
+            )
+        )
+    return lines
+
+
+def read_log(table: Table, ends: Mapping[int, int]) -> pl.DataFrame:
+    """Every change of the log from its start to `ends` (bucket -> offset, exclusive), each bucket in log order.
+
+    The columns of the table, `_row_kind` (the RowKind's value), `_offset` and `_bucket`.
+    """
+    assert table.log is not None
+    parts = []
+    with LogReader(table.log.client_config, table.log.topic, table.file_store.schema.fields) as reader:
+        for bucket, end in sorted(ends.items()):
+            batches = list(reader.read_range(partition=bucket, start=0, end=end, with_offset=True))
+            if batches:
+                changes = pl.DataFrame(pa.Table.from_batches(batches))
+                parts.append(changes.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(BUCKET_COLUMN)))
+    return pl.concat(parts)
