@@ -14,18 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
-from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 
 ROW_GROUP_BYTES = 64 << 20
 _ELEMENT_ID_START = 536_870_911
 _DEPTHS_PER_FIELD = 1_024
+_INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_SAMPLE_ROWS = 1_024
+_COUNT = DataType(root=TypeRoot.INT, nullable=False)
 _ID_KEY = b"PARQUET:field_id"
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -39,7 +46,8 @@ _COMPRESSIONS = {
 
 def parquet_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema that is written for columns: their types as the file holds them, with field ids."""
-    return pa.schema([_file_field(column.name, column.type, column.id, column.id, 0) for column in fields])
+    layout = _Layout(in_micros=_has_nanos(fields))
+    return pa.schema([layout.field(column.name, column.type, column.id, column.id, 0) for column in fields])
 
 
 def write_parquet(
@@ -57,31 +65,89 @@ def write_parquet(
     The table's columns have the Arrow types of `fields`, in their order. Raises InvalidRequestError for others and for
     nulls in NOT NULL columns.
     """
-    schema = parquet_schema(fields)
-    try:
-        stored = table.cast(schema)
-        for column, values in zip(schema, stored.columns, strict=True):
-            if not column.nullable and values.null_count:
-                raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise InvalidRequestError(f"the rows do not fit the columns of {path}: {error}") from error
-    rows_per_group = max(1, table.num_rows * row_group_bytes // max(1, table.nbytes))
-    with file_io.open_output(path) as output:
-        pq.write_table(
-            stored,
-            output,
-            row_group_size=min(rows_per_group, 1 << 20),
-            compression=_compression(compression),
-            compression_level=compression_level if compression == "zstd" else None,
+    writer = ParquetWriter(
+        file_io,
+        path,
+        fields,
+        compression=compression,
+        compression_level=compression_level,
+        row_group_bytes=row_group_bytes,
+    )
+    with writer:
+        writer.write(table)
+        return writer.finish()
+
+
+class ParquetWriter:
+    """One new data file, written piece by piece. A context manager: what is not finished is left behind unfinished."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        *,
+        compression: str = "zstd",
+        compression_level: int = 1,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._schema = parquet_schema(fields)
+        self._row_group_bytes = row_group_bytes
+        codec = _compression(compression)
+        self._output = file_io.open_output(path)
+        self._writer = pq.ParquetWriter(
+            self._output,
+            self._schema,
+            compression=codec,
+            compression_level=compression_level if codec == "zstd" else None,
             use_deprecated_int96_timestamps=_has_nanos(fields),
             store_decimal_as_integer=True,
             write_page_checksum=True,
             write_time_adjusted_to_utc=True,
             store_schema=False,
         )
-        size = int(output.tell())
-    file_io.sync(path)
-    return size
+
+    def __enter__(self) -> ParquetWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+        self._output.close()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far, without what is still buffered."""
+        return int(self._output.tell())
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
+        try:
+            stored = table.cast(self._schema)
+            for column, values in zip(self._schema, stored.columns, strict=True):
+                if not column.nullable and values.null_count:
+                    raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            raise InvalidRequestError(f"the rows do not fit the columns of {self._path}: {error}") from error
+        rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
+        self._writer.write_table(stored, row_group_size=min(rows_per_group, 1 << 20))
+
+    def finish(self) -> int:
+        """Write the footer, make the file durable and give its size in bytes."""
+        self._writer.close()
+        size = self.size_bytes
+        self._output.close()
+        self._file_io.sync(self._path)
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Columns that are read together, from one handle of the file."""
+
+    file: pq.ParquetFile
+    names: Sequence[str]
 
 
 class ParquetFile:
@@ -90,8 +156,14 @@ class ParquetFile:
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
         self._source = file_io.open_input(path)
-        with _corruption_named(path):
-            self._file = pq.ParquetFile(self._source, page_checksum_verification=True)
+        try:
+            with _corruption_named(path):
+                self._file = pq.ParquetFile(self._source, page_checksum_verification=True)
+        except CorruptDataError:
+            self._source.close()
+            raise
+        leaves = (self._file.schema.column(index) for index in range(len(self._file.schema)))
+        self._int96_columns = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
 
     def __enter__(self) -> ParquetFile:
         return self
@@ -121,20 +193,95 @@ class ParquetFile:
         return [(group.num_rows, group.total_byte_size) for group in groups]
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
-        """The columns `fields`, found by name, as their Arrow types. Raises CorruptDataError."""
-        names = [column.name for column in fields]
+        """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
+        groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)
         with _corruption_named(self._path):
-            if row_groups is None:
-                table = self._file.read(columns=names)
-            else:
-                table = self._file.read_row_groups(list(row_groups), columns=names)
-            return _as_fields(table, fields)
+            parts = [part.file.read_row_groups(groups, columns=part.names) for part in self._parts(fields)]
+        return self._joined(parts, fields)
 
-    def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
+    def iter_batches(
+        self, fields: Sequence[DataField], *, batch_rows: int = 65_536, row_groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The columns `fields` in batches of at most `batch_rows`. Raises CorruptDataError."""
+        groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)
+        batches = [
+            part.file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=part.names)
+            for part in self._parts(fields)
+        ]
+        while True:
+            with _corruption_named(self._path):
+                tables = [
+                    pa.Table.from_batches([found]) for batch in batches if (found := next(batch, None)) is not None
+                ]
+            if not tables:
+                return
+            yield from self._joined(tables, fields).to_batches()
+
+    def _parts(self, fields: Sequence[DataField]) -> list[_Part]:
+        """Which columns are read in which unit.
+
+        INT96 holds timestamps of every precision. Arrow reads it in nanoseconds, which go from 1677 to 2262: columns of
+        fewer digits are read in microseconds, and the others once more in seconds, to see what did not fit.
+        """
+        for column in fields:
+            if column.name not in self._file.schema_arrow.names:
+                raise CorruptDataError(
+                    f"Parquet file {self._path} lacks the column {column.name!r}; it has {', '.join(self.names)}"
+                )
+        int96 = [column for column in fields if column.name in self._int96_columns]
+        micros = [column.name for column in int96 if not _type_has_nanos(column.type)]
+        nanos = [column.name for column in int96 if column.type.root in _TIMESTAMPS and column.name not in micros]
+        rest = [column.name for column in fields if column.name not in micros]
+        wanted = (
+            _Part(self._file, rest),
+            _Part(self._in_unit("us", micros), micros),
+            _Part(self._in_unit("s", nanos), nanos),
+        )
+        return [part for part in wanted if part.names]
+
+    def _in_unit(self, unit: str, names: Sequence[str]) -> pq.ParquetFile:
+        """A second handle that reads INT96 in a unit; the first one when there is nothing to read so."""
+        if not names:
+            return self._file
         with _corruption_named(self._path):
-            for batch in self._file.iter_batches(batch_size=batch_rows, columns=[column.name for column in fields]):
-                yield from _as_fields(pa.Table.from_batches([batch]), fields).to_batches()
+            return pq.ParquetFile(
+                self._source,
+                metadata=self._file.metadata,
+                page_checksum_verification=True,
+                coerce_int96_timestamp_unit=unit,
+            )
+
+    def _joined(self, parts: Sequence[pa.Table], fields: Sequence[DataField]) -> pa.Table:
+        """The columns of tables with the same rows, as the Arrow types of `fields`."""
+        read: dict[str, pa.ChunkedArray] = {}
+        for name, values in ((name, part.column(name)) for part in parts for name in part.column_names):
+            if name in read:
+                self._check_nanos(name, read[name], values)
+            read.setdefault(name, values)
+        arrays = []
+        for column in fields:
+            values, wanted = read[column.name], to_arrow_type(column.type)
+            try:
+                arrays.append(values if values.type == wanted else values.cast(wanted))
+            except pa.ArrowException as error:
+                raise CorruptDataError(
+                    f"column {column.name!r} of Parquet file {self._path} has the type {values.type}, "
+                    f"expected {wanted} for {column.type}: {error}"
+                ) from error
+        return pa.table(arrays, schema=pa.schema([to_arrow_field(column) for column in fields]))
+
+    def _check_nanos(self, name: str, nanos: pa.ChunkedArray, seconds: pa.ChunkedArray) -> None:
+        """Raise UnsupportedError where INT96 values did not fit into nanoseconds.
+
+        Paimon writes moments before 1970 with negative nanoseconds of the day, which come out 2**64 ns late in seconds.
+        """
+        floored = np.floor_divide(nanos.cast(pa.int64()).drop_null().to_numpy(), 1_000_000_000)
+        late = seconds.cast(pa.int64()).drop_null().to_numpy() - floored
+        if not np.isin(late, (0, _INT96_WRAP_SECONDS, _INT96_WRAP_SECONDS + 1)).all():
+            raise UnsupportedError(
+                f"column {name!r} of Parquet file {self._path} holds timestamps before 1677 or after 2262, which Arrow "
+                "cannot hold in nanoseconds; leave the column out, or make it TIMESTAMP(6)"
+            )
 
 
 def read_parquet(file_io: FileIO, path: str, fields: Sequence[DataField]) -> pa.Table:
@@ -143,50 +290,62 @@ def read_parquet(file_io: FileIO, path: str, fields: Sequence[DataField]) -> pa.
         return file.read(fields)
 
 
-def _as_fields(table: pa.Table, fields: Sequence[DataField]) -> pa.Table:
-    arrays = []
-    for column in fields:
-        if column.name not in table.column_names:
-            raise pa.ArrowInvalid(f"column {column.name!r} is missing; the file has {', '.join(table.column_names)}")
-        values, wanted = table.column(column.name), to_arrow_type(column.type)
-        arrays.append(values if values.type == wanted else values.cast(wanted))
-    return pa.table(arrays, schema=pa.schema([to_arrow_field(column) for column in fields]))
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Arrow types as Arrow writes them to Parquet.
+
+    `in_micros`: the file's timestamps are INT96, Arrow can only choose for all of them. Those of fewer digits pass
+    through microseconds then, which keep to INT96's range of days.
+    """
+
+    in_micros: bool
+
+    def field(self, name: str, kind: DataType, own_id: int, column_id: int, depth: int) -> pa.Field:
+        """A field; array elements and map entries have ids made of their column's and their depth."""
+        arrow_type = self.type(kind, column_id, depth)
+        return pa.field(name, arrow_type, kind.nullable, metadata={_ID_KEY: str(own_id).encode()})
+
+    def type(self, kind: DataType, column_id: int, depth: int) -> pa.DataType:
+        """The type; `column_id` is that of the innermost column or ROW member around it."""
+        inner = _ELEMENT_ID_START + column_id * _DEPTHS_PER_FIELD + depth + 1
+        key_id = _ELEMENT_ID_START - column_id * _DEPTHS_PER_FIELD - depth - 1
+        match kind.root:
+            case TypeRoot.ARRAY:
+                assert kind.element is not None
+                return pa.list_(self.field("element", kind.element, inner, column_id, depth + 1))
+            case TypeRoot.MAP:
+                assert kind.key is not None
+                assert kind.value is not None
+                return pa.map_(
+                    self.field("key", kind.key.with_nullable(False), key_id, column_id, depth + 1),
+                    self.field("value", kind.value, inner, column_id, depth + 1),
+                )
+            case TypeRoot.MULTISET:
+                assert kind.element is not None
+                return pa.map_(
+                    self.field("key", kind.element.with_nullable(False), key_id, column_id, depth + 1),
+                    self.field("value", _COUNT, inner, column_id, depth + 1),
+                )
+            case TypeRoot.ROW:
+                return pa.struct([self.field(part.name, part.type, part.id, part.id, 0) for part in kind.fields])
+            case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+                wanted = to_arrow_type(kind)
+                unit = "us" if self.in_micros and wanted.unit != "ns" else "ms" if wanted.unit == "s" else wanted.unit
+                return pa.timestamp(unit, tz=wanted.tz)
+            case TypeRoot.TIME:
+                return pa.time32("ms")
+            case _:
+                return to_arrow_type(kind)
 
 
-def _file_field(name: str, kind: DataType, own_id: int, field_id: int, depth: int) -> pa.Field:
-    """A Parquet field; array elements and map entries get their ids from the enclosing field's and their depth."""
-    arrow_type = _file_type(kind, field_id, depth)
-    return pa.field(name, arrow_type, kind.nullable, metadata={_ID_KEY: str(own_id).encode()})
-
-
-def _file_type(kind: DataType, field_id: int, depth: int) -> pa.DataType:
-    inner = _ELEMENT_ID_START + field_id * _DEPTHS_PER_FIELD + depth + 1
-    key_id = _ELEMENT_ID_START - field_id * _DEPTHS_PER_FIELD - depth - 1
-    match kind.root:
-        case TypeRoot.ARRAY:
-            assert kind.element is not None
-            return pa.list_(_file_field("element", kind.element, inner, field_id, depth + 1))
-        case TypeRoot.MAP:
-            assert kind.key is not None
-            assert kind.value is not None
-            return pa.map_(
-                _file_field("key", kind.key.with_nullable(False), key_id, field_id, depth + 1),
-                _file_field("value", kind.value, inner, field_id, depth + 1),
-            )
-        case TypeRoot.MULTISET:
-            assert kind.element is not None
-            return pa.map_(
-                _file_field("key", kind.element.with_nullable(False), key_id, field_id, depth + 1),
-                _file_field("value", DataType(root=TypeRoot.INT, nullable=False), inner, field_id, depth + 1),
-            )
-        case TypeRoot.ROW:
-            return pa.struct([_file_field(member.name, member.type, member.id, member.id, 0) for member in kind.fields])
-        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if (kind.precision or 0) == 0:
-            return pa.timestamp("ms", tz="UTC" if kind.root is TypeRoot.TIMESTAMP_LTZ else None)
-        case TypeRoot.TIME:
-            return pa.time32("ms")
-        case _:
-            return to_arrow_type(kind)
+def _repetitive(table: pa.Table) -> list[str]:
+    """The columns worth a dictionary: those with few different values in a sample. Others it slows by half."""
+    sample = table.take(np.linspace(0, max(table.num_rows - 1, 0), min(table.num_rows, _SAMPLE_ROWS), dtype=np.int64))
+    return [
+        name
+        for name, values in zip(sample.column_names, sample.columns, strict=True)
+        if not pa.types.is_nested(values.type) and pc.count_distinct(values).as_py() <= _SAMPLE_ROWS // 4
+    ]
 
 
 def _has_nanos(fields: Sequence[DataField]) -> bool:
