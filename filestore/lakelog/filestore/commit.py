@@ -1,0 +1,334 @@
+"""Commits: one snapshot, or nothing.
+
+A commit looks at the newest snapshot, asks what to do about it, writes manifests, and creates the next snapshot's file,
+which only one of many writers can. The loser looks again.
+Source: Paimon spec, "Snapshot"; Paimon, `FileStoreCommitImpl`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.filestore.conflicts import check_conflicts
+from lakelog.filestore.live_files import LiveFiles
+from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
+from lakelog.filestore.manifest_merging import pick_manifests
+from lakelog.filestore.options import (
+    COMMIT_MAX_RETRIES,
+    COMMIT_MAX_RETRY_WAIT,
+    COMMIT_MIN_RETRY_WAIT,
+    COMMIT_TIMEOUT,
+    MANIFEST_FULL_COMPACTION_SIZE,
+    MANIFEST_MERGE_MIN_COUNT,
+)
+from lakelog.filestore.paths import FileNames
+from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.users import (
+    LINEAGE_KEY,
+    USERS_KEY,
+    CommitUser,
+    carried_properties,
+    read_users,
+    users_to_json,
+    with_user,
+)
+
+logger = logging.getLogger("lakelog.filestore")
+
+BEFORE_CREATE = "before snapshot create"
+AFTER_CREATE = "after snapshot create"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """What one commit changes. An APPEND that deletes files becomes an OVERWRITE.
+
+    `properties` join those that the newest snapshot carries on, see `lakelog.filestore.users`.
+    """
+
+    commit_user: str
+    commit_identifier: int
+    kind: CommitKind
+    entries: Sequence[ManifestEntry] = ()
+    changelog: Sequence[ManifestEntry] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    watermark: int | None = None
+    operation: str | None = None
+
+
+Resolve = Callable[[Snapshot | None], CommitRequest | None]
+
+
+def _wall_clock_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _writer_version() -> str:
+    try:
+        return f"lakelog-{version('lakelog')}"
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "lakelog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitClock:
+    """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1)."""
+
+    now_millis: Callable[[], int] = _wall_clock_millis
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """A snapshot ready to be created, and the manifests that were written for it."""
+
+    snapshot: Snapshot
+    live: LiveFiles
+    written: Sequence[str]
+
+
+class TableCommit:
+    """Commits to one table."""
+
+    def __init__(self, table: TableStore, *, clock: CommitClock | None = None) -> None:
+        self._table = table
+        self._clock = clock or CommitClock()
+
+    def commit(self, resolve: Resolve, *, on_step: Callable[[str], None] | None = None) -> Snapshot | None:
+        """Commit what `resolve` asks for, and give the snapshot; None when it says that nothing is left to do.
+
+        `resolve` is asked at every attempt, with the newest snapshot (None before the first), and decides anew; what
+        it raises goes through. `on_step` is told "before snapshot create" and "after snapshot create".
+        Raises ConflictError when the change does not fit the newest snapshot, or when too many races were lost.
+        UnavailableError means that the outcome may be unknown: ask again with a `resolve` that knows its own commit.
+        """
+        options = self._table.schema.options
+        timeout = COMMIT_TIMEOUT.of(options)
+        started = self._clock.now_millis()
+        tried: dict[str, int] = {}
+        for attempt in itertools.count():
+            latest = self._table.snapshots.latest()
+            own = self._find_own(tried, latest)
+            if own is not None:
+                return self._finish(own, None)
+            request = resolve(latest)
+            if request is None:
+                return None
+            prepared = self._prepare(latest, request, may_merge=attempt == 0)
+            if on_step is not None:
+                on_step(BEFORE_CREATE)
+            tried[prepared.snapshot.uuid or ""] = prepared.snapshot.id
+            if self._create(prepared):
+                if on_step is not None:
+                    on_step(AFTER_CREATE)
+                return self._finish(prepared.snapshot, prepared.live)
+            waited = self._clock.now_millis() - started
+            if attempt >= COMMIT_MAX_RETRIES.of(options) or (timeout is not None and waited >= timeout):
+                own = self._find_own(tried, self._table.snapshots.latest())
+                if own is not None:
+                    return self._finish(own, None)
+                raise ConflictError(
+                    f"{self._table.name}: the commit lost {attempt + 1} races against other writers in {waited} ms; "
+                    f"commit again, or raise {COMMIT_MAX_RETRIES.key}"
+                )
+            self._wait(attempt)
+        raise AssertionError("unreachable")
+
+    def _create(self, prepared: _Attempt) -> bool:
+        """Create the snapshot's file. False when another has the id, or when the outcome is unknown."""
+        snapshot = prepared.snapshot
+        try:
+            if self._table.snapshots.create_new(snapshot):
+                return True
+            winner = self._table.snapshots.get(snapshot.id)
+        except (UnavailableError, NotFoundError) as error:
+            logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, snapshot.id, error)
+            return False
+        if winner.uuid == snapshot.uuid:  # a store that retries by itself may lose against its own first try
+            return True
+        self._delete_manifests(prepared.written)
+        return False
+
+    def _find_own(self, tried: Mapping[str, int], latest: Snapshot | None) -> Snapshot | None:
+        """The snapshot of an earlier attempt whose outcome was unknown, when it is there after all."""
+        if not tried or latest is None:
+            return None
+        for snapshot_id in range(min(tried.values()), latest.id + 1):
+            try:
+                snapshot = self._table.snapshots.get(snapshot_id)
+            except NotFoundError:  # expired meanwhile: `resolve` knows the commit by its user
+                continue
+            if snapshot.uuid in tried:
+                return snapshot
+        return None
+
+    def _finish(self, snapshot: Snapshot, live: LiveFiles | None) -> Snapshot:
+        if live is not None:
+            self._table.live_files.put(snapshot, live)
+        try:
+            self._table.snapshots.write_latest_hint(snapshot.id)
+        except UnavailableError as error:
+            logger.warning("%s: the hint to snapshot %d was not written: %s", self._table.name, snapshot.id, error)
+        return snapshot
+
+    def _prepare(self, latest: Snapshot | None, request: CommitRequest, *, may_merge: bool) -> _Attempt:
+        """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
+        table = self._table
+        has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
+        is_overwrite = request.kind is CommitKind.APPEND and has_deletes
+        kind = CommitKind.OVERWRITE if is_overwrite else request.kind
+        live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
+        names = FileNames()
+        schema_id = self._newest_schema_id(latest)
+        base = self._base_manifests(latest, names, schema_id, may_merge=may_merge)
+        delta = table.manifests.write(request.entries, names=names, schema_id=schema_id)
+        base_list, base_size = table.manifests.write_list(base, names=names)
+        delta_list, delta_size = table.manifests.write_list(delta, names=names)
+        written = [manifest.file_name for manifest in (*base, *delta) if names.uuid in manifest.file_name]
+        written += [base_list, delta_list]
+        changelog_list, changelog_size = None, None
+        if request.changelog:
+            changelog = table.manifests.write(request.changelog, names=names, schema_id=schema_id)
+            changelog_list, changelog_size = table.manifests.write_list(changelog, names=names)
+            written += [*(manifest.file_name for manifest in changelog), changelog_list]
+        delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
+        now = self._clock.now_millis()
+        snapshot = Snapshot(
+            id=1 if latest is None else latest.id + 1,
+            uuid=str(uuid.uuid4()),
+            schema_id=schema_id,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_list,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog_list,
+            changelog_manifest_list_size=changelog_size,
+            changelog_record_count=sum(entry.file.row_count for entry in request.changelog) or None,
+            index_manifest=None if latest is None else latest.index_manifest,
+            commit_user=request.commit_user,
+            writer_version=_writer_version(),
+            commit_identifier=request.commit_identifier,
+            commit_kind=kind,
+            time_millis=now if latest is None else max(now, latest.time_millis),
+            total_record_count=delta_count + (0 if latest is None else latest.total_record_count),
+            delta_record_count=delta_count,
+            watermark=_later(None if latest is None else latest.watermark, request.watermark),
+            statistics=None if latest is None or latest.schema_id != schema_id else latest.statistics,
+            properties=self._properties(latest, request),
+            next_row_id=None if latest is None else latest.next_row_id,
+            operation=request.operation,
+        )
+        return _Attempt(snapshot=snapshot, live=live, written=written)
+
+    def _base_manifests(
+        self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool
+    ) -> list[ManifestFileMeta]:
+        """The manifests of everything before the new snapshot, small ones joined when enough have gathered."""
+        if latest is None:
+            return []
+        read = self._table.manifests.read_list
+        manifests = [*read(latest.base_manifest_list), *read(latest.delta_manifest_list)]
+        if not may_merge:
+            return manifests
+        options = self._table.schema.options
+        picked = pick_manifests(
+            manifests,
+            count_min=MANIFEST_MERGE_MIN_COUNT.of(options),
+            full_size_bytes=MANIFEST_FULL_COMPACTION_SIZE.of(options),
+        )
+        if not picked:
+            return manifests
+        merged = merge_entries(self._table.manifests.read_entries(picked))
+        kept = manifests[: len(manifests) - len(picked)]
+        return kept + self._table.manifests.write(merged, names=names, schema_id=schema_id)
+
+    def _properties(self, latest: Snapshot | None, request: CommitRequest) -> dict[str, str]:
+        """Always with the users, so that looking for them never walks past a snapshot of ours."""
+        carried = carried_properties(latest, self._table.snapshots).properties
+        return {USERS_KEY: users_to_json({}), **carried, **request.properties}
+
+    def _newest_schema_id(self, latest: Snapshot | None) -> int:
+        newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)
+        while self._table.file_io.exists(self._table.paths.schema(newest + 1)):
+            newest += 1
+        return newest
+
+    def _delete_manifests(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                self._table.file_io.delete(self._table.paths.manifest(name))
+            except UnavailableError as error:
+                logger.warning("%s: manifest %s is left behind: %s", self._table.name, name, error)
+
+    def _wait(self, attempt: int) -> None:
+        options = self._table.schema.options
+        longest = min(COMMIT_MIN_RETRY_WAIT.of(options) << attempt, COMMIT_MAX_RETRY_WAIT.of(options))
+        self._clock.sleep(longest * self._clock.chance() / 1000)
+
+
+def append_commit(
+    table: TableStore,
+    *,
+    user: str,
+    identifier: int,
+    digest: str | None,
+    entries: Sequence[ManifestEntry],
+    lineage: Sequence[Mapping[str, object]] = (),
+    clock: CommitClock | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Snapshot | None:
+    """Commit one batch of a user to a table without log, once; None when it is there already.
+
+    `identifier` grows from batch to batch; `digest` stands for the source offsets of the batch. Raises
+    InvalidRequestError for an identifier that the table has passed, or the same one with another digest.
+    """
+    clock = clock or CommitClock()
+
+    def resolve(latest: Snapshot | None) -> CommitRequest | None:
+        users = read_users(latest, table.snapshots)
+        if is_done(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
+            return None
+        last = CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())
+        properties = {USERS_KEY: users_to_json(with_user(users, user, last))}
+        if lineage:
+            properties[LINEAGE_KEY] = json.dumps(list(lineage), separators=(",", ":"))
+        return CommitRequest(
+            commit_user=user,
+            commit_identifier=identifier,
+            kind=CommitKind.APPEND,
+            entries=entries,
+            properties=properties,
+            operation="WRITE",
+        )
+
+    return TableCommit(table, clock=clock).commit(resolve, on_step=on_step)
+
+
+def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
+    """True when a user's last batch is this one. Raises InvalidRequestError when it is a later or another one."""
+    if last is None or last.identifier < identifier:
+        return False
+    if last.identifier == identifier and (None in (last.digest, digest) or last.digest == digest):
+        return True
+    found = "the same batch with other source offsets" if last.identifier == identifier else "a later batch"
+    raise InvalidRequestError(
+        f"{what} cannot be written: the table holds {found} ({last.identifier}). The checkpoint was reset, restored or "
+        "copied: start with a new checkpoint location, or with the checkpoint that goes with the table"
+    )
+
+
+def _later(previous: int | None, given: int | None) -> int | None:
+    """The larger watermark of those that are known."""
+    known = [watermark for watermark in (previous, given) if watermark is not None]
+    return max(known, default=None)

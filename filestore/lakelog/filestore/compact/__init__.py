@@ -1,0 +1,1 @@
+"""Compaction: picking runs (pure) and rewriting them."""

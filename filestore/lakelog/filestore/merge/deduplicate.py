@@ -1,0 +1,112 @@
+"""The merge engine `deduplicate`: of the rows of a key the last one stays, and none when it is a delete. Pure.
+
+Winners are decided on keys, sequence numbers and row kinds alone; the other columns are gathered by index, so every
+Arrow type survives. Source: Paimon, `DeduplicateMergeFunction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.types import RowKind
+from lakelog.filestore.merge.order import is_last_of_key
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
+
+_OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
+_ROW = "row"
+_SEQUENCE = "sequence"
+_IS_ADD = "is_add"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Rows of one run in key order, each key once. `keys` is the key frame of `rows`.
+
+    `rows` has the column _VALUE_KIND where the run may hold deletes or kinds are wanted, and _SEQUENCE_NUMBER where
+    the order of the runs does not tell which row is younger or numbers are wanted.
+    """
+
+    keys: pl.DataFrame
+    rows: pa.Table
+
+
+def newest_rows(keys: pl.DataFrame) -> pl.Series:
+    """The rows that stay when the last of each key wins, in key order."""
+    ordered = keys.with_row_index(_ROW).sort(keys.columns, maintain_order=True)
+    return ordered[_ROW].filter(is_last_of_key(ordered, keys.columns))
+
+
+def merge_ordered(slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
+    """The rows that stay, in key order, with all columns of the slices.
+
+    `slices` goes from youngest to oldest and has the same columns in each. `is_ranked` says that every row of a slice
+    is younger than every row of the next; else sequence numbers decide, for equal ones an add wins over a delete, then
+    the younger run.
+    """
+    if len(slices) == 1:
+        return slices[0].rows if keeps_deletes else without_deletes(slices[0].rows)
+    oldest_first = list(reversed(slices))
+    rows = pa.concat_tables([part.rows for part in oldest_first])
+    frame = pl.concat([part.keys for part in oldest_first]).with_row_index(_ROW)
+    key_names = slices[0].keys.columns
+    sort_by = list(key_names)
+    if VALUE_KIND in rows.column_names:
+        frame = frame.with_columns(_are_adds(rows).alias(_IS_ADD))
+    if not is_ranked:
+        frame = frame.with_columns(_polars(rows.column(SEQUENCE_NUMBER)).alias(_SEQUENCE))
+        sort_by += [_SEQUENCE, *([_IS_ADD] if _IS_ADD in frame.columns else [])]
+    ordered = frame.sort(sort_by, maintain_order=True)
+    stays = is_last_of_key(ordered, key_names)
+    if _IS_ADD in frame.columns and not keeps_deletes:
+        stays &= ordered[_IS_ADD]
+    return rows.take(ordered[_ROW].filter(stays).to_arrow())
+
+
+def merge_unordered(slices: Sequence[Slice], *, is_ranked: bool) -> list[pa.Table]:
+    """The rows that stay, deletes left out, in no order: a long oldest slice is not sorted again but masked."""
+    *younger, oldest = slices
+    younger_rows = sum(part.keys.height for part in younger)
+    if not is_ranked or not younger_rows or oldest.keys.height < _OVERLAY_RATIO_MIN * younger_rows:
+        return [merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=False)]
+    keys = pl.concat([part.keys for part in younger])
+    mask = are_absent(oldest.keys, keys)
+    if VALUE_KIND in oldest.rows.column_names:
+        mask &= _are_adds(oldest.rows)
+    kept = oldest.rows if mask.all() else oldest.rows.filter(mask.to_arrow())
+    return [kept, merge_ordered(younger, is_ranked=True, keeps_deletes=False)]
+
+
+def are_absent(keys: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
+    """For each row of `keys`: whether `others` lacks it. Nulls are equal to each other."""
+    if keys.width == 1:
+        return ~keys.to_series().is_in(others.to_series().implode(), nulls_equal=True)
+    numbered = keys.with_row_index(_ROW)
+    absent = numbered.join(others, on=keys.columns, how="anti", nulls_equal=True)[_ROW]
+    return pl.select(pl.int_range(keys.height, dtype=pl.UInt32).is_in(absent.implode())).to_series()
+
+
+def without_deletes(rows: pa.Table) -> pa.Table:
+    """The rows whose kind is an add; all of them where there are no kinds."""
+    if VALUE_KIND not in rows.column_names:
+        return rows
+    adds = _are_adds(rows)
+    return rows if adds.all() else rows.filter(adds.to_arrow())
+
+
+def are_adds(kinds: pl.Series) -> pl.Series:
+    """For each row kind: whether the row is there after the change."""
+    return (kinds == int(RowKind.INSERT)) | (kinds == int(RowKind.UPDATE_AFTER))
+
+
+def _are_adds(rows: pa.Table) -> pl.Series:
+    return are_adds(_polars(rows.column(VALUE_KIND)))
+
+
+def _polars(values: pa.ChunkedArray) -> pl.Series:
+    series = pl.from_arrow(values)
+    assert isinstance(series, pl.Series)
+    return series

@@ -1,0 +1,101 @@
+"""What every verb of the file store needs of a table: its schema, its paths and its metadata files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.live_files import LiveFilesCache
+from lakelog.filestore.manifest import ManifestFiles
+from lakelog.filestore.options import MANIFEST_COMPRESSION, TABLE_UUID
+from lakelog.filestore.paths import TablePaths, partition_path
+from lakelog.filestore.schema import (
+    SEQUENCE_NUMBER,
+    SEQUENCE_NUMBER_FIELD_ID,
+    VALUE_KIND,
+    VALUE_KIND_FIELD_ID,
+    SchemaManager,
+    TableSchema,
+)
+from lakelog.filestore.snapshot import SnapshotManager
+
+SEQUENCE_FIELD = DataField(
+    id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
+)
+KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(root=TypeRoot.TINYINT, nullable=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableStore:
+    """One table as of one schema. Pickles small: what it has read and remembered stays behind."""
+
+    path: str
+    file_io: FileIO
+    schema: TableSchema
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"path": self.path, "file_io": self.file_io, "schema": self.schema}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def name(self) -> str:
+        """`database.table` from the last two folders, or the folder's name outside of a database folder."""
+        folder, _, table = self.path.rpartition("/")
+        database = folder.rpartition("/")[2]
+        return f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
+
+    @property
+    def uuid(self) -> str:
+        """The identity that lakelog gave the table; empty for tables that others made."""
+        return TABLE_UUID.of(self.schema.options)
+
+    @property
+    def bucket_count(self) -> int:
+        """Fixed number of buckets; -1 dynamic or none, -2 postponed."""
+        return self.schema.bucket_count
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """Where the table's files live."""
+        return TablePaths(self.path)
+
+    @cached_property
+    def schemas(self) -> SchemaManager:
+        """The table's schemas."""
+        return SchemaManager(self.file_io, self.paths)
+
+    @cached_property
+    def snapshots(self) -> SnapshotManager:
+        """The table's snapshots."""
+        return SnapshotManager(self.file_io, self.paths)
+
+    @cached_property
+    def manifests(self) -> ManifestFiles:
+        """The table's manifests and manifest lists."""
+        return ManifestFiles(
+            file_io=self.file_io,
+            paths=self.paths,
+            partition_types=tuple(field.type for field in self.schema.partition_fields),
+            compression=MANIFEST_COMPRESSION.of(self.schema.options),
+        )
+
+    @cached_property
+    def live_files(self) -> LiveFilesCache:
+        """The live files of snapshots, remembered between calls."""
+        return LiveFilesCache(self.manifests, self.snapshots)
+
+    @cached_property
+    def key_types(self) -> tuple[DataType, ...]:
+        """Types of the trimmed primary key."""
+        return tuple(field.type for field in self.schema.key_fields)
+
+    def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Where a data file is."""
+        if file.external_path is not None:
+            return file.external_path
+        return self.paths.data_file(partition_path(self.schema, partition), bucket, file.file_name)

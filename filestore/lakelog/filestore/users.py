@@ -1,0 +1,81 @@
+"""What commits remember in snapshot properties: the last batch of each user, and everything else of lakelog's.
+
+Properties whose keys start with `lakelog.` are carried from snapshot to snapshot. Snapshots of other engines carry
+none: then the newest snapshot before them that has some is looked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.snapshot import Snapshot, SnapshotManager
+
+PROPERTY_PREFIX = "lakelog."
+USERS_KEY = "lakelog.users"
+LINEAGE_KEY = "lakelog.lineage"
+_NOT_CARRIED = {LINEAGE_KEY}  # what made one snapshot is said in that snapshot alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitUser:
+    """The last batch of one user. `digest` stands for the source offsets of the batch; None is unknown."""
+
+    identifier: int
+    digest: str | None
+    time_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedProperties:
+    """What the next commit carries on, and the snapshots of others, newest first, that were passed to find it."""
+
+    properties: Mapping[str, str]
+    foreign: tuple[Snapshot, ...]
+
+
+def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> CarriedProperties:
+    """The properties of lakelog as of a snapshot. Reads older snapshots only where other engines' are newest."""
+    foreign: list[Snapshot] = []
+    for found in () if snapshot is None else manager.walk_back(snapshot):
+        own = {key: text for key, text in found.properties.items() if key.startswith(PROPERTY_PREFIX)}
+        if own:
+            carried = {key: text for key, text in own.items() if key not in _NOT_CARRIED}
+            return CarriedProperties(properties=carried, foreign=tuple(foreign))
+        foreign.append(found)
+    return CarriedProperties(properties={}, foreign=tuple(foreign))
+
+
+def read_users(snapshot: Snapshot | None, manager: SnapshotManager) -> dict[str, CommitUser]:
+    """The users as of a snapshot: {user: its last batch}."""
+    return parse_users(carried_properties(snapshot, manager).properties)
+
+
+def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
+    """The users in properties. Stored as JSON {user: {"id", "digest", "time"}}. Raises CorruptDataError."""
+    try:
+        users = json.loads(properties.get(USERS_KEY, "{}"))
+        return {
+            user: CommitUser(identifier=int(last["id"]), digest=last["digest"], time_millis=int(last["time"]))
+            for user, last in users.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(f"snapshot property {USERS_KEY} is not readable: {error!r}") from error
+
+
+def users_to_json(users: Mapping[str, CommitUser]) -> str:
+    """The text of the snapshot property."""
+    return json.dumps(
+        {
+            user: {"id": last.identifier, "digest": last.digest, "time": last.time_millis}
+            for user, last in sorted(users.items())
+        },
+        separators=(",", ":"),
+    )
+
+
+def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:
+    """The users with one user's last batch replaced."""
+    return {**users, user: last}
