@@ -95,25 +95,18 @@ class ParquetWriter:
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
-        codec = _compression(compression)
+        self._codec = _compression(compression)
+        self._level = compression_level if self._codec == "zstd" else None
+        self._in_int96 = _has_nanos(fields)
         self._output = file_io.open_output(path)
-        self._writer = pq.ParquetWriter(
-            self._output,
-            self._schema,
-            compression=codec,
-            compression_level=compression_level if codec == "zstd" else None,
-            use_deprecated_int96_timestamps=_has_nanos(fields),
-            store_decimal_as_integer=True,
-            write_page_checksum=True,
-            write_time_adjusted_to_utc=True,
-            store_schema=False,
-        )
+        self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ParquetWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         self._output.close()
 
     @property
@@ -131,15 +124,32 @@ class ParquetWriter:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise InvalidRequestError(f"the rows do not fit the columns of {self._path}: {error}") from error
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
-        self._writer.write_table(stored, row_group_size=min(rows_per_group, 1 << 20))
+        self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, 1 << 20))
 
     def finish(self) -> int:
         """Write the footer, make the file durable and give its size in bytes."""
-        self._writer.close()
+        self._opened(self._schema.empty_table()).close()
         size = self.size_bytes
         self._output.close()
         self._file_io.sync(self._path)
         return size
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """Arrow's writer, made when the first rows are there to see which columns are worth a dictionary."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._output,
+                self._schema,
+                compression=self._codec,
+                compression_level=self._level,
+                use_dictionary=_repetitive(first),
+                use_deprecated_int96_timestamps=self._in_int96,
+                store_decimal_as_integer=True,
+                write_page_checksum=True,
+                write_time_adjusted_to_utc=True,
+                store_schema=False,
+            )
+        return self._writer
 
 
 @dataclass(frozen=True, slots=True)
