@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.users import CommitUser
 from lakelog.protocol.driver import (
     BucketConflictError,
     Take,
@@ -15,12 +16,12 @@ from lakelog.protocol.driver import (
     compare_and_set,
     take_answers,
 )
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, UserEntry
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 from lakelog.protocol.task import BucketAnswer
 
 
 def table_with(user: str, identifier: int, digest: str | None) -> TableState:
-    entry = UserEntry(identifier=identifier, source_digest=digest, time_millis=0)
+    entry = CommitUser(identifier=identifier, digest=digest, time_millis=0)
     return TableState(snapshot_id=5, users={user: entry}, log=LogState(topic_id="t"))
 
 
@@ -66,5 +67,5 @@ def test_an_answer_is_taken_only_on_its_base_and_dropped_only_when_it_is_in(
 
 def test_an_empty_batch_still_moves_its_user() -> None:
     change = take_answers(table_with("q", 4, "c"), batch(5), [answer(3, 3)], now_millis=77)
-    assert change.users["q"] == UserEntry(identifier=5, source_digest="d", time_millis=77)
+    assert change.users["q"] == CommitUser(identifier=5, digest="d", time_millis=77)
     assert change.files == []

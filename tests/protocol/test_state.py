@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.state import LogPosition, LogState, UserEntry, prune_ledger
+from lakelog.protocol.state import LogPosition, LogState, prune_ledger
 from tests.simulation.world import World
 
 counts = st.integers(0, 2**62)
@@ -68,7 +69,7 @@ def test_an_unreadable_header_is_an_error_that_names_its_place(data: bytes) -> N
 def test_a_pruned_ledger_names_exactly_the_batches_without_a_snapshot(
     ledger: dict[int, dict[str, int]], last: dict[str, int]
 ) -> None:
-    users = {user: UserEntry(identifier=i, source_digest=None, time_millis=0) for user, i in last.items()}
+    users = {user: CommitUser(identifier=i, digest=None, time_millis=0) for user, i in last.items()}
     pruned = prune_ledger(ledger, users)
     left = {(b, u, i) for b, taken in ledger.items() for u, i in taken.items() if last.get(u, -1) < i}
     assert {(b, u, i) for b, taken in pruned.items() for u, i in taken.items()} == left

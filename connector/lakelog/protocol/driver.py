@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.commit import is_done
+from lakelog.filestore.users import CommitUser, with_user
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import CompactedBucket, SnapshotChange, Snapshots
 from lakelog.protocol.state import (
@@ -15,7 +17,6 @@ from lakelog.protocol.state import (
     LogPosition,
     LogState,
     TableState,
-    UserEntry,
     advance,
     prune_ledger,
 )
@@ -57,18 +58,9 @@ def check_identity(state: TableState, batch: Batch) -> Verdict:
 
     Raises InvalidRequestError for an identifier that the table has passed: the checkpoint was reset or copied.
     """
-    entry = state.users.get(batch.user)
-    if entry is None or entry.identifier < batch.identifier:
-        return Verdict.NEW
-    same_source = None in (entry.source_digest, batch.source_digest) or entry.source_digest == batch.source_digest
-    if entry.identifier == batch.identifier and same_source:
-        return Verdict.REPLAY
-    found = "the same batch with other source offsets" if entry.identifier == batch.identifier else "a later batch"
-    raise InvalidRequestError(
-        f"batch {batch.identifier} of {batch.user} cannot be written: snapshot {state.snapshot_id} holds {found} "
-        f"({entry.identifier}). The checkpoint was reset, restored or copied: start the query with a new checkpoint "
-        "location (rows are upserted again), or with the checkpoint that goes with the table"
-    )
+    what = f"batch {batch.identifier} of {batch.user} (newest snapshot: {state.snapshot_id})"
+    is_in = is_done(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
+    return Verdict.REPLAY if is_in else Verdict.NEW
 
 
 def compare_and_set(position: LogPosition, answer: BucketAnswer) -> Take:
@@ -108,7 +100,7 @@ def take_answers(
             taken[header.user] = max(header.identifier, taken.get(header.user, -1))
             if header.user != batch.user:
                 lineage.append(_lineage_of(header.user, header.identifier, header.lineage))
-    users = with_user(state.users, batch, now_millis=now_millis)
+    users = _users_after(state.users, batch, now_millis)
     return SnapshotChange(
         files=files,
         changelog=changelog,
@@ -118,10 +110,9 @@ def take_answers(
     )
 
 
-def with_user(users: Mapping[str, UserEntry], batch: Batch, *, now_millis: int) -> dict[str, UserEntry]:
-    """The users with this batch as the last of its user."""
-    entry = UserEntry(identifier=batch.identifier, source_digest=batch.source_digest, time_millis=now_millis)
-    return {**users, batch.user: entry}
+def _users_after(users: Mapping[str, CommitUser], batch: Batch, now_millis: int) -> dict[str, CommitUser]:
+    last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis)
+    return with_user(users, batch.user, last)
 
 
 def commit_batch(
@@ -158,7 +149,7 @@ def commit_files(
         return SnapshotChange(
             files=files,
             changelog=(),
-            users=with_user(state.users, batch, now_millis=clock()),
+            users=_users_after(state.users, batch, clock()),
             log=state.log,
             lineage=[_lineage_of(batch.user, batch.identifier, batch.lineage)],
         )

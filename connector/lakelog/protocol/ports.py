@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.state import Batch, LogState, TableState, UserEntry
+from lakelog.protocol.state import Batch, LogState, TableState
 
 Rows_contra = TypeVar("Rows_contra", contravariant=True)
 Payload = TypeVar("Payload")
+Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +51,14 @@ class BucketTail:
     leader_epoch: int | None
 
 
-class Producer(Protocol[Payload]):
+class Producer(Protocol[Payload_contra]):
     """The transactional producer that owns one bucket until another one fences it."""
 
     def begin(self) -> None:
         """Open a transaction."""
         ...
 
-    def produce(self, payload: Payload, header: CommitHeader) -> None:
+    def produce(self, payload: Payload_contra, header: CommitHeader) -> None:
         """Send the records; the first carries the header."""
         ...
 
@@ -69,10 +71,10 @@ class Producer(Protocol[Payload]):
         ...
 
 
-class BucketLog(Protocol[Payload]):
+class BucketLog(Protocol[Payload_contra]):
     """The log of one table."""
 
-    def fence(self, bucket: int) -> Producer[Payload]:
+    def fence(self, bucket: int) -> Producer[Payload_contra]:
         """A new owner for `bucket`: aborts what the older one left open, and shuts it out."""
         ...
 
@@ -99,7 +101,7 @@ class SnapshotChange:
 
     files: Sequence[tuple[int, BucketFile]]
     changelog: Sequence[tuple[int, BucketFile]]
-    users: Mapping[str, UserEntry]
+    users: Mapping[str, CommitUser]
     log: LogState | None
     lineage: Sequence[Mapping[str, object]]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.users import CommitUser
 
 LOG_STATE_KEY = "lakelog.log"
 
@@ -79,15 +80,6 @@ class LogState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserEntry:
-    """The last batch of one user that a snapshot holds."""
-
-    identifier: int
-    source_digest: str | None
-    time_millis: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """The newest snapshot as the protocol sees it; `snapshot_id` 0 stands before the first snapshot.
 
@@ -95,7 +87,7 @@ class TableState:
     """
 
     snapshot_id: int
-    users: Mapping[str, UserEntry]
+    users: Mapping[str, CommitUser]
     log: LogState | None
 
     @property
@@ -119,7 +111,7 @@ class Batch:
     lineage: Mapping[str, object] = field(default_factory=dict)
 
 
-def prune_ledger(ledger: Mapping[int, Mapping[str, int]], users: Mapping[str, UserEntry]) -> dict[int, dict[str, int]]:
+def prune_ledger(ledger: Mapping[int, Mapping[str, int]], users: Mapping[str, CommitUser]) -> dict[int, dict[str, int]]:
     """The ledger without the batches whose own snapshot is there."""
     kept: dict[int, dict[str, int]] = {}
     for bucket, taken in ledger.items():

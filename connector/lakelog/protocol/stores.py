@@ -1,0 +1,243 @@
+"""The ports over the real stores: a Paimon table's files and its Kafka topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.users import LINEAGE_KEY, USERS_KEY, carried_properties, parse_users, users_to_json
+from lakelog.filestore.write import prepare_level0, split_by_partition
+from lakelog.logstore.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.options import ChangelogMode
+from lakelog.logstore.reader import read_tail
+from lakelog.logstore.writer import TransactionalProducer
+from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.ports import (
+    BucketTail,
+    CompactedBucket,
+    Decide,
+    LoggedTransaction,
+    PreparedBucket,
+    SnapshotChange,
+)
+from lakelog.protocol.state import LOG_STATE_KEY, Batch, LogState, TableState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTarget:
+    """Where a table's log is: what a task needs to open it. Pickles small; holds secrets, so it is never printed."""
+
+    topic: str
+    topic_id: str
+    mode: ChangelogMode
+    client_config: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRows:
+    """Rows of one bucket in arrival order, in the table's columns; `kinds` (int8 RowKind values) None is all +I."""
+
+    rows: pa.Table
+    kinds: pa.Array | None
+
+
+def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | None) -> TableState:
+    """What `snapshot` holds of users and log; None stands before the first snapshot. `topic_id` None: no log.
+
+    Foreign COMPACT snapshots carry nothing of ours: the newest one below them that does is asked. Raises
+    UnsupportedError for a foreign APPEND or OVERWRITE on a logged table: its rows are not in the log.
+    """
+    carried = carried_properties(snapshot, table.snapshots)
+    log = None
+    if topic_id is not None:
+        _check_foreign(table, carried.foreign)
+        text = carried.properties.get(LOG_STATE_KEY)
+        where = f"table {table.path}, snapshot {snapshot.id if snapshot else 0}"
+        log = LogState(topic_id=topic_id) if text is None else LogState.from_json(text, where=where)
+    snapshot_id = 0 if snapshot is None else snapshot.id
+    return TableState(snapshot_id=snapshot_id, users=parse_users(carried.properties), log=log)
+
+
+def _check_foreign(table: TableStore, foreign: Sequence[Snapshot]) -> None:
+    for snapshot in foreign:
+        if snapshot.commit_kind not in (CommitKind.COMPACT, CommitKind.ANALYZE):
+            raise UnsupportedError(
+                f"snapshot {snapshot.id} of {table.path} is an {snapshot.commit_kind} by {snapshot.commit_user!r}, not "
+                "by lakelog: its rows are not in the log, so log and files differ. Roll the table back to the snapshot "
+                "before it, and write logged tables with lakelog alone"
+            )
+
+
+def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snapshot, TableState]]:
+    """Every snapshot that is still there, oldest first, with what it holds of users and log."""
+    for snapshot_id in table.snapshots.ids():
+        snapshot = table.snapshots.get(snapshot_id)
+        yield snapshot, read_state(table, snapshot, topic_id=topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """The file store as a task sees it."""
+
+    table: TableStore
+    target: LogTarget
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        return read_state(self.table, self.table.snapshots.latest(), topic_id=self.target.topic_id)
+
+    def prepare(self, bucket: int, rows: ChangeRows, first_sequence: int) -> PreparedBucket[EncodedRecords]:
+        """Write level-0 files, one set a partition, and encode the records of the whole bucket."""
+        schema = self.table.schema
+        files: list[BucketFile] = []
+        merged: list[tuple[pa.Table, pa.Array | None]] = []
+        for partition, part_rows, part_kinds in split_by_partition(self.table, rows.rows, rows.kinds):
+            part = prepare_level0(self.table, partition, bucket, part_rows, part_kinds, first_sequence)
+            if part is None:
+                continue
+            files.extend(BucketFile(partition=partition, meta=meta) for meta in part.metas)
+            merged.append((part.merged, part.merged_kinds))
+            first_sequence = part.next_sequence
+        logged, kinds = (rows.rows, rows.kinds) if self.target.mode is ChangelogMode.ALL else _concatenated(merged)
+        records = encode_changes(logged, kinds, schema.fields, schema.primary_keys, self.target.mode)
+        return PreparedBucket(
+            files=tuple(files),
+            changelog=(),
+            record_count=len(records),
+            size_bytes=records_size_bytes(records),
+            payload=records,
+        )
+
+
+def _concatenated(merged: Sequence[tuple[pa.Table, pa.Array | None]]) -> tuple[pa.Table, pa.Array | None]:
+    tables = [rows for rows, _ in merged]
+    if all(kinds is None for _, kinds in merged):
+        return pa.concat_tables(tables), None
+    kinds = [pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows) if kinds is None else kinds for rows, kinds in merged]
+    return pa.concat_tables(tables), pa.chunked_array(kinds)
+
+
+def records_size_bytes(records: EncodedRecords) -> int:
+    """Bytes of all keys and values."""
+    return sum(map(len, records.values)) + sum(len(key) for key in records.keys if key is not None)
+
+
+class TaskProducer:
+    """A bucket's transactional producer, in the protocol's terms."""
+
+    def __init__(self, producer: TransactionalProducer) -> None:
+        self._producer = producer
+        self.begin = producer.begin
+        self.commit = producer.commit
+        self.close = producer.close
+
+    def produce(self, payload: EncodedRecords, header: CommitHeader) -> None:
+        """Send the records; the first carries the header."""
+        self._producer.produce(payload, header.to_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLog:
+    """The log of one table as a task sees it."""
+
+    table_uuid: str
+    target: LogTarget
+
+    def fence(self, bucket: int) -> TaskProducer:
+        """A new owner for `bucket`. Raises UnavailableError when the broker does not answer."""
+        transactional_id = f"{self.table_uuid}-{bucket}"
+        return TaskProducer(
+            TransactionalProducer(self.target.client_config, transactional_id, self.target.topic, bucket)
+        )
+
+    def read_tail(self, bucket: int, base: int) -> BucketTail:
+        """Every committed transaction from `base` up to the high watermark as it stands now."""
+        tail = read_tail(self.target.client_config, self.target.topic, bucket, base)
+        return BucketTail(
+            transactions=tuple(
+                LoggedTransaction(
+                    header=CommitHeader.from_bytes(
+                        one.header, where=f"topic {self.target.topic}, partition {bucket}, offset {one.first_offset}"
+                    ),
+                    first_offset=one.first_offset,
+                    end_offset=one.end_offset,
+                    record_count=one.record_count,
+                )
+                for one in tail.transactions
+            ),
+            high_watermark=tail.high_watermark,
+            leader_epoch=tail.leader_epoch,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSnapshots:
+    """The file store as the driver sees it. `topic_id` None: a table without a log."""
+
+    table: TableStore
+    topic_id: str | None
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        return self._state(self.table.snapshots.latest())
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        """Make an APPEND snapshot of what `decide` wants, asked again at every attempt."""
+
+        def resolve(latest: Snapshot | None) -> CommitRequest | None:
+            change = decide(self._state(latest))
+            return None if change is None else self._request(batch, change)
+
+        snapshot = TableCommit(self.table).commit(resolve)
+        return None if snapshot is None else snapshot.id
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+        """Make a COMPACT snapshot. Raises ConflictError when an input is gone."""
+        entries = [
+            self._entry(kind, one.partition, one.bucket, meta)
+            for one in buckets
+            for kind, metas in ((FileKind.DELETE, one.before), (FileKind.ADD, one.after))
+            for meta in metas
+        ]
+        request = CommitRequest(
+            commit_user=batch.user,
+            commit_identifier=batch.identifier,
+            kind=CommitKind.COMPACT,
+            entries=entries,
+        )
+        snapshot = TableCommit(self.table).commit(lambda _latest: request)
+        assert snapshot is not None
+        return snapshot.id
+
+    def _state(self, snapshot: Snapshot | None) -> TableState:
+        return read_state(self.table, snapshot, topic_id=self.topic_id)
+
+    def _request(self, batch: Batch, change: SnapshotChange) -> CommitRequest:
+        properties = {
+            USERS_KEY: users_to_json(change.users),
+            LINEAGE_KEY: json.dumps({"batches": [dict(entry) for entry in change.lineage]}),
+        }
+        if change.log is not None:
+            properties[LOG_STATE_KEY] = change.log.to_json()
+        return CommitRequest(
+            commit_user=batch.user,
+            commit_identifier=batch.identifier,
+            kind=CommitKind.APPEND,
+            entries=[self._entry(FileKind.ADD, file.partition, b, file.meta) for b, file in change.files],
+            changelog=[self._entry(FileKind.ADD, file.partition, b, file.meta) for b, file in change.changelog],
+            properties=properties,
+        )
+
+    def _entry(self, kind: FileKind, partition: bytes, bucket: int, meta: DataFileMeta) -> ManifestEntry:
+        return ManifestEntry(
+            kind=kind, partition=partition, bucket=bucket, total_buckets=self.table.bucket_count, file=meta
+        )
