@@ -19,6 +19,7 @@ def make_session() -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timeType.enabled": "true",
         "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse",
         "spark.sql.streaming.stopTimeout": "30s",
     }
