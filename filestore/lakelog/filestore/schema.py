@@ -19,38 +19,37 @@ from lakelog.common.errors import (
     UnsupportedError,
 )
 from lakelog.common.options import Option
-from lakelog.common.types import DataField, DataType, TypeRoot, field_to_json, parse_field
+from lakelog.common.types import DataField, DataType, field_to_json, parse_field
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.options import (
     BUCKET,
     BUCKET_FUNCTION,
     BUCKET_KEY,
-    CHANGELOG_PRODUCER,
-    DELETION_VECTORS,
     FILE_FORMAT,
-    IGNORE_DELETE,
-    MERGE_ENGINE,
     PARTITION,
     PRIMARY_KEY,
-    SEQUENCE_FIELD,
     BucketFunction,
-    ChangelogProducer,
     FileFormat,
-    MergeEngine,
     check_options,
 )
 from lakelog.filestore.paths import SCHEMA_PREFIX, TablePaths
+from lakelog.filestore.schema_rules import KEY_PREFIX as KEY_PREFIX
+from lakelog.filestore.schema_rules import (
+    check_bucket,
+    check_key_names,
+    check_keys,
+    check_names,
+    check_types,
+    check_writable,
+)
 
 SCHEMA_VERSION = 3
-KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 KEY_FIELD_ID_START = 1_073_741_823
 SEQUENCE_NUMBER_FIELD_ID = 2_147_483_646
 VALUE_KIND_FIELD_ID = 2_147_483_645
 UNAWARE_BUCKET = -1
-_RESERVED_NAMES = {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
-_NO_KEY_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +243,9 @@ def build_schema(
     primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), "primary key")
     partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), "partition")
     fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
-    _check_names(fields)
-    _check_key_names("primary key", primary, fields)
-    _check_key_names("partition", partition, fields)
+    check_names(fields)
+    check_key_names("primary key", primary, fields)
+    check_key_names("partition", partition, fields)
     fields = [_not_null(column) if column.name in primary else column for column in fields]
     numbered, highest = number_fields(fields)
     schema = TableSchema(
@@ -260,31 +259,11 @@ def build_schema(
         time_millis=time_millis,
     )
     schema = replace(schema, options=_with_bucket(schema))
-    _check_keys(schema)
-    _check_bucket(schema)
+    check_keys(schema)
+    check_types(schema.fields)
+    check_bucket(schema)
     check_writable(schema)
     return schema
-
-
-def check_writable(schema: TableSchema) -> None:
-    """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
-    options = schema.options
-    refused = (
-        (MERGE_ENGINE.key, MERGE_ENGINE.of(options), MergeEngine.DEDUPLICATE),
-        (CHANGELOG_PRODUCER.key, CHANGELOG_PRODUCER.of(options), ChangelogProducer.NONE),
-        (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
-        (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
-        (IGNORE_DELETE.key, IGNORE_DELETE.of(options), False),
-        (SEQUENCE_FIELD.key, SEQUENCE_FIELD.of(options), ()),
-    )
-    for key, found, supported in refused:
-        if found != supported:
-            text = str(supported).lower() if supported != () else "no value"
-            raise UnsupportedError(f"tables with {key}={options.get(key, found)} are not written yet; use {text}")
-    if schema.primary_keys and schema.bucket_count < 1:
-        raise UnsupportedError(
-            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
-        )
 
 
 def number_fields(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
@@ -330,33 +309,6 @@ def _keys_of(given: Sequence[str], as_option: str | None, what: str) -> tuple[st
     return tuple(name for name in (part.strip() for part in as_option.split(",")) if name)
 
 
-def _check_names(fields: Sequence[DataField]) -> None:
-    if not fields:
-        raise InvalidRequestError("a table needs at least one column")
-    seen: set[str] = set()
-    for column in fields:
-        if not column.name.strip():
-            raise InvalidRequestError("a column has an empty name")
-        if column.name in seen:
-            raise InvalidRequestError(f"column {column.name!r} is there twice; names must differ")
-        if column.name in _RESERVED_NAMES or column.name.startswith(KEY_PREFIX):
-            raise InvalidRequestError(f"column name {column.name!r} is reserved by the table format; choose another")
-        seen.add(column.name)
-
-
-def _check_key_names(what: str, names: Sequence[str], fields: Sequence[DataField]) -> None:
-    known = {column.name: column for column in fields}
-    if len(set(names)) < len(names):
-        raise InvalidRequestError(f"the {what} names a column twice: {', '.join(names)}")
-    for name in names:
-        if name not in known:
-            raise InvalidRequestError(f"{what} column {name!r} does not exist; the columns are {', '.join(known)}")
-        if known[name].type.is_nested:
-            raise InvalidRequestError(
-                f"{what} column {name!r} has the type {known[name].type}; keys must have atomic types"
-            )
-
-
 def _not_null(column: DataField) -> DataField:
     return replace(column, type=column.type.with_nullable(False))
 
@@ -371,45 +323,3 @@ def _with_bucket(schema: TableSchema) -> dict[str, str]:
             raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
         options[BUCKET_KEY.key] = ",".join(usable)
     return options
-
-
-def _check_keys(schema: TableSchema) -> None:
-    if schema.primary_keys:
-        missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
-        if missing:
-            raise InvalidRequestError(
-                f"the primary key ({', '.join(schema.primary_keys)}) must contain the partition columns; "
-                f"add {', '.join(missing)}"
-            )
-        if not schema.trimmed_primary_keys:
-            raise InvalidRequestError("the primary key must have a column that is no partition column")
-    for column in schema.partition_fields:
-        if column.type.root in _NO_KEY_TYPES:
-            raise UnsupportedError(f"partition column {column.name!r} has the type {column.type}, which has no path")
-    for column in schema.fields:
-        if column.type.root is TypeRoot.TIME and (column.type.precision or 0) > 3:
-            raise UnsupportedError(
-                f"column {column.name!r} has the type {column.type}; TIME is stored in milliseconds: use TIME(3)"
-            )
-
-
-def _check_bucket(schema: TableSchema) -> None:
-    for column in schema.bucket_fields:
-        if column.type.is_nested:
-            raise InvalidRequestError(f"bucket key column {column.name!r} has the type {column.type}; use atomic types")
-        if column.name in schema.partition_keys:
-            raise InvalidRequestError(f"bucket key column {column.name!r} is a partition column; leave it out")
-        if schema.primary_keys and column.name not in schema.primary_keys:
-            raise InvalidRequestError(
-                f"bucket key column {column.name!r} is not in the primary key ({', '.join(schema.primary_keys)}); "
-                "one key could be in several buckets"
-            )
-    if schema.bucket_function is BucketFunction.MOD:
-        roots = [column.type.root for column in schema.bucket_fields]
-        if len(roots) != 1 or roots[0] not in (TypeRoot.INT, TypeRoot.BIGINT):
-            raise InvalidRequestError(
-                "bucket-function.type=mod needs a bucket key of one INT or BIGINT column, found "
-                + ", ".join(f"{column.name} {column.type}" for column in schema.bucket_fields)
-            )
-    if schema.bucket_count < 1 and not schema.primary_keys and BUCKET_KEY.of(schema.options):
-        raise InvalidRequestError(f"bucket={schema.bucket_count} takes no bucket-key; leave it out or set bucket")

@@ -1,0 +1,170 @@
+"""What must hold of a table's schema before lakelog makes or writes the table. Pure; each rule raises a clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.options import (
+    BUCKET_KEY,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    FILE_FORMAT,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+    BucketFunction,
+    ChangelogProducer,
+    FileFormat,
+    MergeEngine,
+)
+
+if TYPE_CHECKING:
+    from lakelog.filestore.schema import TableSchema
+
+KEY_PREFIX = "_KEY_"
+_RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
+_TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
+_NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}
+
+
+def check_writable(schema: TableSchema) -> None:
+    """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
+    options = schema.options
+    refused = (
+        (MERGE_ENGINE.key, MERGE_ENGINE.of(options), MergeEngine.DEDUPLICATE),
+        (CHANGELOG_PRODUCER.key, CHANGELOG_PRODUCER.of(options), ChangelogProducer.NONE),
+        (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
+        (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
+        (IGNORE_DELETE.key, IGNORE_DELETE.of(options), False),
+        (SEQUENCE_FIELD.key, SEQUENCE_FIELD.of(options), ()),
+    )
+    for key, found, supported in refused:
+        if found != supported:
+            text = str(supported).lower() if supported != () else "no value"
+            raise UnsupportedError(f"tables with {key}={options.get(key, found)} are not written yet; use {text}")
+    if schema.primary_keys and schema.bucket_count < 1:
+        raise UnsupportedError(
+            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
+        )
+
+
+def check_names(fields: Sequence[DataField]) -> None:
+    """Raise InvalidRequestError for column names that are missing, twice there or reserved; ROW members too."""
+    if not fields:
+        raise InvalidRequestError("a table needs at least one column")
+    seen: set[str] = set()
+    for column in fields:
+        if not column.name.strip():
+            raise InvalidRequestError("a column has an empty name")
+        if column.name in seen:
+            raise InvalidRequestError(f"column {column.name!r} is there twice; names must differ")
+        if column.name in _RESERVED_NAMES or column.name.startswith(KEY_PREFIX):
+            raise InvalidRequestError(f"column name {column.name!r} is reserved by the table format; choose another")
+        seen.add(column.name)
+        for members in _rows(column.type):
+            if len({member.name for member in members}) < len(members):
+                raise InvalidRequestError(
+                    f"column {column.name!r} has the type {column.type}: two members share a name"
+                )
+
+
+def check_key_names(what: str, names: Sequence[str], fields: Sequence[DataField]) -> None:
+    """Raise InvalidRequestError for key columns that do not exist, are there twice or nested. `what` names the key."""
+    known = {column.name: column for column in fields}
+    if len(set(names)) < len(names):
+        raise InvalidRequestError(f"the {what} names a column twice: {', '.join(names)}")
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(f"{what} column {name!r} does not exist; the columns are {', '.join(known)}")
+        if known[name].type.is_nested:
+            raise InvalidRequestError(
+                f"{what} column {name!r} has the type {known[name].type}; keys must have atomic types"
+            )
+
+
+def check_keys(schema: TableSchema) -> None:
+    """Raise InvalidRequestError or UnsupportedError where primary key and partition do not fit together."""
+    if schema.primary_keys:
+        missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
+        if missing:
+            raise InvalidRequestError(
+                f"the primary key ({', '.join(schema.primary_keys)}) must contain the partition columns; "
+                f"add {', '.join(missing)}"
+            )
+        if not schema.trimmed_primary_keys:
+            raise InvalidRequestError("the primary key must have a column that is no partition column")
+    for column in schema.partition_fields:
+        if column.type.root in _NO_PATH_TYPES:
+            raise UnsupportedError(f"partition column {column.name!r} has the type {column.type}, which has no path")
+
+
+def check_types(fields: Sequence[DataField]) -> None:
+    """Raise UnsupportedError for types whose values data files cannot hold exactly."""
+    for column in fields:
+        name = column.name
+        if column.type.is_nested:
+            digits = {(part.precision or 0) > 6 for part in _leaves(column.type) if part.root in _TIMESTAMPS}
+            if len(digits) > 1:
+                raise UnsupportedError(
+                    f"column {name!r} has the type {column.type}, which mixes timestamps of up to 6 and more digits; "
+                    "give them the same number of digits"
+                )
+        for part in _leaves(column.type):
+            if part.root is TypeRoot.TIME and (part.precision or 0) > 3:
+                raise UnsupportedError(f"column {name!r} has {part}; TIME is stored in milliseconds: use TIME(3)")
+            if part.root is TypeRoot.ROW:
+                raise UnsupportedError(
+                    f"column {name!r} has a ROW without members, which files cannot hold; give it one"
+                )
+
+
+def _rows(kind: DataType) -> Iterator[tuple[DataField, ...]]:
+    """The members of every ROW inside a type."""
+    if kind.fields:
+        yield kind.fields
+    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
+    for part in (*inner, *(member.type for member in kind.fields)):
+        yield from _rows(part)
+
+
+def _leaves(kind: DataType) -> Iterator[DataType]:
+    """The types inside a type that have no types inside; a ROW without members is one of them."""
+    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
+    inner += [member.type for member in kind.fields]
+    if not inner:
+        yield kind
+    for part in inner:
+        yield from _leaves(part)
+
+
+def check_bucket(schema: TableSchema) -> None:
+    """Raise InvalidRequestError where the bucket key is none, or is none for the bucket function."""
+    for column in schema.bucket_fields:
+        if column.type.is_nested:
+            raise InvalidRequestError(f"bucket key column {column.name!r} has the type {column.type}; use atomic types")
+        if column.name in schema.partition_keys:
+            raise InvalidRequestError(f"bucket key column {column.name!r} is a partition column; leave it out")
+        if schema.primary_keys and column.name not in schema.primary_keys:
+            raise InvalidRequestError(
+                f"bucket key column {column.name!r} is not in the primary key ({', '.join(schema.primary_keys)}); "
+                "one key could be in several buckets"
+            )
+    if schema.bucket_function is BucketFunction.MOD:
+        roots = [column.type.root for column in schema.bucket_fields]
+        if len(roots) != 1 or roots[0] not in (TypeRoot.INT, TypeRoot.BIGINT):
+            raise InvalidRequestError(
+                "bucket-function.type=mod needs a bucket key of one INT or BIGINT column, found "
+                + ", ".join(f"{column.name} {column.type}" for column in schema.bucket_fields)
+            )
+    if schema.bucket_function is BucketFunction.HIVE:
+        for column in schema.bucket_fields:
+            if column.type.root in _TIMESTAMPS:
+                raise InvalidRequestError(
+                    f"bucket key column {column.name!r} has the type {column.type}, which bucket-function.type=hive "
+                    "does not know; use the default function"
+                )
+    if schema.bucket_count < 1 and not schema.primary_keys and BUCKET_KEY.of(schema.options):
+        raise InvalidRequestError(f"bucket={schema.bucket_count} takes no bucket-key; leave it out or set bucket")
