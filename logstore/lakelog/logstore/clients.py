@@ -98,9 +98,14 @@ _admins: ClientPool[AdminClient] = ClientPool(4, close=lambda _admin: None)
 
 
 def ask(
-    client_config: Mapping[str, str], doing: str, request: Request[Answer], *, may_repeat: bool = True
+    client_config: Mapping[str, str],
+    doing: str,
+    request: Request[Answer],
+    *,
+    may_repeat: bool = True,
+    seconds: float = ANSWER_SECONDS,
 ) -> list[Answer]:
-    """The answers to an admin request, in its order, after ANSWER_SECONDS at most.
+    """The answers to an admin request, in its order, after `seconds` at most.
 
     After a restart of the broker a client that was open before may fail for ever. So a kept client gets half of the
     time, and when it fails a new one the other half; a request that may not be repeated goes to a new one at once.
@@ -110,17 +115,17 @@ def ask(
     kept = _admins.take(key) if may_repeat else None
     if kept is not None:
         try:
-            return _ask(kept, key, request, ANSWER_SECONDS / 2)
+            return _ask(kept, key, request, seconds / 2)
         except (KafkaException, TimeoutError):
             pass
-    seconds = ANSWER_SECONDS if kept is None else ANSWER_SECONDS / 2
+    limit_seconds = seconds if kept is None else seconds / 2
     try:
-        return _ask(make_client(AdminClient, client_config, {}), key, request, seconds)
+        return _ask(make_client(AdminClient, client_config, {}), key, request, limit_seconds)
     except KafkaException as error:
         raise kafka_error(error.args[0], doing, client_config) from error
     except TimeoutError as error:
         raise UnavailableError(
-            f"{doing}: Kafka at {servers_of(client_config)} did not answer in {ANSWER_SECONDS:.0f} s; check that the"
+            f"{doing}: Kafka at {servers_of(client_config)} did not answer in {seconds:.0f} s; check that the"
             " brokers run and that log.kafka.bootstrap.servers names them, then try again"
         ) from error
 

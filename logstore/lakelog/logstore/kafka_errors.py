@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.common.errors import (
     ConflictError,
@@ -92,6 +92,12 @@ def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -
         f"{doing}: {reason}; the transaction may or may not be in the log at {servers_of(client_config)}: only the"
         " look of a new producer tells"
     )
+
+
+def is_without_leader(error: UnavailableError) -> bool:
+    """Whether the client found no leader of a partition: the topic may be missing, or its broker down."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._NOENT
 
 
 def servers_of(client_config: Mapping[str, str]) -> str:

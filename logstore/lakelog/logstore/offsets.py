@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any  # Any: confluent_kafka's answers are untyped
 
 from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not declared as exported
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public, but not declared as exported
 
-from lakelog.logstore.clients import ask
+from lakelog.common.errors import UnavailableError
+from lakelog.logstore.clients import ANSWER_SECONDS, ask
+from lakelog.logstore.kafka_errors import is_without_leader
+from lakelog.logstore.topic import describe_topic
 
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka leaves it open
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # likewise
@@ -30,10 +35,19 @@ def high_watermarks(client_config: Mapping[str, str], topic: str, partition_coun
     return _positions(client_config, topic, range(partition_count), _LATEST, doing="asking high watermarks")
 
 
-def high_watermark(client_config: Mapping[str, str], topic: str, partition: int) -> Position:
+def high_watermark(
+    client_config: Mapping[str, str], topic: str, partition: int, *, seconds: float = ANSWER_SECONDS
+) -> Position:
     """The offset behind the newest record of one partition. Raises NotFoundError, UnavailableError."""
+    only = range(partition, partition + 1)
     doing = "asking the high watermark"
-    return _positions(client_config, topic, range(partition, partition + 1), _LATEST, doing=doing)[partition]
+    return _positions(client_config, topic, only, _LATEST, doing=doing, seconds=seconds)[partition]
+
+
+def log_start_offset(client_config: Mapping[str, str], topic: str, partition: int) -> Position:
+    """The oldest offset that retention has left in one partition. Raises NotFoundError, UnavailableError."""
+    only = range(partition, partition + 1)
+    return _positions(client_config, topic, only, _EARLIEST, doing="asking the log start offset")[partition]
 
 
 def last_stable_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
@@ -65,13 +79,19 @@ def _positions(
     *,
     doing: str,
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    seconds: float = ANSWER_SECONDS,
 ) -> dict[int, Position]:
     asked = {TopicPartition(topic, partition): spec for partition in partitions}
-    answers = ask(
-        client_config,
-        f"{doing} of topic {topic}",
-        lambda admin, seconds: admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=seconds),
-    )
+
+    def request(admin: AdminClient, limit_seconds: float) -> Mapping[Any, Future[Any]]:
+        return admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=limit_seconds)
+
+    try:
+        answers = ask(client_config, f"{doing} of topic {topic}", request, seconds=seconds)
+    except UnavailableError as error:
+        if is_without_leader(error):
+            describe_topic(client_config, topic)  # raises NotFoundError when that is the reason
+        raise
     return {
         partition: Position(
             offset=answer.offset,

@@ -1,14 +1,21 @@
-"""Read a topic partition: the tail behind an offset, or a range of offsets. read_committed always."""
+"""Read a topic partition: the tail behind an offset, or a range of offsets. Committed records only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from confluent_kafka import Message
 
-from lakelog.common.types import DataField
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.types import ROW_KIND_COLUMN, DataField
+from lakelog.logstore.consumer import open_consumer, truncated
+from lakelog.logstore.debezium import decode_records
+from lakelog.logstore.offsets import high_watermark
+from lakelog.logstore.writer import COMMIT_HEADER
 
 OFFSET_COLUMN = "_offset"
 
@@ -33,56 +40,25 @@ class Tail:
 
 
 def read_tail(
-    client_config: Mapping[str, str],
-    topic: str,
-    partition: int,
-    base: int,
-    timeout_seconds: float = 10.0,
+    client_config: Mapping[str, str], topic: str, partition: int, base: int, *, timeout_seconds: float = 10.0
 ) -> Tail:
     """The tail from `base`; call it after the fence, so that nobody's older transaction is still open.
 
-    Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when
-    the partition does not hold `base`, CorruptDataError when the first record has no header.
+    Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
+    partition does not hold `base`, CorruptDataError when the first record has no header.
     """
-    raise NotImplementedError
-
-
-class LogReader:
-    """Reads ranges of a topic; keeps its consumer open for the next range."""
-
-    def __init__(self, client_config: Mapping[str, str], topic: str, fields: Sequence[DataField]) -> None:
-        """Make a reader of rows with these columns. No I/O yet."""
-        self.client_config = dict(client_config)
-        self.topic = topic
-        self.fields = tuple(fields)
-
-    def read_range(
-        self,
-        *,
-        partition: int,
-        start: int,
-        end: int,
-        batch_rows: int = 65_536,
-        with_offset: bool = False,
-        timeout_seconds: float = 10.0,
-    ) -> Iterator[pa.RecordBatch]:
-        """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
-
-        Raises LogTruncatedError, StalledError (nothing came for `timeout_seconds`), CorruptDataError.
-        """
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close the consumer. Never raises."""
-        raise NotImplementedError
-
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    newest = high_watermark(client_config, topic, partition)
+    if base > newest.offset:
+        raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset)
+    if base == newest.offset:
+        return Tail(transactions=(), high_watermark=base, leader_epoch=newest.leader_epoch)
+    with open_consumer(client_config, topic, partition) as consumer:
+        builder = _TailBuilder(consumer.name)
+        for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
+            builder.add(messages)
+        end = consumer.position
+    assert end is not None
+    return Tail(transactions=builder.finish(), high_watermark=end, leader_epoch=newest.leader_epoch)
 
 
 def read_range(
@@ -97,5 +73,84 @@ def read_range(
     with_offset: bool = False,
     timeout_seconds: float = 10.0,
 ) -> Iterator[pa.RecordBatch]:
-    """As LogReader.read_range, with a reader that this process keeps for the next call."""
-    raise NotImplementedError
+    """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
+
+    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. Raises
+    LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`, CorruptDataError,
+    UnavailableError.
+    """
+    if start >= end:
+        return
+    with open_consumer(client_config, topic, partition) as consumer:
+        gathered: list[Message] = []
+        for messages in consumer.read(start, end, timeout_seconds):
+            gathered += messages
+            if len(gathered) >= batch_rows:
+                yield _record_batch(consumer.name, gathered, fields, with_offset=with_offset)
+                gathered = []
+        if gathered:
+            yield _record_batch(consumer.name, gathered, fields, with_offset=with_offset)
+
+
+class _TailBuilder:
+    """The transactions that records belong to: those without header belong to the one before."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._transactions: list[TailTransaction] = []
+        self._header: bytes | None = None
+        self._first_offset = 0
+        self._end_offset = 0
+        self._record_count = 0
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Take in the next records. Raises CorruptDataError."""
+        for message in messages:
+            header, offset = _commit_header(message), message.offset()
+            assert offset is not None
+            if header is not None:
+                self._end_transaction()
+                self._header, self._first_offset = header, offset
+            elif self._header is None:
+                raise CorruptDataError(
+                    f"{self._name}: the record at offset {offset} belongs to no transaction of lakelog, the first"
+                    f" record of which has the header {COMMIT_HEADER!r}; nothing else may write to this topic"
+                )
+            self._end_offset = offset + 1
+            self._record_count += 1
+
+    def finish(self) -> tuple[TailTransaction, ...]:
+        """All transactions, in log order."""
+        self._end_transaction()
+        return tuple(self._transactions)
+
+    def _end_transaction(self) -> None:
+        if self._header is not None:
+            transaction = TailTransaction(
+                header=self._header,
+                first_offset=self._first_offset,
+                end_offset=self._end_offset,
+                record_count=self._record_count,
+            )
+            self._transactions.append(transaction)
+        self._header, self._record_count = None, 0
+
+
+def _commit_header(message: Message) -> bytes | None:
+    headers: Any = message.headers()  # Any: declared as a list of pairs or of whatever else
+    return next((value for name, value in headers if name == COMMIT_HEADER), None) if headers else None
+
+
+def _record_batch(
+    name: str, messages: Sequence[Message], fields: Sequence[DataField], *, with_offset: bool
+) -> pa.RecordBatch:
+    changes = decode_records(
+        [message.value() for message in messages],
+        fields,
+        name=lambda number: f"{name}, offset {messages[number].offset()}",
+    )
+    table = changes.rows.append_column(pa.field(ROW_KIND_COLUMN, pa.int8(), nullable=False), pa.array(changes.kinds))
+    if with_offset:
+        offsets = np.array([message.offset() for message in messages], np.int64)[changes.records]
+        table = table.append_column(pa.field(OFFSET_COLUMN, pa.int64(), nullable=False), pa.array(offsets))
+    return table.combine_chunks().to_batches()[0]

@@ -137,14 +137,6 @@ class TransactionalProducer:
             raise unknown_outcome("no delivery report came", self._doing(doing), self.client_config)
         return self._last_offset + 1
 
-    def abort(self) -> None:
-        """Abort the open transaction; nothing of it becomes visible. Raises FencedError, UnavailableError."""
-        self._is_open = False
-        try:
-            self._client.abort_transaction(ANSWER_SECONDS)
-        except KafkaException as error:
-            raise kafka_error(error.args[0], self._doing("aborting"), self.client_config) from error
-
     def close(self) -> None:
         """Abort what is open, if the broker answers at once, and let go of all resources. Never raises."""
         producer, self._producer = self._producer, None

@@ -1,0 +1,189 @@
+"""Open consumers, each of one topic partition, which know where they stand.
+
+They read committed records only, never jump (`auto.offset.reset=error`), and stay open in this process for the next
+read, which costs no seek when it begins where the last one ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from lakelog.common.errors import LakelogError, StalledError
+from lakelog.logstore.clients import ClientPool, config_key, make_client
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka_errors import kafka_error
+from lakelog.logstore.offsets import high_watermark, log_start_offset
+
+_CONSUME_RECORDS = 10_000
+_POLL_SECONDS = 0.5
+_OPEN_MAX = 16
+_OUT_OF_RANGE_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+_SETTINGS = {
+    "fetch.message.max.bytes": str(4 << 20),
+    "fetch.wait.max.ms": "10",  # the end of a partition is seen, and another range begun, after that at the latest
+    "fetch.queue.backoff.ms": "5",  # a full queue would otherwise stop fetching for a second
+    "queued.max.messages.kbytes": str(32 << 10),
+    "queued.min.messages": "1000000",
+}
+_OWN_SETTINGS = {
+    "auto.offset.reset": "error",
+    "check.crcs": "true",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "group.id": "lakelog-reader",  # librdkafka wants one; nothing is ever committed in it
+    "isolation.level": "read_committed",
+}
+
+
+class PartitionConsumer:
+    """Reads one partition. `position` is the offset up to which it has given everything that is committed."""
+
+    def __init__(self, client_config: Mapping[str, str], topic: str, partition: int) -> None:
+        """Make the client; it connects with the first read."""
+        self.client_config = dict(client_config)
+        self.topic = topic
+        self.partition = partition
+        self.name = f"topic {topic}, partition {partition}"
+        self.position: int | None = None
+        self._consumer = make_client(Consumer, _SETTINGS | self.client_config, _OWN_SETTINGS)
+        self._left: list[Message] = []  # fetched, from `position` on, and not given yet
+        self._is_at_end = False  # nothing committed was behind `position` when the broker last said so
+
+    def read(self, start: int, end: int, timeout_seconds: float, *, is_tail: bool = False) -> Iterator[list[Message]]:
+        """The committed records from `start` to `end`, in lists; what lies behind `end` waits for the next read.
+
+        A tail goes on behind `end`, to where nothing more is committed: whole transactions. Raises StalledError when
+        nothing comes for `timeout_seconds`, LogTruncatedError, UnavailableError.
+        """
+        self._move_to(start)
+        asked_at = time.monotonic()
+        is_checked = False
+        while not self._is_done(end, is_tail):
+            position = self.position
+            records = self._take(None if is_tail else end, min(_POLL_SECONDS, timeout_seconds / 4))
+            if records:
+                yield records
+            if self.position != position:
+                asked_at, is_checked = time.monotonic(), False
+                continue
+            waited_seconds = time.monotonic() - asked_at
+            if waited_seconds > timeout_seconds:
+                raise self._stalled(end, timeout_seconds)
+            if waited_seconds > timeout_seconds / 2 and not is_checked:
+                self._check_is_there(end, timeout_seconds / 2)
+                is_checked = True
+
+    def rest(self) -> None:
+        """Ask the broker for nothing until the next read."""
+        self._left, self.position = [], None
+        self._consumer.unassign()
+
+    def close(self) -> None:
+        """Leave the broker. Never raises."""
+        self._consumer.close()
+
+    def _is_done(self, end: int, is_tail: bool) -> bool:
+        assert self.position is not None
+        return self.position >= end and (self._is_at_end or not is_tail)
+
+    def _move_to(self, start: int) -> None:
+        if self.position == start:
+            return
+        self._left, self._is_at_end, self.position = [], False, start
+        self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
+
+    def _take(self, end: int | None, timeout_seconds: float) -> list[Message]:
+        """The next records before `end`, and moves the position; none when none came in time."""
+        messages = self._left or self._fetch(timeout_seconds)
+        self._left = []
+        if not messages:
+            return []
+        last_offset = messages[-1].offset() or 0
+        if not any(message.error() for message in messages) and (end is None or last_offset < end):
+            self.position, self._is_at_end = last_offset + 1, False
+            return messages
+        return self._take_up_to(end, messages)
+
+    def _take_up_to(self, end: int | None, messages: list[Message]) -> list[Message]:
+        records: list[Message] = []
+        for number, message in enumerate(messages):
+            offset, error = message.offset() or 0, message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise self._failed(error)
+            if error is None and end is not None and offset >= end:
+                self._left, self.position, self._is_at_end = messages[number:], offset, False
+                break
+            if error is None:
+                records.append(message)
+            self._is_at_end = error is not None
+            self.position = offset if self._is_at_end else offset + 1
+        return records
+
+    def _fetch(self, timeout_seconds: float) -> list[Message]:
+        try:
+            # With a time-out `consume` would wait until the list is full.
+            messages = self._consumer.consume(_CONSUME_RECORDS, 0)
+            if messages:
+                return messages
+            message = self._consumer.poll(timeout_seconds)
+            return [] if message is None else [message, *self._consumer.consume(_CONSUME_RECORDS, 0)]
+        except KafkaException as error:
+            raise self._failed(error.args[0]) from error
+
+    def _failed(self, error: KafkaError) -> LakelogError:
+        if error.code() not in _OUT_OF_RANGE_CODES:
+            return kafka_error(error, f"reading {self.name}", self.client_config)
+        start = log_start_offset(self.client_config, self.topic, self.partition).offset
+        end = high_watermark(self.client_config, self.topic, self.partition).offset
+        return truncated(self.name, f"offset {self.position}", start, end)
+
+    def _check_is_there(self, end: int, seconds: float) -> None:
+        """Tell a broker that does not answer, and an end that was never written, from an open transaction."""
+        newest = high_watermark(self.client_config, self.topic, self.partition, seconds=seconds).offset
+        if newest < end:
+            start = log_start_offset(self.client_config, self.topic, self.partition).offset
+            raise truncated(self.name, f"the records before offset {end}", start, newest)
+
+    def _stalled(self, end: int, timeout_seconds: float) -> StalledError:
+        return StalledError(
+            f"{self.name}: nothing committed came after offset {self.position} in {timeout_seconds:g} s, though the"
+            f" partition goes to {end} at least: another producer's open transaction hides it; try again when that"
+            " has ended, at the latest after its transaction.timeout.ms"
+        )
+
+
+def truncated(name: str, asked: str, start: int, end: int) -> LogTruncatedError:
+    """The error for an offset that the partition `name` does not hold."""
+    return LogTruncatedError(
+        f"{name} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or another topic of the same"
+        " name; read a snapshot that is newer"
+    )
+
+
+_pool: ClientPool[PartitionConsumer] = ClientPool(_OPEN_MAX, close=PartitionConsumer.close)
+
+
+@contextmanager
+def open_consumer(client_config: Mapping[str, str], topic: str, partition: int) -> Iterator[PartitionConsumer]:
+    """A consumer that this process keeps, for one reader at a time; one that met an error is closed."""
+    key = (topic, partition, *config_key(client_config))
+    consumer = _pool.take(key) or PartitionConsumer(client_config, topic, partition)
+    try:
+        yield consumer
+    except Exception:
+        consumer.close()
+        raise
+    else:
+        consumer.rest()
+        _pool.put(key, consumer)
+
+
+def close_idle_consumers() -> None:
+    """Close every consumer that this process keeps."""
+    _pool.clear()
