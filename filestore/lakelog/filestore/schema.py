@@ -33,7 +33,6 @@ from lakelog.filestore.options import (
     check_options,
 )
 from lakelog.filestore.paths import SCHEMA_PREFIX, TablePaths
-from lakelog.filestore.schema_rules import KEY_PREFIX as KEY_PREFIX
 from lakelog.filestore.schema_rules import (
     check_bucket,
     check_key_names,
