@@ -11,7 +11,15 @@ from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
 from lakelog.filestore.schema import TableSchema
 
 _TEXT = {TypeRoot.CHAR, TypeRoot.VARCHAR}
-_BYTES = {TypeRoot.BINARY, TypeRoot.VARBINARY}
+_FAMILIES = (
+    (pa.types.is_integer, (pa.types.is_integer,)),
+    (pa.types.is_decimal, (pa.types.is_decimal, pa.types.is_integer)),
+    (pa.types.is_string, (pa.types.is_large_string, pa.types.is_string_view)),
+    (pa.types.is_binary, (pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)),
+    (pa.types.is_date, (pa.types.is_date,)),
+    (pa.types.is_time, (pa.types.is_time,)),
+)
+_LONG_DIGITS = 20  # of the largest 64-bit number
 
 
 def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str) -> pa.Table:
@@ -58,6 +66,8 @@ def _convert(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.C
     try:
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
+            values = values.cast(pa.decimal128(_LONG_DIGITS, 0))
         return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequestError(
@@ -72,22 +82,13 @@ def _is_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if types.is_dictionary(given):
         return _is_convertible(given.value_type, wanted)
-    if types.is_integer(wanted):
-        return types.is_integer(given)
     if types.is_floating(wanted):
-        return types.is_floating(given) and given.bit_width <= wanted.bit_width
-    if types.is_decimal(wanted):
-        return types.is_decimal(given) or types.is_integer(given)
-    if types.is_string(wanted):
-        return types.is_large_string(given) or types.is_string_view(given)
-    if types.is_binary(wanted):
-        return types.is_large_binary(given) or types.is_binary_view(given) or types.is_fixed_size_binary(given)
-    if types.is_date(wanted):
-        return types.is_date(given)
-    if types.is_time(wanted):
-        return types.is_time(given)
+        return bool(types.is_floating(given) and given.bit_width <= wanted.bit_width)
     if types.is_timestamp(wanted):
-        return types.is_timestamp(given) and (given.tz is None) == (wanted.tz is None)
+        return bool(types.is_timestamp(given) and (given.tz is None) == (wanted.tz is None))
+    for is_family, may_come_from in _FAMILIES:
+        if is_family(wanted):
+            return any(is_member(given) for is_member in may_come_from)
     return _is_nested_convertible(given, wanted)
 
 

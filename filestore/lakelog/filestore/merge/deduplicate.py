@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import RowKind
-from lakelog.filestore.merge.order import is_last_of_key
+from lakelog.filestore.merge.order import is_last_of_key, to_series
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 _OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
@@ -57,7 +57,7 @@ def merge_ordered(slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bo
     if VALUE_KIND in rows.column_names:
         frame = frame.with_columns(_are_adds(rows).alias(_IS_ADD))
     if not is_ranked:
-        frame = frame.with_columns(_polars(rows.column(SEQUENCE_NUMBER)).alias(_SEQUENCE))
+        frame = frame.with_columns(to_series(rows.column(SEQUENCE_NUMBER)).alias(_SEQUENCE))
         sort_by += [_SEQUENCE, *([_IS_ADD] if _IS_ADD in frame.columns else [])]
     ordered = frame.sort(sort_by, maintain_order=True)
     stays = is_last_of_key(ordered, key_names)
@@ -103,10 +103,4 @@ def are_adds(kinds: pl.Series) -> pl.Series:
 
 
 def _are_adds(rows: pa.Table) -> pl.Series:
-    return are_adds(_polars(rows.column(VALUE_KIND)))
-
-
-def _polars(values: pa.ChunkedArray) -> pl.Series:
-    series = pl.from_arrow(values)
-    assert isinstance(series, pl.Series)
-    return series
+    return are_adds(to_series(rows.column(VALUE_KIND)))

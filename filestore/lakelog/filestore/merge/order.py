@@ -58,16 +58,16 @@ def _order_column(values: pa.ChunkedArray, root: TypeRoot) -> pl.Series:
     if root in _FLOATS:
         return _float_order(values)
     if root is TypeRoot.TIME:
-        return _series(values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()))
+        return to_series(values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()))
     storage = _INTEGER_STORAGE.get(root)
-    return _series(values if storage is None else values.cast(storage))
+    return to_series(values if storage is None else values.cast(storage))
 
 
 def _float_order(values: pa.ChunkedArray) -> pl.Series:
     """Integers in the order of `Double.compare`: negative numbers' bits are reversed, NaNs are one and the largest."""
     doubles = values.cast(pa.float64())
     bits = pa.chunked_array([chunk.view(pa.int64()) for chunk in doubles.chunks], pa.int64())
-    frame = pl.DataFrame({"value": _series(doubles), "bits": _series(bits)})
+    frame = pl.DataFrame({"value": to_series(doubles), "bits": to_series(bits)})
     magnitude = pl.col("bits") ^ _MANTISSA_MASK
     return frame.select(
         pl.when(pl.col("value").is_nan())
@@ -78,7 +78,8 @@ def _float_order(values: pa.ChunkedArray) -> pl.Series:
     ).to_series()
 
 
-def _series(values: pa.ChunkedArray) -> pl.Series:
+def to_series(values: pa.Array | pa.ChunkedArray) -> pl.Series:
+    """An Arrow column as a polars series; copies nothing where the layouts agree."""
     series = pl.from_arrow(values)
     assert isinstance(series, pl.Series)
     return series

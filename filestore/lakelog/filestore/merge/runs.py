@@ -75,6 +75,4 @@ def are_ranked(runs: Sequence[SortedRun]) -> bool:
 
     Two writers that took the same numbers, or whose files met a compaction in another order, make it False.
     """
-    return all(
-        younger.min_sequence_number > older.max_sequence_number for younger, older in itertools.pairwise(runs)
-    )
+    return all(younger.min_sequence_number > older.max_sequence_number for younger, older in itertools.pairwise(runs))

@@ -1,0 +1,235 @@
+"""Data files of a primary key table: rows in, files and what the table knows of them out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.types import DataField
+from lakelog.filestore.binary_row import StoredValue, serialize_row, stored_row
+from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats, wall_clock_millis
+from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
+from lakelog.filestore.key_bounds import ColumnBounds, bounds_of_keys, joined_bounds
+from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.order import to_series
+from lakelog.filestore.options import (
+    DATA_FILE_PREFIX,
+    FILE_BLOCK_SIZE,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_ZSTD_LEVEL,
+    TARGET_FILE_SIZE,
+    THIN_MODE,
+)
+from lakelog.filestore.paths import FileNames, partition_path
+from lakelog.filestore.schema import KEY_FIELD_ID_START, TableSchema
+from lakelog.filestore.schema_rules import KEY_PREFIX
+from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+
+TARGET_FILE_BYTES = 128 << 20
+_EXTENSION = "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRows:
+    """Rows as a data file holds them: in key order, each key once, with sequence numbers (int64) and kinds (int8)."""
+
+    rows: pa.Table
+    sequences: pa.Array | pa.ChunkedArray
+    kinds: pa.Array | pa.ChunkedArray
+
+
+def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The columns of a data file: keys (not in thin mode), sequence number, kind, then all columns of the table."""
+    keys = (
+        replace(column, name=KEY_PREFIX + column.name, id=column.id + KEY_FIELD_ID_START)
+        for column in (() if THIN_MODE.of(schema.options) else schema.key_fields)
+    )
+    return (*keys, SEQUENCE_FIELD, KIND_FIELD, *schema.fields)
+
+
+def target_file_bytes(schema: TableSchema) -> int:
+    """The size from which a writer starts another data file."""
+    return TARGET_FILE_SIZE.of(schema.options) or TARGET_FILE_BYTES
+
+
+def write_data_files(
+    table: TableStore,
+    partition: bytes,
+    bucket: int,
+    pieces: Iterable[StoredRows],
+    *,
+    level: int,
+    source: FileSource,
+    names: FileNames | None = None,
+) -> list[DataFileMeta]:
+    """Write pieces of rising key ranges into files of about the target size. No rows give no file.
+
+    When it fails, the files written so far are deleted: nobody knows their names yet.
+    """
+    names = names or FileNames()
+    target = target_file_bytes(table.schema)
+    folder = table.paths.bucket_dir(partition_path(table.schema, partition), bucket)
+    block_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or ROW_GROUP_BYTES
+    done: list[DataFileMeta] = []
+    current: _OpenFile | None = None
+    try:
+        for piece in _joined_pieces(pieces, block_bytes):
+            if current is None:
+                name = names.data_file(_EXTENSION, prefix=DATA_FILE_PREFIX.of(table.schema.options))
+                current = _OpenFile(table, f"{folder}/{name}", name, block_bytes)
+            current.write(piece)
+            if current.size_bytes >= target:
+                done.append(current.finish(level, source))
+                current = None
+        if current is not None:
+            done.append(current.finish(level, source))
+    except Exception:
+        if current is not None:
+            current.abandon()
+        for file in done:
+            table.file_io.delete(f"{folder}/{file.file_name}")
+        raise
+    return done
+
+
+def _joined_pieces(pieces: Iterable[StoredRows], block_bytes: int) -> Iterator[StoredRows]:
+    """Small pieces joined to about one row group, large ones cut, empty ones left out."""
+    held: list[StoredRows] = []
+    held_bytes = 0
+    for piece in pieces:
+        rows = piece.rows.num_rows
+        step = max(1, rows * block_bytes // max(1, piece.rows.nbytes))
+        for start in range(0, rows, step):
+            part = _slice(piece, start, step)
+            held.append(part)
+            held_bytes += part.rows.nbytes
+            if held_bytes >= block_bytes:
+                yield _concat(held)
+                held, held_bytes = [], 0
+    if held:
+        yield _concat(held)
+
+
+def _slice(piece: StoredRows, start: int, length: int) -> StoredRows:
+    if start == 0 and length >= piece.rows.num_rows:
+        return piece
+    return StoredRows(
+        rows=piece.rows.slice(start, length),
+        sequences=piece.sequences.slice(start, length),
+        kinds=piece.kinds.slice(start, length),
+    )
+
+
+def _concat(pieces: Sequence[StoredRows]) -> StoredRows:
+    if len(pieces) == 1:
+        return pieces[0]
+    return StoredRows(
+        rows=pa.concat_tables([piece.rows for piece in pieces]),
+        sequences=pa.chunked_array([chunk for piece in pieces for chunk in _chunks(piece.sequences)], pa.int64()),
+        kinds=pa.chunked_array([chunk for piece in pieces for chunk in _chunks(piece.kinds)], pa.int8()),
+    )
+
+
+def _chunks(values: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What is known of the rows written so far."""
+
+    row_count: int = 0
+    delete_row_count: int = 0
+    min_sequence: int | None = None
+    max_sequence: int | None = None
+    first_key: list[StoredValue] | None = None
+    last_key: list[StoredValue] | None = None
+    bounds: tuple[ColumnBounds, ...] = ()
+
+
+class _OpenFile:
+    """One data file being written."""
+
+    def __init__(self, table: TableStore, path: str, name: str, block_bytes: int) -> None:
+        options = table.schema.options
+        self._table = table
+        self._path = path
+        self._name = name
+        self._fields = file_fields(table.schema)
+        self._facts = _Facts()
+        self._writer = ParquetWriter(
+            table.file_io,
+            path,
+            self._fields,
+            compression=FILE_COMPRESSION.of(options),
+            compression_level=FILE_COMPRESSION_ZSTD_LEVEL.of(options),
+            row_group_bytes=block_bytes,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._writer.size_bytes
+
+    def write(self, piece: StoredRows) -> None:
+        """Append rows whose keys are above those written before."""
+        schema = self._table.schema
+        columns = [piece.rows.column(name) for name in schema.field_names]
+        keys = [] if THIN_MODE.of(schema.options) else [piece.rows.column(name) for name in schema.trimmed_primary_keys]
+        names = [column.name for column in self._fields]
+        self._writer.write(pa.table([*keys, piece.sequences, piece.kinds, *columns], names=names))
+        self._learn(piece)
+
+    def finish(self, level: int, source: FileSource) -> DataFileMeta:
+        """Make the file durable and tell what the table must know of it."""
+        size = self._writer.finish()
+        facts, kinds = self._facts, self._table.key_types
+        assert facts.first_key is not None
+        assert facts.last_key is not None
+        assert facts.min_sequence is not None
+        assert facts.max_sequence is not None
+        return DataFileMeta(
+            file_name=self._name,
+            file_size_bytes=size,
+            row_count=facts.row_count,
+            min_key=serialize_row(kinds, facts.first_key),
+            max_key=serialize_row(kinds, facts.last_key),
+            key_stats=SimpleStats(
+                min_values=serialize_row(kinds, [column.least for column in facts.bounds]),
+                max_values=serialize_row(kinds, [column.most for column in facts.bounds]),
+                null_counts=tuple(column.null_count for column in facts.bounds),
+            ),
+            value_stats=EMPTY_STATS,
+            value_stats_cols=(),
+            min_sequence_number=facts.min_sequence,
+            max_sequence_number=facts.max_sequence,
+            schema_id=self._table.schema.id,
+            level=level,
+            creation_time_millis=wall_clock_millis(time.time_ns() // 1_000_000),
+            delete_row_count=facts.delete_row_count,
+            file_source=source,
+        )
+
+    def abandon(self) -> None:
+        """Close and delete the unfinished file."""
+        with self._writer:
+            pass
+        self._table.file_io.delete(self._path)
+
+    def _learn(self, piece: StoredRows) -> None:
+        facts, kinds = self._facts, self._table.key_types
+        columns = [piece.rows.column(name) for name in self._table.schema.trimmed_primary_keys]
+        if facts.first_key is None:
+            facts.first_key = stored_row(kinds, columns, 0)
+        facts.last_key = stored_row(kinds, columns, piece.rows.num_rows - 1)
+        facts.row_count += piece.rows.num_rows
+        facts.delete_row_count += piece.rows.num_rows - int(are_adds(to_series(piece.kinds)).sum())
+        bounds = pc.min_max(piece.sequences)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        facts.min_sequence = low if facts.min_sequence is None else min(low, facts.min_sequence)
+        facts.max_sequence = high if facts.max_sequence is None else max(high, facts.max_sequence)
+        facts.bounds = joined_bounds(facts.bounds, bounds_of_keys(piece.rows, self._table.schema.key_fields))

@@ -1,0 +1,175 @@
+"""Writing rows: checked, split by bucket, sorted, merged by key, stored in level-0 files.
+
+Nothing here changes the table: the files become part of it when a commit names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import RowKind
+from lakelog.filestore.binary_row import serialize_row, stored_row
+from lakelog.filestore.bucket import bucket_of
+from lakelog.filestore.data_file import DataFileMeta, FileSource
+from lakelog.filestore.data_writer import StoredRows, write_data_files
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.merge.deduplicate import newest_rows
+from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.paths import FileNames
+from lakelog.filestore.schema_rules import check_writable
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.validate import validate_rows
+
+_ROW_KINDS = [int(kind) for kind in RowKind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedFiles:
+    """Level-0 files of one bucket, not yet part of the table, and the rows in them.
+
+    `files` is in key order: one file, or more where the rows exceed the target file size. `merged` holds the last row
+    of each key in key order, deletes too; `merged_kinds` their kinds as given (int8). `next_sequence` is the sequence
+    number after the last given row's.
+    """
+
+    files: tuple[DataFileMeta, ...]
+    merged: pa.Table
+    merged_kinds: pa.Array
+    next_sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRows:
+    """Rows of one bucket in arrival order, and their kinds (int8)."""
+
+    partition: bytes
+    bucket: int
+    rows: pa.Table
+    kinds: pa.Array
+
+
+def prepare_level0(
+    table: TableStore,
+    partition: bytes,
+    bucket: int,
+    rows: pa.Table,
+    kinds: pa.Array | None,
+    *,
+    first_sequence: int,
+    names: FileNames | None = None,
+) -> PreparedFiles | None:
+    """Write the rows of one bucket, in arrival order, to level-0 files; None when there are no rows.
+
+    `partition` is the serialized partition; `kinds` are row kinds as int8, None makes every row an upsert. A row's
+    sequence number is `first_sequence` plus its position, and the last row of a key stays. Raises InvalidRequestError
+    for rows that do not fit the table.
+    """
+    check_primary_key_writable(table)
+    rows = validate_rows(table.schema, rows, table_name=table.name)
+    kinds = checked_kinds(kinds, rows.num_rows)
+    if not rows.num_rows:
+        return None
+    positions = newest_rows(key_frame(rows, table.schema.key_fields)).to_arrow()
+    merged, merged_kinds = rows.take(positions), kinds.take(positions)
+    sequences = pa.array(positions.to_numpy().astype(np.int64) + first_sequence)
+    stored = StoredRows(rows=merged, sequences=sequences, kinds=merged_kinds)
+    files = write_data_files(table, partition, bucket, [stored], level=0, source=FileSource.APPEND, names=names)
+    return PreparedFiles(
+        files=tuple(files),
+        merged=merged,
+        merged_kinds=merged_kinds,
+        next_sequence=first_sequence + rows.num_rows,
+    )
+
+
+def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None) -> list[BucketRows]:
+    """Rows split by partition and bucket, each part in arrival order. Raises InvalidRequestError."""
+    rows = validate_rows(table.schema, rows, table_name=table.name)
+    kinds = checked_kinds(kinds, rows.num_rows)
+    if not rows.num_rows:
+        return []
+    buckets = bucket_of(rows, table.schema.bucket_fields, table.bucket_count, table.schema.bucket_function)
+    partitions, codes = _partitions_of(table, rows)
+    frame = pl.DataFrame({"code": codes, "bucket": buckets}).with_row_index("row")
+    groups = frame.group_by("code", "bucket", maintain_order=True).agg("row").sort("code", "bucket")
+    return [
+        BucketRows(partition=partitions[code], bucket=bucket, rows=rows.take(positions), kinds=kinds.take(positions))
+        for code, bucket, positions in ((code, bucket, found.to_arrow()) for code, bucket, found in groups.iter_rows())
+    ]
+
+
+def write_rows(
+    table: TableStore,
+    rows: pa.Table,
+    kinds: pa.Array | None = None,
+    *,
+    first_sequence: Callable[[bytes, int], int] | Mapping[tuple[bytes, int], int],
+) -> list[ManifestEntry]:
+    """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
+
+    `first_sequence` tells each (partition, bucket) where its sequence numbers start. Raises InvalidRequestError.
+    """
+    names = FileNames()
+    entries: list[ManifestEntry] = []
+    for part in split_rows(table, rows, kinds):
+        bucket_id = (part.partition, part.bucket)
+        first = first_sequence(*bucket_id) if callable(first_sequence) else first_sequence[bucket_id]
+        prepared = prepare_level0(table, *bucket_id, part.rows, part.kinds, first_sequence=first, names=names)
+        assert prepared is not None
+        entries.extend(add_entry(table, *bucket_id, file) for file in prepared.files)
+    return entries
+
+
+def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMeta) -> ManifestEntry:
+    """The entry that adds a file to the table."""
+    return ManifestEntry(
+        kind=FileKind.ADD, partition=partition, bucket=bucket, total_buckets=table.bucket_count, file=file
+    )
+
+
+def checked_kinds(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> pa.Array:
+    """Row kinds as one int8 array, upserts where none are given. Raises InvalidRequestError for anything else."""
+    if kinds is None:
+        return pa.array(np.zeros(row_count, np.int8))
+    found = kinds.combine_chunks() if isinstance(kinds, pa.ChunkedArray) else kinds
+    if found.type != pa.int8() or len(found) != row_count or found.null_count:
+        raise InvalidRequestError(
+            f"row kinds must be {row_count} values of int8 without nulls; found {len(found)} of {found.type}, "
+            f"{found.null_count} of them null"
+        )
+    unknown = pl.from_arrow(found.unique())
+    assert isinstance(unknown, pl.Series)
+    odd = [kind for kind in unknown if kind not in _ROW_KINDS]
+    if odd:
+        raise InvalidRequestError(f"row kinds must be 0 (+I), 1 (-U), 2 (+U) or 3 (-D); found {odd[0]}")
+    return found
+
+
+def check_primary_key_writable(table: TableStore) -> None:
+    """Raise UnsupportedError for tables that this writer cannot write right."""
+    check_writable(table.schema)
+    if not table.schema.primary_keys:
+        raise UnsupportedError(f"table {table.name} has no primary key: such tables are not written yet")
+
+
+def _partitions_of(table: TableStore, rows: pa.Table) -> tuple[list[bytes], pl.Series]:
+    """The serialized partitions among the rows, and for each row the position of its own."""
+    fields = table.schema.partition_fields
+    if not fields:
+        return [serialize_row([], [])], pl.Series(np.zeros(rows.num_rows, np.uint32))
+    keys = key_frame(rows, fields)
+    names = keys.columns
+    firsts = keys.with_row_index("row").group_by(names, maintain_order=True).first()
+    codes = keys.join(
+        firsts.select(*names).with_row_index("code"), on=names, how="left", nulls_equal=True, maintain_order="left"
+    )["code"]
+    kinds = [field.type for field in fields]
+    columns = [rows.column(field.name) for field in fields]
+    partitions = [serialize_row(kinds, stored_row(kinds, columns, row)) for row in firsts["row"]]
+    return partitions, codes
