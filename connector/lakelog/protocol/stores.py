@@ -9,13 +9,22 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.binary_row import serialize_row
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.paths import FileNames
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import LINEAGE_KEY, USERS_KEY, carried_properties, parse_users, users_to_json
-from lakelog.filestore.write import prepare_level0, split_by_partition
+from lakelog.filestore.write import (
+    BucketRows,
+    PreparedFiles,
+    add_entry,
+    checked_kinds,
+    prepare_level0,
+    split_rows,
+)
 from lakelog.logstore.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.reader import read_tail
@@ -98,16 +107,24 @@ class TaskFiles:
     def prepare(self, bucket: int, rows: ChangeRows, first_sequence: int) -> PreparedBucket[EncodedRecords]:
         """Write level-0 files, one set a partition, and encode the records of the whole bucket."""
         schema = self.table.schema
+        names = FileNames()
         files: list[BucketFile] = []
-        merged: list[tuple[pa.Table, pa.Array | None]] = []
-        for partition, part_rows, part_kinds in split_by_partition(self.table, rows.rows, rows.kinds):
-            part = prepare_level0(self.table, partition, bucket, part_rows, part_kinds, first_sequence)
-            if part is None:
-                continue
-            files.extend(BucketFile(partition=partition, meta=meta) for meta in part.metas)
-            merged.append((part.merged, part.merged_kinds))
-            first_sequence = part.next_sequence
-        logged, kinds = (rows.rows, rows.kinds) if self.target.mode is ChangelogMode.ALL else _concatenated(merged)
+        merged: list[PreparedFiles] = []
+        for part in self._by_partition(bucket, rows):
+            prepared = prepare_level0(
+                self.table,
+                part.partition,
+                bucket,
+                part.rows,
+                part.kinds,
+                first_sequence=first_sequence,
+                names=names,
+            )
+            if prepared is not None:
+                files.extend(BucketFile(partition=part.partition, meta=meta) for meta in prepared.files)
+                merged.append(prepared)
+                first_sequence = prepared.next_sequence
+        logged, kinds = (rows.rows, rows.kinds) if self.target.mode is ChangelogMode.ALL else _joined(merged)
         records = encode_changes(logged, kinds, schema.fields, schema.primary_keys, self.target.mode)
         return PreparedBucket(
             files=tuple(files),
@@ -117,13 +134,20 @@ class TaskFiles:
             payload=records,
         )
 
+    def _by_partition(self, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
+        if not self.table.schema.partition_keys:
+            kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
+            return [BucketRows(partition=serialize_row([], []), bucket=bucket, rows=rows.rows, kinds=kinds)]
+        parts = split_rows(self.table, rows.rows, rows.kinds)
+        assert all(part.bucket == bucket for part in parts), "the task was given another bucket's rows"
+        return parts
 
-def _concatenated(merged: Sequence[tuple[pa.Table, pa.Array | None]]) -> tuple[pa.Table, pa.Array | None]:
-    tables = [rows for rows, _ in merged]
-    if all(kinds is None for _, kinds in merged):
-        return pa.concat_tables(tables), None
-    kinds = [pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows) if kinds is None else kinds for rows, kinds in merged]
-    return pa.concat_tables(tables), pa.chunked_array(kinds)
+
+def _joined(parts: Sequence[PreparedFiles]) -> tuple[pa.Table, pa.ChunkedArray]:
+    return (
+        pa.concat_tables([part.merged for part in parts]),
+        pa.chunked_array([part.merged_kinds for part in parts], pa.int8()),
+    )
 
 
 def records_size_bytes(records: EncodedRecords) -> int:
@@ -232,8 +256,8 @@ class DriverSnapshots:
             commit_user=batch.user,
             commit_identifier=batch.identifier,
             kind=CommitKind.APPEND,
-            entries=[self._entry(FileKind.ADD, file.partition, b, file.meta) for b, file in change.files],
-            changelog=[self._entry(FileKind.ADD, file.partition, b, file.meta) for b, file in change.changelog],
+            entries=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.files],
+            changelog=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.changelog],
             properties=properties,
         )
 
