@@ -1,4 +1,4 @@
-# Sourced by the other scripts: sets ROOT and VENV, and makes the virtual environment what requirements/ say.
+# Sourced by the other scripts: sets ROOT, VENV and PYTHON, and makes the virtual environment what requirements/ say.
 # The variable ALSO names further environments to make. Quick when there is nothing to do; safe when two scripts run at once.
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 VENV="$ROOT/.venv"
@@ -14,4 +14,5 @@ find_python() {
     exit 1
 }
 
-"$(find_python)" "$ROOT/scripts/setup.py" ${ALSO:-} || exit 1
+PYTHON=$(find_python) || exit 1
+"$PYTHON" "$ROOT/scripts/setup.py" ${ALSO:-} || exit 1

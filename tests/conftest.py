@@ -18,8 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --full, leave out what is marked `full`; a test named by its id or chosen by -m runs all the same."""
-    if config.getoption("--full") or config.getoption("-m") or any("::" in argument for argument in config.args):
+    """Without --full, leave out what is marked `full`; a test that is named by its id runs all the same."""
+    is_asked_for = "full" in config.getoption("-m") or any("::" in argument for argument in config.args)
+    if config.getoption("--full") or is_asked_for:
         return
     long = [item for item in items if item.get_closest_marker("full")]
     if long:

@@ -1,0 +1,137 @@
+"""Databases and tables without a log: folders and schema files, no server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any  # Any: the keyword arguments of create_table
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, open_table
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError, UnsupportedError
+
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path / "lake", now_millis=lambda: 1_700_000_000_000)
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_created_table_opens_with_what_it_was_given(catalog: Catalog) -> None:
+    made = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "3"}, comment="some")
+
+    table = catalog.table("db.t")
+
+    assert table.path == made.path == str(catalog.warehouse / "db.db" / "t")
+    assert table.name == "db.t"
+    assert table.schema == made.schema
+    assert table.schema.primary_keys == ("id",)
+    assert table.schema.comment == "some"
+    assert table.schema.time_millis == 1_700_000_000_000
+    assert table.file_store.bucket_count == 3
+    assert table.log is None
+    assert table.to_arrow().num_rows == 0
+    assert list(table.snapshots()) == []
+
+
+def test_tables_are_listed_by_database(catalog: Catalog) -> None:
+    for identifier in ("b.two", "a.one", "b.one"):
+        catalog.create_table(identifier, schema=SCHEMA)
+
+    assert catalog.list_databases() == ["a", "b"]
+    assert catalog.list_tables("b") == ["one", "two"]
+
+
+def test_a_folder_that_holds_no_schema_is_no_table(catalog: Catalog) -> None:
+    (catalog.warehouse / "db.db" / "t").mkdir(parents=True)
+
+    assert catalog.list_databases() == []
+    with pytest.raises(NotFoundError):
+        catalog.table("db.t")
+
+
+def test_a_table_opens_by_its_folder_too(catalog: Catalog) -> None:
+    made = catalog.create_table("db.t", schema=SCHEMA)
+
+    for name in (made.path, Path(made.path), f"file://{made.path}", f"{made.path}/"):
+        assert open_table(name).path == made.path
+    assert open_table("db.t", catalog.warehouse).path == made.path
+    assert open_table(made.path).warehouse == catalog.warehouse
+
+
+def test_a_missing_table_is_named_with_its_neighbours(catalog: Catalog) -> None:
+    catalog.create_table("db.flights", schema=SCHEMA)
+
+    with pytest.raises(NotFoundError, match=r"table db.flight does not exist in .*; database 'db' has flights"):
+        catalog.table("db.flight")
+    with pytest.raises(NotFoundError, match=r"table x.t does not exist .* there is no database 'x'"):
+        catalog.table("x.t")
+    with pytest.raises(NotFoundError, match=r"database 'x' does not exist .* there are: db"):
+        catalog.list_tables("x")
+    with pytest.raises(NotFoundError):
+        open_table(catalog.warehouse / "db.db" / "flight")
+
+
+def test_an_existing_table_is_not_made_again(catalog: Catalog) -> None:
+    made = catalog.create_table("db.t", schema=SCHEMA)
+
+    with pytest.raises(InvalidRequestError, match=r"table db.t exists already .* if_not_exists"):
+        catalog.create_table("db.t", schema=SCHEMA)
+    again = catalog.create_table("db.t", schema=pa.schema({"other": pa.int8()}), if_not_exists=True)
+
+    assert again.schema == made.schema
+
+
+def test_a_dropped_table_is_gone(catalog: Catalog) -> None:
+    catalog.create_table("db.t", schema=SCHEMA)
+    catalog.create_table("db.u", schema=SCHEMA)
+
+    catalog.drop_table("db.t")
+
+    assert catalog.list_tables("db") == ["u"]
+    assert [path.name for path in (catalog.warehouse / "db.db").iterdir()] == ["u"]
+    with pytest.raises(NotFoundError):
+        catalog.drop_table("db.t")
+    catalog.drop_table("db.t", if_exists=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"primary_key": ["no"]}, InvalidRequestError, "column 'no' does not exist"),
+        ({"partition_keys": ["no"]}, InvalidRequestError, "column 'no' does not exist"),
+        ({"primary_key": ["id"], "options": {"bucket": "many"}}, OptionError, "'bucket' has the value 'many'"),
+        ({"options": {"log.sytem": "kafka"}}, OptionError, "did you mean 'log.system'"),
+        ({"options": {"log.system": "pulsar"}}, OptionError, "expected none or kafka"),
+        ({"options": {"log.topic": "mine"}}, OptionError, "'log.topic' is set by lakelog"),
+        ({"options": {"lakelog.table-uuid": "1"}}, OptionError, "'lakelog.table-uuid' is set by lakelog"),
+        ({"options": {"log.system": "kafka", "log.changelog-mode": "upsert"}}, InvalidRequestError, "primary key"),
+        ({"options": {"log.system": "kafka", "log.consistency": "eventual"}}, UnsupportedError, "not supported yet"),
+        ({"options": {"log.system": "kafka", "log.kafka.group.id": "g"}}, OptionError, "belongs to lakelog itself"),
+    ],
+)
+def test_a_wrong_request_names_what_is_wrong_and_makes_nothing(
+    catalog: Catalog,
+    given: dict[str, Any],  # Any: whatever create_table takes
+    error: type[LakelogError],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        catalog.create_table("db.t", schema=SCHEMA, **given)
+
+    assert files_of(catalog.warehouse) == []
+
+
+def test_a_log_that_does_not_answer_makes_no_table(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, bootstrap_servers="127.0.0.1:1")
+
+    with pytest.raises(LakelogError, match=r"127\.0\.0\.1:1"):
+        catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"})
+
+    assert files_of(tmp_path) == []

@@ -1,0 +1,161 @@
+"""The command line as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in an empty folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """`lake/db.db/t`: snapshot 1 has two rows, snapshot 2 three."""
+    schema = pa.schema({"id": pa.int64(), "name": pa.string()})
+    table = Catalog(tmp_path / "lake").create_table("db.t", schema=schema, primary_key=["id"])
+    table.file_store.write(pa.table({"id": [1, 2], "name": ["one", None]}))
+    table.file_store.write(pa.table({"id": [2, 3], "name": ["two", "three"]}))
+    return table
+
+
+def rows_of(text: str) -> list[dict[str, object]]:
+    return sorted((json.loads(line) for line in text.splitlines()), key=json.dumps)
+
+
+def test_cat_prints_the_newest_rows_as_json_lines(run: Run, table: Table) -> None:
+    code, out, err = run("table", "cat", table.path)
+
+    assert (code, err) == (0, "")
+    assert rows_of(out) == [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}, {"id": 3, "name": "three"}]
+
+
+def test_cat_takes_a_table_by_its_name(run: Run, table: Table) -> None:
+    assert run("table", "cat", "db.t", "--warehouse", "lake") == run("table", "cat", "lake/db.db/t")
+
+
+def test_cat_travels_to_a_snapshot_and_to_a_moment(run: Run, table: Table) -> None:
+    first = next(table.snapshots())
+    expected = [{"id": 1, "name": "one"}, {"id": 2, "name": None}]
+
+    assert rows_of(run("table", "cat", table.path, "--snapshot-id", "1")[1]) == expected
+    assert rows_of(run("table", "cat", table.path, "--timestamp", str(first.time_millis))[1]) == expected
+
+
+def test_cat_prints_the_columns_and_rows_that_are_asked_for(run: Run, table: Table) -> None:
+    _, out, _ = run("table", "cat", table.path, "--columns", "name", "--where", "id > 1")
+
+    assert rows_of(out) == [{"name": "three"}, {"name": "two"}]
+
+
+def test_cat_keeps_the_order_of_the_columns(run: Run, table: Table) -> None:
+    _, out, _ = run("table", "cat", table.path, "--columns", "name, id", "--where", "id = 1")
+
+    assert list(json.loads(out).items()) == [("name", "one"), ("id", 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table", "cat", "lake/db.db/no"], "lake/db.db/no"),
+        (["table", "cat", "db.no", "-w", "lake"], "table db.no does not exist"),
+        (["table", "cat", "nothing"], "'nothing' does not name a table"),
+        (["table", "cat", "lake/db.db/t", "--snapshot-id", "9"], "9"),
+        (["table", "cat", "lake/db.db/t", "--columns", "no"], "no"),
+        (["table", "cat", "lake/db.db/t", "--where", "no = 1"], "no"),
+        (["table", "cat", "lake/db.db/t", "--timestamp", "soon"], "'soon' is no moment"),
+        (["table", "cat", "lake/db.db/t", "--timestamp", "1970-01-02"], "1970"),
+        (["table", "cat", "lake/db.db/t", "--timestamp", "2026-01-01", "--snapshot-id", "1"], "give one"),
+        (["table", "create", "db.t", "-c", "id BIGINT", "-w", "lake"], "exists already"),
+        (["table", "create", "db.u", "-c", "id"], "column 'id' has no type"),
+        (["table", "create", "db.u", "-c", "id WHAT"], "WHAT"),
+        (["table", "create", "db.u", "-c", "id BIGINT", "-o", "bucket"], "option 'bucket' has no value"),
+        (["table", "create", "db.u", "-c", "id BIGINT", "-o", "bukket=1"], "did you mean 'bucket'"),
+        (["table", "drop", "db.no", "--yes", "-w", "lake"], "table db.no does not exist"),
+        (["table", "list", "no", "-w", "lake"], "database 'no' does not exist"),
+        (["table", "schema", "db.no", "-w", "lake"], "table db.no does not exist"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_an_error_is_one_line_and_exit_code_1(run: Run, table: Table, arguments: list[str], message: str) -> None:
+    code, out, err = run(*arguments)
+
+    assert (code, out) == (1, "")
+    assert err.startswith("lakelog: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_table_is_created_listed_and_dropped(run: Run) -> None:
+    columns = ["-c", "id BIGINT NOT NULL", "-c", "price DECIMAL(10, 2)", "-c", "day DATE"]
+    code, out, _ = run("table", "create", "db.u", *columns, "--primary-key", "id", "-o", "bucket=2")
+    assert (code, out) == (0, f"{Path.cwd() / 'db.db' / 'u'}\n")
+    assert run("table", "list")[1] == "db.u\n"
+    schema = json.loads(run("table", "schema", "db.u")[1])
+    assert [field["type"] for field in schema["fields"]] == ["BIGINT NOT NULL", "DECIMAL(10, 2)", "DATE"]
+    assert schema["options"]["bucket"] == "2"
+
+    assert run("table", "drop", "db.u", "--yes")[0] == 0
+    assert run("table", "list") == (0, "", "")
+
+
+def test_the_warehouse_may_come_from_the_environment(run: Run, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKELOG_WAREHOUSE", "lake")
+
+    assert run("table", "list")[1] == "db.t\n"
+
+
+def test_snapshots_are_listed_oldest_first(run: Run, table: Table) -> None:
+    listed = [json.loads(line) for line in run("table", "snapshots", table.path, "--json")[1].splitlines()]
+
+    assert [row["id"] for row in listed] == [snapshot.id for snapshot in table.snapshots()]
+    assert listed[0]["kind"] == "APPEND"
+    assert "APPEND" in run("table", "snapshots", table.path)[1]
+
+
+def test_no_broker_runs_where_none_was_started(run: Run) -> None:
+    assert run("broker", "status")[0] == 3
+    assert run("broker", "stop")[0] == 0
+    assert run("broker", "status", "nowhere")[1].startswith("no broker runs in ")
+    assert not Path("nowhere").exists()
+
+
+def test_a_broker_that_cannot_start_is_an_error_of_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+
+    code, _, err = run("broker", "start", "lake")
+
+    assert code == 1
+    assert err.startswith("lakelog: the embedded Kafka broker needs Java")
+    assert err.count("\n") == 1
+
+
+def test_a_reader_that_went_away_ends_the_output_quietly(table: Table) -> None:
+    command = f"{sys.executable} -m lakelog.cli table cat {table.path} | true"
+
+    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.stderr == ""
