@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import RowKind
 from lakelog.filestore.binary_row import serialize_row
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.data_file import DataFileMeta
@@ -124,7 +126,10 @@ class TaskFiles:
                 files.extend(BucketFile(partition=part.partition, meta=meta) for meta in prepared.files)
                 merged.append(prepared)
                 first_sequence = prepared.next_sequence
-        logged, kinds = (rows.rows, rows.kinds) if self.target.mode is ChangelogMode.ALL else _joined(merged)
+        if not merged:
+            nothing = EncodedRecords(keys=(), values=(), row_count=0)
+            return PreparedBucket(files=(), changelog=(), record_count=0, size_bytes=0, payload=nothing)
+        logged, kinds = (rows.rows, rows.kinds) if self.target.mode is ChangelogMode.ALL else _last_changes(merged)
         records = encode_changes(logged, kinds, schema.fields, schema.primary_keys, self.target.mode)
         return PreparedBucket(
             files=tuple(files),
@@ -143,11 +148,12 @@ class TaskFiles:
         return parts
 
 
-def _joined(parts: Sequence[PreparedFiles]) -> tuple[pa.Table, pa.ChunkedArray]:
-    return (
-        pa.concat_tables([part.merged for part in parts]),
-        pa.chunked_array([part.merged_kinds for part in parts], pa.int8()),
-    )
+def _last_changes(parts: Sequence[PreparedFiles]) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The last change of each key. A key whose last change is -U is gone from the files, so its record is a delete."""
+    kinds = pa.chunked_array([part.merged_kinds for part in parts], pa.int8())
+    is_gone = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
+    deletes = pc.if_else(is_gone, pa.scalar(RowKind.DELETE.value, pa.int8()), kinds)
+    return pa.concat_tables([part.merged for part in parts]), deletes
 
 
 def records_size_bytes(records: EncodedRecords) -> int:
