@@ -24,7 +24,7 @@ from decimal import Context, Decimal
 import pyarrow as pa
 
 from lakelog.common.arrow import time_unit, to_arrow_type
-from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataType, TypeRoot
 
 StoredValue = bool | int | float | Decimal | str | bytes | None
@@ -56,7 +56,9 @@ def null_bits_width(arity: int) -> int:
 
 
 def encode_row(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> bytes:
-    """The BinaryRow of stored values, without the field count. Raises UnsupportedError for nested types."""
+    """The BinaryRow of stored values, without the field count. Raises InvalidRequestError for values outside their type,
+    UnsupportedError for nested types.
+    """
     width = null_bits_width(len(kinds))
     fixed = bytearray(width + 8 * len(kinds))
     variable = bytearray()
@@ -65,7 +67,10 @@ def encode_row(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> byte
             bit = index + 8
             fixed[bit // 8] |= 1 << bit % 8
             continue
-        slot, tail = _encode_value(kind, value, len(fixed) + len(variable))
+        try:
+            slot, tail = _encode_value(kind, value, len(fixed) + len(variable))
+        except (struct.error, OverflowError) as error:
+            raise InvalidRequestError(f"{value!r} is outside the type {kind}: {error}") from error
         at = width + 8 * index
         fixed[at : at + len(slot)] = slot
         variable += tail
@@ -157,7 +162,8 @@ def _encode_value(kind: DataType, value: StoredValue, tail_offset: int) -> tuple
     """Slot and variable part of a value that is not null."""
     root = kind.root
     if root in _SLOT_FORMATS:
-        return struct.pack(_SLOT_FORMATS[root], value), b""
+        is_nan = isinstance(value, float) and math.isnan(value)
+        return struct.pack(_SLOT_FORMATS[root], math.nan if is_nan else value), b""
     if root in _TEXT:
         assert isinstance(value, str)
         return _encode_bytes(value.encode(), tail_offset)

@@ -163,9 +163,9 @@ def _slot(column: pa.Array, kind: DataType) -> _Slot:
     if root is TypeRoot.BIGINT:
         return _long_slot(fixed_values(column, np.int64))
     if root is TypeRoot.DOUBLE:
-        return _long_slot(_canonical_bits(fixed_values(column, np.float64)).view(np.int64))
+        return _long_slot(_double_bits(column).view(np.int64))
     if root is TypeRoot.FLOAT:
-        return _int_slot(_canonical_bits(fixed_values(column, np.float32)).astype(np.uint32))
+        return _int_slot(_float_bits(column))
     if root in _UNSIGNED:
         return _int_slot(fixed_values(column, np.int64).astype(_UNSIGNED[root]).astype(np.uint32))
     if root in (TypeRoot.INT, TypeRoot.DATE):
@@ -243,10 +243,19 @@ def _finish(hashes: U32, length: U32) -> U32:
     return hashes ^ (hashes >> np.uint32(16))
 
 
-def _canonical_bits(values: npt.NDArray[np.float32] | npt.NDArray[np.float64]) -> npt.NDArray[np.unsignedinteger]:
-    """The bits of floats, every NaN as Java's one NaN."""
-    one_nan = np.where(np.isnan(values), values.dtype.type(np.nan), values)
-    return np.abs(one_nan, out=one_nan, where=np.isnan(one_nan)).view(f"<u{values.dtype.itemsize}")
+def _float_bits(column: pa.Array, *, one_zero: bool = False) -> U32:
+    """The bits of a FLOAT column, every NaN as Java's one NaN; -0.0 as 0.0 for `one_zero`."""
+    bits = fixed_values(column, np.float32).view(np.uint32)
+    bits = np.where(bits & np.uint32(0x7FFF_FFFF) > 0x7F80_0000, np.uint32(0x7FC0_0000), bits)
+    return np.where(bits == 0x8000_0000, np.uint32(0), bits) if one_zero else bits
+
+
+def _double_bits(column: pa.Array, *, one_zero: bool = False) -> npt.NDArray[np.uint64]:
+    """`_float_bits` of a DOUBLE column."""
+    bits = fixed_values(column, np.float64).view(np.uint64)
+    is_nan = bits & np.uint64((1 << 63) - 1) > np.uint64(0x7FF << 52)
+    bits = np.where(is_nan, np.uint64(0x7FF8 << 48), bits)
+    return np.where(bits == np.uint64(1 << 63), np.uint64(0), bits) if one_zero else bits
 
 
 def _time_millis(column: pa.Array) -> I64:
@@ -261,9 +270,9 @@ def _hive_hash(column: pa.Array, kind: DataType) -> U32:
     if root is TypeRoot.DECIMAL:
         return _hive_decimal(column, kind)
     if root is TypeRoot.FLOAT:
-        return _canonical_bits(fixed_values(column, np.float32) + np.float32(0)).astype(np.uint32)  # -0.0 as 0.0
+        return _float_bits(column, one_zero=True)
     if root is TypeRoot.DOUBLE:
-        return _folded(_canonical_bits(fixed_values(column, np.float64) + np.float64(0)).astype(np.uint64))
+        return _folded(_double_bits(column, one_zero=True))
     if root is TypeRoot.BIGINT:
         return _folded(fixed_values(column, np.int64).view(np.uint64))
     if root is TypeRoot.TIME:
