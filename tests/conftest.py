@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka import running_kafka
+from tests.support.kafka import docker_answers, running_kafka
 
 ROOT = Path(__file__).parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the long tests too, those marked `full`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if docker_answers():  # its client library leaves sockets open
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -38,3 +38,13 @@ def test_a_child_that_inherits_a_lock_holds_it_until_it_ends(tmp_path: Path) -> 
     child.kill()
     assert wait_until_free(lock, timeout_seconds=10)
     child.communicate()
+
+
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with (
+        pytest.raises(UnavailableError, match=r"lock .*file/lock \(test\) cannot be made: .*Not a directory|exists"),
+        exclusive_lock(tmp_path / "file" / "lock", timeout_seconds=1, purpose="test"),
+    ):
+        pass

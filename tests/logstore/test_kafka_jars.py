@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,20 @@ def test_a_download_that_brings_too_little_is_not_kept(tmp_path: Path) -> None:
         ensure_jars(environ)
 
     assert not (cache_dir(environ) / "kafka-4.3.1").exists()
+
+
+def test_callers_at_once_download_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = PinnedJar(name="a.jar", size_bytes=5, sha256=hashlib.sha256(b"bytes").hexdigest())
+    monkeypatch.setattr("lakelog.logstore.kafka_jars.pinned_jars", lambda: (pinned,))
+    # Ivy's last argument is where the jars go: FOLDER/[artifact]-[revision].[ext]
+    download = 'for last; do :; done; jars="${last%/*}"; mkdir -p "$jars"; printf bytes > "$jars/a.jar"; echo >> runs'
+    environ = fake_java(tmp_path, then=download.replace("runs", str(tmp_path / "runs")))
+
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: ensure_jars(environ), range(8)))
+
+    assert found == {(cache_dir(environ) / "kafka-4.3.1" / "a.jar",)}
+    assert (tmp_path / "runs").read_text() == "\n"
 
 
 def test_a_jar_with_other_bytes_is_refused_with_both_hashes(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import docker
+from confluent_kafka.admin import AdminClient
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
@@ -23,17 +25,21 @@ _DOCKER_SOCKET = Path("/var/run/docker.sock")
 def running_kafka(folder: Path) -> Iterator[str]:
     """The bootstrap servers of a Kafka that serves; `folder` is for the embedded broker."""
     named = os.environ.get(SERVERS_KEY)
-    if named:
-        yield named
-    elif docker_answers():
-        with kafka_in_docker() as servers:
-            yield servers
-    else:
+    with ExitStack() as stack:
+        if named:
+            yield named
+            return
+        if docker_answers():
+            try:
+                servers = stack.enter_context(kafka_in_docker())
+            except Exception as error:  # noqa: BLE001  # an image, a network, a port: whatever Docker lacks here
+                print(f"Docker answers and gives no Kafka ({error!r}); taking the embedded broker", file=sys.stderr)
+            else:
+                yield servers
+                return
         broker = EmbeddedBroker(folder)
-        try:
-            yield broker.start().bootstrap_servers
-        finally:
-            broker.stop()
+        stack.callback(broker.stop)
+        yield broker.start().bootstrap_servers
 
 
 def docker_answers() -> bool:
@@ -75,5 +81,8 @@ def kafka_in_docker() -> Iterator[str]:
     for key, value in settings.items():
         container.with_env(f"KAFKA_{key}", value)
     container.waiting_for(LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(120))
+    servers = f"127.0.0.1:{port}"
     with container:
-        yield f"127.0.0.1:{port}"
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        admin.list_topics(timeout=20)  # Docker may serve another machine than this one
+        yield servers

@@ -19,10 +19,13 @@ def exclusive_lock(path: Path, *, timeout_seconds: float, purpose: str) -> Itera
     """Hold the lock file `path` and give its descriptor; waits for another holder.
 
     A child process that inherits the descriptor holds the lock too, until it ends. Raises UnavailableError,
-    naming `purpose`, when the lock is not free in time.
+    naming `purpose`, when the lock is not free in time or its folder cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UnavailableError(f"the lock {path} ({purpose}) cannot be made: {error}") from error
     try:
         if not _wait_for(descriptor, fcntl.LOCK_EX, timeout_seconds):
             raise UnavailableError(
