@@ -23,7 +23,13 @@ from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.steps import Step
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history, write_files
 from tests.support.crash import CrashPlan, Victim
-from tests.support.promises import check_log_equals_files, fold_read_batches, read_headers, snapshot_rows
+from tests.support.promises import (
+    check_log_equals_files,
+    fold_read_batches,
+    read_headers,
+    snapshot_rows,
+    snapshot_states,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -126,7 +132,7 @@ class Pipeline:
     def check_whole_batches(self, name: str) -> None:
         """Each snapshot under an empty ledger holds exactly the batches up to its identifier."""
         seen = set()
-        for snapshot, state in self.table.states():
+        for snapshot, state in snapshot_states(self.table):
             if state.logged.is_whole():
                 (entry,) = state.users.values()
                 rows = snapshot_rows(self.table, snapshot.id)

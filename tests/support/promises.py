@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,11 @@ import pyarrow.parquet as pq
 
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
+from lakelog.filestore.snapshot import Snapshot
 from lakelog.logstore.reader import LogReader, read_tail
 from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.state import TableState
+from lakelog.protocol.stores import states_of
 from tests.support.changes import Row
 
 
@@ -41,31 +45,44 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
     return headers
 
 
-def check_log_equals_files(table: Table) -> None:
-    """Promise 2: at every snapshot, the fold of the log up to the snapshot's offsets is the snapshot."""
+def snapshot_states(table: Table) -> Iterator[tuple[Snapshot, TableState]]:
+    """Every snapshot, oldest first, with what it holds of users and log."""
     assert table.log is not None
-    changes = {bucket: _changes(table, bucket) for bucket in range(table.file_store.bucket_count)}
-    for snapshot, state in table.states():
-        rows: Counter[Row] = Counter()
-        for bucket, records in changes.items():
-            end = state.logged.position(bucket).offset
-            for offset, kind, row in records:
-                if offset < end:
-                    rows[row] += 1 if RowKind(kind).is_add else -1
-        rows = Counter({row: count for row, count in rows.items() if count})
-        assert rows == Counter(snapshot_rows(table, snapshot.id)), f"log and files differ at snapshot {snapshot.id}"
+    return states_of(table.file_store, topic_id=table.log.topic_id)
 
 
-def _changes(table: Table, bucket: int) -> list[tuple[int, int, Row]]:
+def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table]]:
+    """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
     end = read_tail(table.log.client_config, table.log.topic, bucket, 0).high_watermark
     reader = LogReader(table.log.client_config, table.log.topic, table.file_store.schema.fields)
-    changes: list[tuple[int, int, Row]] = []
+    changes: list[tuple[int, int, int, pa.Table]] = []
     for batch in reader.read_range(partition=bucket, start=0, end=end, with_offset=True):
         whole = pa.Table.from_batches([batch])
-        changes += zip(whole["_offset"].to_pylist(), whole["_row_kind"].to_pylist(), _rows_of(whole), strict=True)
+        rows = whole.drop_columns(["_offset", "_row_kind"])
+        places = zip(whole["_offset"].to_pylist(), whole["_row_kind"].to_pylist(), strict=True)
+        changes += [(bucket, offset, kind, rows.slice(place, 1)) for place, (offset, kind) in enumerate(places)]
     reader.close()
     return changes
+
+
+def check_log_equals_files(table: Table) -> None:
+    """Promise 2: at every snapshot, the fold of the log up to the snapshot's offsets is the snapshot."""
+    changes = [
+        (bucket, offset, 1 if RowKind(kind).is_add else -1, _rows_of(row)[0])
+        for bucket in range(table.file_store.bucket_count)
+        for bucket, offset, kind, row in log_changes(table, bucket)
+    ]
+    for snapshot, state in snapshot_states(table):
+        rows: Counter[Row] = Counter()
+        for bucket, offset, sign, row in changes:
+            if offset < state.logged.position(bucket).offset:
+                rows[row] += sign
+        assert _present(rows) == Counter(snapshot_rows(table, snapshot.id)), f"log and files differ at {snapshot.id}"
+
+
+def _present(rows: Counter[Row]) -> Counter[Row]:
+    return Counter({row: count for row, count in rows.items() if count})
 
 
 def fold_read_batches(folder: Path) -> Counter[Row]:

@@ -1,0 +1,181 @@
+"""fold(log) = fold(files) = a dict, over all types, random histories, batch cuts and crash points; on a real broker."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any  # Any: values of every column type
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
+from lakelog.protocol.steps import Step
+from tests.support.column_types import column_types, values_of
+from tests.support.local_writer import LocalWriter
+from tests.support.promises import log_changes, snapshot_states
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+KEYS = 6
+Row = tuple[Any, ...]
+Change = tuple[RowKind, Row]
+
+
+class InjectedCrash(Exception):
+    """The process dies here."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Columns, batches of changes, and the step counts after which the writer dies."""
+
+    fields: Sequence[DataField]
+    batches: Sequence[Sequence[Change]]
+    crashes: Sequence[int]
+    mode: str
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    kinds = draw(st.lists(column_types, min_size=1, max_size=3))
+    key = DataField(id=0, name="k", type=DataType(root=TypeRoot.BIGINT, nullable=False))
+    fields = [key, *(DataField(id=0, name=f"c{place}", type=kind) for place, kind in enumerate(kinds))]
+    rows: dict[int, Row] = {}
+    batches = []
+    for _ in range(draw(st.integers(1, 4))):
+        batch: list[Change] = []
+        for _ in range(draw(st.integers(0, 8))):
+            number = draw(st.integers(0, KEYS - 1))
+            before = rows.get(number)
+            if before is not None and draw(st.booleans()):
+                batch.append((RowKind.DELETE, before))
+                del rows[number]
+                continue
+            after = (number, *(draw(values_of(kind)) for kind in kinds))
+            if before is None:
+                batch.append((RowKind.INSERT, after))
+            else:
+                batch += [(RowKind.UPDATE_BEFORE, before), (RowKind.UPDATE_AFTER, after)]
+            rows[number] = after
+        batches.append(batch)
+    crashes = draw(st.lists(st.integers(1, 20), max_size=3))
+    return History(fields, batches, crashes, draw(st.sampled_from(("all", "upsert"))))
+
+
+def check(history: History, bootstrap_servers: str, folder: Path) -> None:
+    catalog = Catalog(folder, bootstrap_servers=bootstrap_servers)
+    options = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": history.mode}
+    table = catalog.create_table("db.t", schema=history.fields, primary_key=["k"], options=options)
+    truths = _write(table, history)
+    changes = [change for bucket in range(2) for change in log_changes(table, bucket)]
+    seen = set()
+    for snapshot, state in snapshot_states(table):
+        (entry,) = state.users.values()
+        truth = truths[entry.identifier]
+        rows = table.to_arrow(snapshot_id=snapshot.id)
+        assert _by_key(rows) == truth, "files"
+        assert _fold(changes, state.logged.positions, history.fields) == truth, "log"
+        seen.add(entry.identifier)
+    assert seen == set(range(len(history.batches)))
+    catalog.drop_table("db.t")
+
+
+def _write(table: Table, history: History) -> list[dict[int, Any]]:
+    """Write all batches with the crashes; the rows by key that must be there after each batch."""
+    schema = to_arrow_schema(table.schema.fields)
+    crashes = iter(history.crashes)
+    countdown = _countdown(next(crashes, None))
+
+    def observe(step: Step, user: str, identifier: int, bucket: int | None) -> None:
+        if next(countdown) == 0:
+            raise InjectedCrash(step)
+
+    writer = LocalWriter(table, "q", observe=observe)
+    truths: list[dict[int, Any]] = []
+    rows: dict[int, pa.Table] = {}
+    for identifier, batch in enumerate(history.batches):
+        given_rows = _table([row for _, row in batch], schema)
+        kinds = pa.array([kind.value for kind, _ in batch], pa.int8())
+        while True:
+            try:
+                writer.write(identifier, given_rows, kinds)
+                break
+            except InjectedCrash:
+                countdown = _countdown(next(crashes, None))
+                writer = LocalWriter(table, "q", observe=observe)
+        for place, (kind, row) in enumerate(batch):
+            if kind.is_add:
+                rows[row[0]] = given_rows.slice(place, 1)
+            else:
+                rows.pop(row[0], None)
+        truths.append({key: _exact(one) for key, one in rows.items()})
+    return truths
+
+
+def _countdown(steps: int | None) -> Iterator[int]:
+    """Counts to 0 in so many steps; never gets there for None."""
+    return itertools.count(1 if steps is None else -steps)
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in schema]
+    return pa.table(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _exact(row: pa.Table) -> str:
+    """A text that is equal only for equal values, NaN and -0.0 included."""
+    return repr(row.combine_chunks().to_pylist())
+
+
+def _by_key(rows: pa.Table) -> dict[int, str]:
+    found = {row["k"]: _exact(rows.slice(place, 1)) for place, row in enumerate(rows.select(["k"]).to_pylist())}
+    assert len(found) == rows.num_rows, "a key is there twice"
+    return found
+
+
+def _fold(
+    changes: Sequence[tuple[int, int, int, pa.Table]], positions: Mapping[int, Any], fields: Sequence[DataField]
+) -> dict[int, str]:
+    rows: dict[int, str] = {}
+    for bucket, offset, kind, row in changes:
+        if bucket in positions and offset < positions[bucket].offset:
+            key = row["k"][0].as_py()
+            if RowKind(kind).is_add:
+                rows[key] = _exact(row)
+            else:
+                rows.pop(key, None)
+    return rows
+
+
+def test_log_and_files_fold_to_the_same_rows(bootstrap_servers: str) -> None:
+    run(bootstrap_servers, examples=25)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_log_and_files_fold_to_the_same_rows_for_many_histories(bootstrap_servers: str) -> None:
+    run(bootstrap_servers, examples=400)
+
+
+def run(bootstrap_servers: str, *, examples: int) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(history=histories())
+    def law(history: History) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            check(history, bootstrap_servers, Path(folder))
+
+    law()

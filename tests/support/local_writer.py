@@ -1,0 +1,79 @@
+"""A writer in one process over the real stores: what the Spark sink does with a micro-batch, without Spark."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakelog.catalog import Table
+from lakelog.filestore.bucket import bucket_of
+from lakelog.logstore.debezium import EncodedRecords
+from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
+from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.state import Batch
+from lakelog.protocol.steps import StepObserver, silent
+from lakelog.protocol.stores import ChangeRows, DriverSnapshots, LogTarget, TaskFiles, TaskLog
+from lakelog.protocol.task import BucketTask, write_bucket
+
+
+def log_target(table: Table) -> LogTarget:
+    """Where the table's log is."""
+    assert table.log is not None
+    log = table.log
+    return LogTarget(topic=log.topic, topic_id=log.topic_id, mode=log.mode, client_config=log.client_config)
+
+
+@dataclass(slots=True)
+class LocalWriter:
+    """One writing process; `observe` is told of each step and may raise to die there."""
+
+    table: Table
+    user: str
+    observe: StepObserver = silent
+    is_first: bool = True
+    kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
+
+    def write(self, identifier: int, rows: pa.Table, kinds: pa.Array) -> Verdict:
+        """Write a batch; a replay of the last one changes nothing."""
+        batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier))
+        snapshots = DriverSnapshots(self.table.file_store, log_target(self.table).topic_id)
+        verdict = check_identity(snapshots.newest(), batch)
+        while verdict is Verdict.NEW:
+            answers = [write_bucket(task) for task in self._tasks(batch, rows, kinds)]
+            try:
+                commit_batch(batch, answers, snapshots=snapshots, observe=self.observe, clock=_now_millis)
+            except BucketConflictError:
+                continue
+            break
+        self.is_first = False
+        return verdict
+
+    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[ChangeRows, EncodedRecords]]:
+        store, target = self.table.file_store, log_target(self.table)
+        schema = store.schema
+        buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
+        tasks = []
+        for bucket in range(store.bucket_count):
+            is_mine = pa.array(buckets == bucket)
+            mine = rows.filter(is_mine)
+            if mine.num_rows or self.is_first:
+                tasks.append(
+                    BucketTask(
+                        table_uuid=store.uuid,
+                        schema_id=schema.id,
+                        batch=batch,
+                        bucket=bucket,
+                        rows=ChangeRows(rows=mine, kinds=kinds.filter(is_mine)) if mine.num_rows else None,
+                        log=TaskLog(store.uuid, target),
+                        files=TaskFiles(store, target),
+                        kept=self.kept,
+                        observe=self.observe,
+                    )
+                )
+        return tasks
+
+
+def _now_millis() -> int:
+    return time.time_ns() // 1_000_000
