@@ -1,0 +1,194 @@
+"""Who a micro-batch is: Spark's names for it become the commit user, the commit identifier and the source digest.
+
+| lakelog | Spark |
+|---|---|
+| commit user | query id: in `<checkpoint>/metadata`, stable over restarts, new with a new checkpoint |
+| commit identifier | batch id |
+| source digest | hash of the batch's source lines in `<checkpoint>/offsets/<batch id>`, written before the batch runs |
+
+On Spark Connect a foreachBatch function sees none of these: the user names the writer (`commit_user`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import DataFrame
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.spark.offsets import OFFSET_MARK
+
+QUERY_ID = "sql.streaming.queryId"
+_NO_SOURCE = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """A micro-batch of a streaming query.
+
+    `run` is Spark's id of this run of the query, None on Spark Connect. `sources` are the lakelog tables it reads:
+    {"table", "uuid", "start", "end"}, the two offsets as the source writes them, `start` None in a first batch.
+    """
+
+    user: str
+    identifier: int
+    run: str | None
+    source_digest: str | None
+    sources: Sequence[Mapping[str, object]] = field(default=())
+
+    @property
+    def lineage(self) -> Mapping[str, object]:
+        """What the commit records of where its rows come from."""
+        return {"sources": list(self.sources)} if self.sources else {}
+
+
+def identify_batch(
+    batch: DataFrame, batch_id: int, *, writer_name: str | None = None, commit_user: str | None = None
+) -> MicroBatch:
+    """Who the micro-batch is that a foreachBatch function was called with. Reads the checkpoint's offset log.
+
+    `writer_name` tells several writes to one table in one query apart. Raises InvalidRequestError outside of a
+    foreachBatch function, and for a query without a checkpoint location.
+    """
+    try:
+        context = batch.sparkSession.sparkContext
+    except PySparkAttributeError:
+        return MicroBatch(
+            user=_named(_connect_user(commit_user), writer_name), identifier=batch_id, run=None, source_digest=None
+        )
+    query_id = context.getLocalProperty(QUERY_ID)
+    execution = _running_query(batch, query_id)
+    if query_id is None or execution is None:
+        raise InvalidRequestError(
+            "a LakelogSink writes the micro-batches of a streaming query: pass it to writeStream.foreachBatch, "
+            "or call it inside of such a function with the DataFrame and the batch id given there"
+        )
+    checkpoint: str = execution.resolvedCheckpointRoot()
+    if _is_temporary(execution):
+        raise no_checkpoint()
+    lines = _source_lines(batch, checkpoint, batch_id)
+    return MicroBatch(
+        user=_named(commit_user or query_id, writer_name),
+        identifier=batch_id,
+        run=execution.runId().toString(),
+        source_digest=digest_of(lines),
+        sources=_lakelog_sources(batch, checkpoint, batch_id, lines),
+    )
+
+
+def no_checkpoint() -> InvalidRequestError:
+    """The error of a query whose checkpoint Spark will forget."""
+    return InvalidRequestError(
+        "the query has no checkpoint location: Spark would make a new query id at every start, and a batch that is run "
+        "again could not be told from a new one. Give checkpoint_location, or the option checkpointLocation"
+    )
+
+
+def digest_of(source_lines: Sequence[str]) -> str:
+    """A digest of a batch's source offsets: equal for a replay, different for other data under the same batch id."""
+    return hashlib.sha256("\n".join(source_lines).encode()).hexdigest()[:32]
+
+
+def parse_offset_log(text: str, *, path: str) -> list[str]:
+    """The source lines of a file in `<checkpoint>/offsets`: version, metadata, then a line a source.
+
+    Raises CorruptDataError.
+    """
+    version, *rest = text.rstrip("\n").split("\n")
+    if not version.startswith("v") or not rest:
+        raise CorruptDataError(f"{path} is no offset log of Spark: it begins with {version[:20]!r}, expected 'v1'")
+    return rest[1:]
+
+
+def _named(user: str, writer_name: str | None) -> str:
+    return user if writer_name is None else f"{user}/{writer_name}"
+
+
+def _connect_user(commit_user: str | None) -> str:
+    if commit_user is None:
+        raise InvalidRequestError(
+            "on Spark Connect a foreachBatch function is not told which query it runs for: give commit_user, a name "
+            "that stays the same over restarts and belongs to this query alone; or use writeStream.format('lakelog')"
+        )
+    return commit_user
+
+
+def _running_query(batch: DataFrame, query_id: str | None) -> Any:  # a Java StreamExecution, or None
+    # The batch's own session is a clone whose `streams` is empty; the shared state knows the queries of all sessions.
+    if query_id is None:
+        return None
+    uuid = _jvm(batch).java.util.UUID.fromString(query_id)
+    return batch.sparkSession._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
+
+
+def _jvm(batch: DataFrame) -> Any:  # py4j's view of the JVM
+    return batch.sparkSession.sparkContext._jvm
+
+
+def _is_temporary(execution: Any) -> bool:  # a Java StreamExecution
+    """True when Spark made the checkpoint folder itself and will delete it."""
+    cls = execution.getClass()
+    while cls.getSimpleName() != "StreamExecution":
+        cls = cls.getSuperclass()
+    flag = cls.getDeclaredField("deleteCheckpointOnStop")
+    flag.setAccessible(True)
+    return bool(flag.get(execution))
+
+
+def _source_lines(batch: DataFrame, checkpoint: str, batch_id: int) -> list[str]:
+    path = f"{checkpoint}/offsets/{batch_id}"
+    return parse_offset_log(_read_text(batch, path), path=path)
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a Hadoop location on this machine; None for another file system. Hadoop escapes nothing in it."""
+    scheme, colon, rest = location.partition(":")
+    if location.startswith("/"):
+        return Path(location)
+    if colon and scheme == "file":
+        return Path("/" + rest.lstrip("/"))
+    return None
+
+
+def _read_text(batch: DataFrame, path: str) -> str:
+    local = local_path(path)
+    if local is not None:
+        return local.read_text(encoding="utf-8")
+    java = _jvm(batch)
+    configuration = batch.sparkSession.sparkContext._jsc.hadoopConfiguration()
+    hadoop_path = java.org.apache.hadoop.fs.Path(path)
+    stream = hadoop_path.getFileSystem(configuration).open(hadoop_path)
+    try:
+        text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    finally:
+        stream.close()
+    return text
+
+
+def _lakelog_sources(
+    batch: DataFrame, checkpoint: str, batch_id: int, lines: Sequence[str]
+) -> list[Mapping[str, object]]:
+    ends = [_lakelog_offset(line) for line in lines]
+    if not any(ends):
+        return []
+    starts = _source_lines(batch, checkpoint, batch_id - 1) if batch_id > 0 else [_NO_SOURCE] * len(lines)
+    return [
+        {"table": end.get("name"), "uuid": end.get("table"), "start": _lakelog_offset(start), "end": end}
+        for start, end in zip(starts, ends, strict=False)
+        if end
+    ]
+
+
+def _lakelog_offset(line: str) -> Mapping[str, object] | None:
+    """The offset of a lakelog source in a line of the offset log; None for another source's."""
+    try:
+        offset = json.loads(line)
+    except ValueError:
+        return None
+    return offset if isinstance(offset, dict) and OFFSET_MARK in offset else None

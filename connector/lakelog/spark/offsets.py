@@ -1,0 +1,142 @@
+"""Offsets of the streaming source: how far a query has read a table. Spark keeps them as JSON in the checkpoint.
+
+Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
+
+    start       {"start": "full" | "latest" | ...}    nothing is read; where to start is decided by the first batch
+    snapshot    {"snapshot": id, "split": k}          the first k splits of this snapshot are read
+    log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id}
+    follow      {"consumed": id}                      a table without a log: snapshots up to this one are read
+
+`log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
+the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
+the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
+own log offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any  # Any: JSON objects as Spark hands them over
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.protocol.state import LogState
+
+OFFSET_MARK = "lakelog"
+OFFSET_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMark:
+    """Which table an offset belongs to."""
+
+    uuid: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOffset:
+    """Nothing is read yet. The same every time Spark asks, as it must be: Spark does not store it."""
+
+    start: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotOffset:
+    """The first `split` splits of a snapshot are read."""
+
+    snapshot: int
+    split: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCount:
+    """Running totals of a bucket's log at a snapshot."""
+
+    records: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOffset:
+    """The log is read up to these offsets, exclusive."""
+
+    topic_id: str
+    offsets: Mapping[int, int]
+    counts: Mapping[int, BucketCount]
+    consumed: int
+
+    @classmethod
+    def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int) -> LogOffset:
+        """Where the log goes on after a snapshot."""
+        positions = {bucket: log.position(bucket) for bucket in range(bucket_count)}
+        return cls(
+            topic_id=log.topic_id,
+            offsets={bucket: position.offset for bucket, position in positions.items()},
+            counts={
+                bucket: BucketCount(records=position.records, size_bytes=position.size_bytes)
+                for bucket, position in positions.items()
+            },
+            consumed=snapshot_id,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowOffset:
+    """The snapshots up to `consumed` are read."""
+
+    consumed: int
+
+
+Offset = StartOffset | SnapshotOffset | LogOffset | FollowOffset
+
+
+def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
+    """The JSON object of an offset, always in the same order: Spark compares its text."""
+    fields: dict[str, Any] = {OFFSET_MARK: OFFSET_VERSION, "table": mark.uuid, "name": mark.name}
+    match offset:
+        case StartOffset():
+            fields["start"] = offset.start
+        case SnapshotOffset():
+            fields |= {"snapshot": offset.snapshot, "split": offset.split}
+        case LogOffset():
+            fields["topic"] = offset.topic_id
+            fields["log"] = {str(bucket): offset.offsets[bucket] for bucket in sorted(offset.offsets)}
+            fields["counts"] = {
+                str(bucket): [count.records, count.size_bytes] for bucket, count in sorted(offset.counts.items())
+            }
+            fields["consumed"] = offset.consumed
+        case FollowOffset():
+            fields["consumed"] = offset.consumed
+    return fields
+
+
+def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
+    """Parse an offset. Raises InvalidRequestError when it belongs to another table, CorruptDataError otherwise."""
+    if fields.get("table", mark.uuid) != mark.uuid:
+        raise InvalidRequestError(
+            f"the checkpoint belongs to table {fields.get('name')} ({fields['table']}), the query reads {mark.name} "
+            f"({mark.uuid}): the table was made anew, or another one is read. Use a new checkpoint location"
+        )
+    try:
+        if fields[OFFSET_MARK] != OFFSET_VERSION:
+            raise ValueError(f"version {fields[OFFSET_MARK]}, expected {OFFSET_VERSION}")
+        if "start" in fields:
+            return StartOffset(start=fields["start"])
+        if "snapshot" in fields:
+            return SnapshotOffset(snapshot=int(fields["snapshot"]), split=int(fields["split"]))
+        if "log" in fields:
+            return LogOffset(
+                topic_id=fields["topic"],
+                offsets={int(bucket): int(offset) for bucket, offset in fields["log"].items()},
+                counts={
+                    int(bucket): BucketCount(records=int(records), size_bytes=int(size))
+                    for bucket, (records, size) in fields["counts"].items()
+                },
+                consumed=int(fields["consumed"]),
+            )
+        return FollowOffset(consumed=int(fields["consumed"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(
+            f"the source offset {dict(fields)!r} in the checkpoint is not readable: {error!r}"
+        ) from error
