@@ -13,7 +13,7 @@ from demo.log_fold import BUCKET_COLUMN
 from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.snapshot import CommitKind
-from lakelog.logstore.reader import LogReader
+from lakelog.logstore.reader import read_range
 from lakelog.protocol.stores import read_state
 
 BUCKET_COUNT = 4
@@ -87,10 +87,14 @@ def read_log(table: Table, ends: Mapping[int, int]) -> pl.DataFrame:
     """
     assert table.log is not None
     parts = []
-    with LogReader(table.log.client_config, table.log.topic, table.file_store.schema.fields) as reader:
-        for bucket, end in sorted(ends.items()):
-            batches = list(reader.read_range(partition=bucket, start=0, end=end, with_offset=True))
-            if batches:
-                changes = pl.DataFrame(pa.Table.from_batches(batches))
-                parts.append(changes.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(BUCKET_COLUMN)))
+    fields = table.file_store.schema.fields
+    for bucket, end in sorted(ends.items()):
+        batches = list(
+            read_range(
+                table.log.client_config, table.log.topic, fields, partition=bucket, start=0, end=end, with_offset=True
+            )
+        )
+        if batches:
+            changes = pl.DataFrame(pa.Table.from_batches(batches))
+            parts.append(changes.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(BUCKET_COLUMN)))
     return pl.concat(parts)
