@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
 import uuid
@@ -13,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier, check_name
-from lakelog.catalog.servers import client_config_of
+from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, OptionError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.types import DataField
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.options import TABLE_UUID
@@ -27,16 +26,13 @@ from lakelog.logstore.options import (
     LOG_SYSTEM,
     LOGSTORE_OPTIONS,
     PREFIXES,
-    REPLICATION_FACTOR,
     TOPIC,
     TOPIC_ID,
     LogSystem,
     changelog_mode,
     check_consistency,
     client_config,
-    topic_config,
 )
-from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
 
 _SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID)
 
@@ -130,10 +126,10 @@ class Catalog:
                 return
             raise
         if table.log is not None:
-            with contextlib.suppress(NotFoundError):
-                config = table.log.client_config
-                if describe_topic(config, table.log.topic).topic_id == table.log.topic_id:
-                    delete_topic(config, table.log.topic)
+            require_kafka_client()
+            from lakelog.catalog.topics import drop_topic  # noqa: PLC0415  # needs the extra
+
+            drop_topic(table.log)
         path = Path(table.path)
         dropped = path.with_name(f".{path.name}-{uuid.uuid4()}")
         path.rename(dropped)
@@ -175,17 +171,11 @@ class Catalog:
         return replace(schema, options=given)
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:
-        config = client_config_of(schema.options, self.warehouse)
-        topic = name.topic(TABLE_UUID.of(schema.options))
-        copies = REPLICATION_FACTOR.of(schema.options)
-        topic_id = create_topic(config, topic, schema.bucket_count, copies, topic_config(schema.options))
-        try:
-            options = {**schema.options, TOPIC.key: topic, TOPIC_ID.key: topic_id}
-            self._create_files(name, replace(schema, options=options))
-        except BaseException:
-            with contextlib.suppress(LakelogError):
-                delete_topic(config, topic)
-            raise
+        require_kafka_client()
+        from lakelog.catalog.topics import new_topic  # noqa: PLC0415  # needs the extra
+
+        with new_topic(name, schema, self.warehouse) as with_topic:
+            self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:
         SchemaManager(LocalFileIO(), TablePaths(str(name.path(self.warehouse)))).create(schema)

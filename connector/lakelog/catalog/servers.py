@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakelog.logstore.broker import ensure_running
+from lakelog.common.errors import InvalidRequestError
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, client_config
 
 BOOTSTRAP_KEY = "LAKELOG_KAFKA_BOOTSTRAP_SERVERS"
@@ -23,5 +24,22 @@ def client_config_of(
     """
     config = client_config(options)
     named = BOOTSTRAP_SERVERS.of(options) or (os.environ if environ is None else environ).get(BOOTSTRAP_KEY)
-    config[_SERVERS_OF_CLIENTS] = named or ensure_running(warehouse).bootstrap_servers
+    config[_SERVERS_OF_CLIENTS] = named or _embedded(warehouse)
     return config
+
+
+def require_kafka_client() -> None:
+    """Raise InvalidRequestError where Kafka's client, an extra of lakelog, is not installed."""
+    try:
+        importlib.import_module("lakelog.logstore.topic")
+    except ModuleNotFoundError as error:
+        raise InvalidRequestError(
+            f"logs need Kafka's client, and {error.name} is not installed; pip install 'lakelog[all]'"
+        ) from error
+
+
+def _embedded(warehouse: Path) -> str:
+    require_kafka_client()
+    from lakelog.logstore.broker import ensure_running  # noqa: PLC0415  # needs the extra
+
+    return ensure_running(warehouse).bootstrap_servers

@@ -12,7 +12,7 @@ from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier
 from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.table import FileStoreTable, WriteMode
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,6 +82,10 @@ class Table:
     def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation."""
         return self.file_store.to_duckdb(**what)
+
+    def write(self, rows: pa.Table, *, mode: WriteMode = "append", kinds: pa.Array | None = None) -> Snapshot:
+        """Write rows into a table without a log, in one snapshot; see `FileStoreTable.write`."""
+        return self.file_store.write(rows, mode=mode, kinds=kinds)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, path={self.path!r})"

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from lakelog.catalog.servers import client_config_of
+from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import LOG_SYSTEM, TOPIC, TOPIC_ID, ChangelogMode, LogSystem, changelog_mode
-from lakelog.logstore.topic import describe_topic
 
 
 class TableLog:
@@ -42,6 +41,9 @@ class TableLog:
 
     def check_topic(self) -> None:
         """Raise CorruptDataError when the topic is another one of the same name, NotFoundError when it is gone."""
+        require_kafka_client()
+        from lakelog.logstore.topic import describe_topic  # noqa: PLC0415  # needs the extra
+
         found = describe_topic(self.client_config, self.topic).topic_id
         if found != self.topic_id:
             raise CorruptDataError(

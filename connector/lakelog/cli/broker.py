@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import WAREHOUSE_KEY
-from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
+
+if TYPE_CHECKING:
+    from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -22,24 +25,31 @@ def start(
     port: Annotated[int | None, typer.Option(help="The port; by default that of the last time.")] = None,
 ) -> None:
     """Start the broker, unless it runs, and print where it serves."""
-    _show(EmbeddedBroker(folder).start(port=port))
+    _show(_broker_of(folder).start(port=port))
 
 
 @app.command()
 def stop(folder: Folder = HERE) -> None:
     """Stop the broker; its data stays."""
-    was_running = EmbeddedBroker(folder).stop()
+    was_running = _broker_of(folder).stop()
     typer.echo("stopped" if was_running else f"no broker runs in {folder.absolute()}")
 
 
 @app.command()
 def status(folder: Folder = HERE) -> None:
     """Say whether the broker runs, and where; exit code 3 when it does not."""
-    info = EmbeddedBroker(folder).status()
+    info = _broker_of(folder).status()
     if info is None:
         typer.echo(f"no broker runs in {folder.absolute()}")
         raise typer.Exit(3)
     _show(info)
+
+
+def _broker_of(folder: Path) -> EmbeddedBroker:
+    require_kafka_client()
+    from lakelog.logstore.broker import EmbeddedBroker  # noqa: PLC0415  # needs the extra
+
+    return EmbeddedBroker(folder)
 
 
 def _show(info: BrokerInfo) -> None:

@@ -1,0 +1,40 @@
+"""The topic of a table: made with it, deleted with it. The part of the catalog that needs Kafka's client."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from lakelog.catalog.identifier import Identifier
+from lakelog.catalog.servers import client_config_of
+from lakelog.catalog.table_log import TableLog
+from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.schema import TableSchema
+from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
+from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
+
+
+@contextmanager
+def new_topic(identifier: Identifier, schema: TableSchema, warehouse: Path) -> Iterator[TableSchema]:
+    """Create a table's topic, and give the schema that names it; an error inside deletes the topic again."""
+    config = client_config_of(schema.options, warehouse)
+    topic = identifier.topic(TABLE_UUID.of(schema.options))
+    copies = REPLICATION_FACTOR.of(schema.options)
+    topic_id = create_topic(config, topic, schema.bucket_count, copies, topic_config(schema.options))
+    try:
+        yield replace(schema, options={**schema.options, TOPIC.key: topic, TOPIC_ID.key: topic_id})
+    except BaseException:
+        with contextlib.suppress(LakelogError):
+            delete_topic(config, topic)
+        raise
+
+
+def drop_topic(log: TableLog) -> None:
+    """Delete the topic, unless it is gone or another one has its name now. Raises UnavailableError."""
+    with contextlib.suppress(NotFoundError):
+        if describe_topic(log.client_config, log.topic).topic_id == log.topic_id:
+            delete_topic(log.client_config, log.topic)
