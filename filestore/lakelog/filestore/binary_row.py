@@ -56,7 +56,7 @@ def null_bits_width(arity: int) -> int:
 
 
 def encode_row(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> bytes:
-    """The BinaryRow of stored values, without the field count. Raises InvalidRequestError for values outside their type,
+    """The BinaryRow of stored values, without the field count. Raises InvalidRequestError for a value outside its type,
     UnsupportedError for nested types.
     """
     width = null_bits_width(len(kinds))

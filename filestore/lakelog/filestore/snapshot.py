@@ -137,14 +137,13 @@ class SnapshotManager:
 
     def latest_id(self) -> int | None:
         """The newest snapshot's id, looked up now: where one was seen or hinted, the ids after it are probed."""
-        for start in (self._seen, self._hint(self._paths.latest_hint)):
-            if start is not None and self._exists(start):
-                newest = self._probe(start)
-                if newest is not None:
-                    self._seen = newest
-                    return newest
-        self._seen = max(self.ids(), default=None)
-        return self._seen
+        newest = self._probe(self._seen)
+        if newest is None:
+            newest = self._probe(self._hint(self._paths.latest_hint))
+        if newest is None:
+            newest = max(self.ids(), default=None)
+        self._seen = newest
+        return newest
 
     def earliest_id(self) -> int | None:
         """The oldest living snapshot's id; None before the first commit."""
@@ -215,8 +214,10 @@ class SnapshotManager:
     def _exists(self, snapshot_id: int) -> bool:
         return self._file_io.exists(self._paths.snapshot(snapshot_id))
 
-    def _probe(self, start: int) -> int | None:
-        """The last id without a gap after `start`; None when it is too far away."""
+    def _probe(self, start: int | None) -> int | None:
+        """The last id without a gap from `start` on; None when `start` is not there or the end too far away."""
+        if start is None or not self._exists(start):
+            return None
         for snapshot_id in range(start, start + _PROBES_MAX):
             if not self._exists(snapshot_id + 1):
                 return snapshot_id

@@ -1,0 +1,23 @@
+"""Tables that Flink wrote with Paimon, unpacked, and what Flink itself reads from them."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any  # Any: JSON rows
+
+CASES = Path(__file__).parent.parent / "conformance" / "paimon"
+
+
+def unpack(case: str, folder: Path) -> Path:
+    """Unpack a case below `folder`; gives its warehouse."""
+    with tarfile.open(CASES / case / "warehouse.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "warehouse"
+
+
+def expected(case: str, table: str, name: str) -> list[dict[str, Any]]:
+    """The JSON lines of `expected/<table>/<name>.jsonl`."""
+    with (CASES / case / "expected" / table / f"{name}.jsonl").open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
