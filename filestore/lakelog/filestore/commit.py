@@ -104,6 +104,15 @@ class TableCommit:
     def __init__(self, table: TableStore, *, clock: CommitClock | None = None) -> None:
         self._table = table
         self._clock = clock or CommitClock()
+        self._has_unknown_outcome = False
+
+    @property
+    def has_unknown_outcome(self) -> bool:
+        """True once a snapshot may have been created, or may still be, without our knowledge.
+
+        Files that such an attempt names must not be deleted before a later attempt has succeeded.
+        """
+        return self._has_unknown_outcome
 
     def commit(self, resolve: Resolve, *, on_step: Callable[[str], None] | None = None) -> Snapshot | None:
         """Commit what `resolve` asks for, and give the snapshot; None when it says that nothing is left to do.
@@ -154,6 +163,7 @@ class TableCommit:
             winner = self._table.snapshots.get(snapshot.id)
         except (UnavailableError, NotFoundError) as error:
             logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, snapshot.id, error)
+            self._has_unknown_outcome = True
             return False
         if winner.uuid == snapshot.uuid:  # a store that retries by itself may lose against its own first try
             return True

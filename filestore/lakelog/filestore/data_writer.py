@@ -13,7 +13,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats, wall_clock_millis
 from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
-from lakelog.filestore.key_bounds import ColumnBounds, bounds_of_keys, joined_bounds
+from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.options import (
@@ -148,7 +148,7 @@ class _Facts:
     max_sequence: int | None = None
     first_key: list[StoredValue] | None = None
     last_key: list[StoredValue] | None = None
-    bounds: tuple[ColumnBounds, ...] = ()
+    bounds: tuple[KeyBounds, ...] = ()
 
 
 class _OpenFile:

@@ -13,7 +13,7 @@ from lakelog.filestore.merge.order import key_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnBounds:
+class KeyBounds:
     """Bounds of one column in the format's order, nulls aside; None where there are only nulls."""
 
     kind: DataType
@@ -22,7 +22,7 @@ class ColumnBounds:
     null_count: int
 
 
-def bounds_of_keys(rows: pa.Table, key_fields: Sequence[DataField]) -> tuple[ColumnBounds, ...]:
+def bounds_of_keys(rows: pa.Table, key_fields: Sequence[DataField]) -> tuple[KeyBounds, ...]:
     """The bounds of each key column of rows in key order; at least one row."""
     order = key_frame(rows, key_fields) if len(key_fields) > 1 else None
     bounds = []
@@ -35,18 +35,18 @@ def bounds_of_keys(rows: pa.Table, key_fields: Sequence[DataField]) -> tuple[Col
             values = order.to_series(index)
             least_at, most_at = values.arg_min() or 0, values.arg_max() or 0
         least, most = (stored_row([field.type], [column], row)[0] for row in (least_at, most_at))
-        bounds.append(ColumnBounds(kind=field.type, least=least, most=most, null_count=column.null_count))
+        bounds.append(KeyBounds(kind=field.type, least=least, most=most, null_count=column.null_count))
     return tuple(bounds)
 
 
-def joined_bounds(left: Sequence[ColumnBounds], right: Sequence[ColumnBounds]) -> tuple[ColumnBounds, ...]:
+def joined_bounds(left: Sequence[KeyBounds], right: Sequence[KeyBounds]) -> tuple[KeyBounds, ...]:
     """The bounds of two sets of rows together; `left` is empty for the first."""
     if not left:
         return tuple(right)
     return tuple(_join(one, other) for one, other in zip(left, right, strict=True))
 
 
-def _join(left: ColumnBounds, right: ColumnBounds) -> ColumnBounds:
+def _join(left: KeyBounds, right: KeyBounds) -> KeyBounds:
     kind = left.kind
 
     def order(value: StoredValue) -> tuple[object, ...]:
@@ -54,7 +54,7 @@ def _join(left: ColumnBounds, right: ColumnBounds) -> ColumnBounds:
 
     leasts = [value for value in (left.least, right.least) if value is not None]
     mosts = [value for value in (left.most, right.most) if value is not None]
-    return ColumnBounds(
+    return KeyBounds(
         kind=kind,
         least=min(leasts, key=order, default=None),
         most=max(mosts, key=order, default=None),

@@ -97,11 +97,16 @@ def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None)
     buckets = bucket_of(rows, table.schema.bucket_fields, table.bucket_count, table.schema.bucket_function)
     partitions, codes = _partitions_of(table, rows)
     frame = pl.DataFrame({"code": codes, "bucket": buckets}).with_row_index("row")
-    groups = frame.group_by("code", "bucket", maintain_order=True).agg("row").sort("code", "bucket")
-    return [
-        BucketRows(partition=partitions[code], bucket=bucket, rows=rows.take(positions), kinds=kinds.take(positions))
-        for code, bucket, positions in ((code, bucket, found.to_arrow()) for code, bucket, found in groups.iter_rows())
-    ]
+    ordered = frame.sort("code", "bucket", maintain_order=True)
+    positions = ordered["row"].to_arrow()
+    rows, kinds = rows.take(positions), kinds.take(positions)
+    parts: list[BucketRows] = []
+    start = 0
+    for code, bucket, count in ordered.group_by("code", "bucket", maintain_order=True).len().iter_rows():
+        part, part_kinds = rows.slice(start, count), kinds.slice(start, count)
+        parts.append(BucketRows(partition=partitions[code], bucket=bucket, rows=part, kinds=part_kinds))
+        start += count
+    return parts
 
 
 def write_rows(

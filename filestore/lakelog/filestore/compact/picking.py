@@ -1,0 +1,100 @@
+"""Which runs of a bucket to merge next. Pure: no clock, no disk, no options object.
+
+Runs go from youngest to oldest. Source: Paimon spec, "Compaction"; Paimon, `UniversalCompaction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakelog.filestore.levels import SortedRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactUnit:
+    """The youngest runs of a bucket, to be merged into one run of `output_level`.
+
+    `drops_deletes` says that no older run is left out, so that a deleted key needs no delete row any more.
+    """
+
+    inputs: tuple[SortedRun, ...]
+    output_level: int
+    drops_deletes: bool
+
+
+def max_level(runs: Sequence[SortedRun], *, level_count: int) -> int:
+    """The highest level of a bucket: what the options say, or more where files show it."""
+    return max([level_count - 1, *(run.level for run in runs)])
+
+
+def pick_full(runs: Sequence[SortedRun], *, level_max: int) -> CompactUnit | None:
+    """Merge every run; None when there is nothing left to merge."""
+    if not runs or (len(runs) == 1 and runs[0].level == level_max and not runs[0].may_hold_deletes):
+        return None
+    return CompactUnit(inputs=tuple(runs), output_level=level_max, drops_deletes=True)
+
+
+def pick_universal(
+    runs: Sequence[SortedRun], *, trigger: int, amplification_percent_max: int, ratio_percent: int, level_max: int
+) -> CompactUnit | None:
+    """What is due: all runs to save space, runs of like size, or enough runs to reach the trigger."""
+    return (
+        pick_for_space_amp(runs, trigger=trigger, percent_max=amplification_percent_max, level_max=level_max)
+        or pick_for_size_ratio(runs, trigger=trigger, percent=ratio_percent, level_max=level_max)
+        or pick_for_run_count(runs, trigger=trigger, percent=ratio_percent, level_max=level_max)
+    )
+
+
+def pick_for_space_amp(
+    runs: Sequence[SortedRun], *, trigger: int, percent_max: int, level_max: int
+) -> CompactUnit | None:
+    """Merge every run once the younger ones weigh more than `percent_max` percent of the oldest."""
+    if len(runs) < max(trigger, 2):
+        return None
+    *younger, oldest = runs
+    if sum(run.size_bytes for run in younger) * 100 <= oldest.size_bytes * percent_max:
+        return None
+    return _unit(runs, len(runs), level_max)
+
+
+def pick_for_size_ratio(runs: Sequence[SortedRun], *, trigger: int, percent: int, level_max: int) -> CompactUnit | None:
+    """Merge the youngest runs while the next is at most `percent` percent larger than those before it together."""
+    if len(runs) < trigger:
+        return None
+    count = _grow(runs, 1, percent)
+    return _unit(runs, count, level_max) if count > 1 else None
+
+
+def pick_for_run_count(runs: Sequence[SortedRun], *, trigger: int, percent: int, level_max: int) -> CompactUnit | None:
+    """Merge as many of the youngest runs as are above the trigger, whatever their sizes."""
+    if len(runs) <= trigger:
+        return None
+    return _unit(runs, _grow(runs, len(runs) - trigger + 1, percent), level_max)
+
+
+def _grow(runs: Sequence[SortedRun], count: int, percent: int) -> int:
+    """How many runs join, starting from the first `count`."""
+    size = sum(run.size_bytes for run in runs[:count])
+    for run in runs[count:]:
+        is_too_big = size * (100 + percent) < run.size_bytes * 100
+        if is_too_big and not (count > 1 and run.level <= 1):
+            break
+        size += run.size_bytes
+        count += 1
+    return count
+
+
+def _unit(runs: Sequence[SortedRun], count: int, level_max: int) -> CompactUnit:
+    """The unit of the first `count` runs: it goes just below the next run, and never to level 0."""
+    output_level = runs[count].level - 1 if count < len(runs) else level_max
+    if output_level <= 0:
+        output_level = 0
+        for run in runs[count:]:
+            count += 1
+            if run.level != 0:
+                output_level = run.level
+                break
+    if count == len(runs):
+        output_level = level_max
+    return CompactUnit(inputs=tuple(runs[:count]), output_level=output_level, drops_deletes=count == len(runs))

@@ -1,0 +1,140 @@
+"""Compaction of one bucket: merge what a unit names, and tell which files replace which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.types import RowKind
+from lakelog.filestore.compact.picking import CompactUnit, max_level, pick_full, pick_universal
+from lakelog.filestore.data_file import DataFileMeta, FileSource
+from lakelog.filestore.data_writer import StoredRows, target_file_bytes, write_data_files
+from lakelog.filestore.levels import Section, runs_of, sections_of
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.order import to_series
+from lakelog.filestore.merge.reading import BucketReader
+from lakelog.filestore.options import (
+    NUM_LEVELS,
+    NUM_SORTED_RUNS_TRIGGER,
+    READ_MEMORY_BUDGET,
+    SIZE_AMPLIFICATION_PERCENT,
+    SIZE_RATIO_PERCENT,
+)
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.write import check_primary_key_writable
+
+_SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult:
+    """Files of one bucket that others with the same rows replace."""
+
+    partition: bytes
+    bucket: int
+    before: tuple[DataFileMeta, ...]
+    after: tuple[DataFileMeta, ...]
+
+    def entries(self, total_buckets: int) -> list[ManifestEntry]:
+        """What a COMPACT commit changes."""
+        changes = [
+            *((FileKind.DELETE, file) for file in self.before),
+            *((FileKind.ADD, file) for file in self.after),
+        ]
+        return [
+            ManifestEntry(
+                kind=kind, partition=self.partition, bucket=self.bucket, total_buckets=total_buckets, file=file
+            )
+            for kind, file in changes
+        ]
+
+
+def pick_unit(table: TableStore, files: Sequence[DataFileMeta], *, is_full: bool) -> CompactUnit | None:
+    """What to compact in a bucket of these files, by the table's options; None when nothing is due."""
+    options = table.schema.options
+    runs = runs_of(files, table.key_types)
+    trigger = NUM_SORTED_RUNS_TRIGGER.of(options)
+    level_max = max_level(runs, level_count=NUM_LEVELS.of(options) or trigger + 1)
+    if is_full:
+        return pick_full(runs, level_max=level_max)
+    return pick_universal(
+        runs,
+        trigger=trigger,
+        amplification_percent_max=SIZE_AMPLIFICATION_PERCENT.of(options),
+        ratio_percent=SIZE_RATIO_PERCENT.of(options),
+        level_max=level_max,
+    )
+
+
+def compact_bucket(
+    table: TableStore,
+    partition: bytes,
+    bucket: int,
+    unit: CompactUnit,
+    *,
+    memory_budget_bytes: int | None = None,
+) -> CompactResult | None:
+    """Merge the runs of a unit into files of its output level; None when every file is where it should be.
+
+    A file that overlaps no other and is large enough only changes its level. The table changes by the commit of the
+    result's entries.
+    """
+    check_primary_key_writable(table)
+    budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
+    reader = BucketReader(table, partition, bucket, memory_budget_bytes=budget)
+    before: list[DataFileMeta] = []
+    after: list[DataFileMeta] = []
+    small_bytes = target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
+    for group in rewrite_groups(sections_of(unit.inputs, table.key_types), unit, small_bytes=small_bytes):
+        files = [file for section in group for file in section.files]
+        if len(files) == 1 and not _must_rewrite(files[0], unit):
+            if files[0].level != unit.output_level:
+                before.append(files[0])
+                after.append(replace(files[0], level=unit.output_level))
+            continue
+        pieces = _merged_pieces(reader, group, keeps_deletes=not unit.drops_deletes)
+        after += write_data_files(table, partition, bucket, pieces, level=unit.output_level, source=FileSource.COMPACT)
+        before += files
+    if not before:
+        return None
+    return CompactResult(partition=partition, bucket=bucket, before=tuple(before), after=tuple(after))
+
+
+def rewrite_groups(
+    sections: Sequence[Section], unit: CompactUnit, *, small_bytes: int
+) -> Iterator[tuple[Section, ...]]:
+    """Neighbouring sections that are written together; a large file that needs no rewrite is alone. Pure."""
+    held: list[Section] = []
+    for section in sections:
+        is_alone = len(section.files) == 1 and not _must_rewrite(section.files[0], unit)
+        if not is_alone or section.size_bytes < small_bytes:
+            held.append(section)
+            continue
+        if held:
+            yield tuple(held)
+            held = []
+        yield (section,)
+    if held:
+        yield tuple(held)
+
+
+def _must_rewrite(file: DataFileMeta, unit: CompactUnit) -> bool:
+    return unit.drops_deletes and file.delete_row_count != 0
+
+
+def _merged_pieces(reader: BucketReader, group: Sequence[Section], *, keeps_deletes: bool) -> Iterator[StoredRows]:
+    for section in group:
+        for rows in reader.stored_rows(section, keeps_deletes=keeps_deletes):
+            yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=_plain_kinds(rows))
+
+
+def _plain_kinds(rows: pa.Table) -> pa.Array:
+    """The kinds that a compaction stores: +I for every add, -D for every delete."""
+    adds = are_adds(to_series(rows.column(VALUE_KIND))).to_arrow()
+    kinds = (pa.scalar(int(kind), pa.int8()) for kind in (RowKind.INSERT, RowKind.DELETE))
+    return pc.if_else(adds, *kinds)

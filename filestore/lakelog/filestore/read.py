@@ -1,0 +1,58 @@
+"""Reading a split: merged, filtered, cut to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.types import DataField
+from lakelog.filestore.levels import runs_of, sections_of
+from lakelog.filestore.merge.reading import BucketReader
+from lakelog.filestore.options import READ_MEMORY_BUDGET
+from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
+from lakelog.filestore.scan import DataSplit
+from lakelog.filestore.store import TableStore
+
+BATCH_BYTES = 32 << 20
+
+
+def read_split(
+    table: TableStore,
+    split: DataSplit,
+    *,
+    columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    memory_budget_bytes: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split that pass `where`, in the given columns (all by default), in no order.
+
+    Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by default.
+    Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
+    """
+    budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
+    fields = table.schema.fields if columns is None else table.schema.select(columns)
+    filtered = () if where is None else resolved_columns(where, table.schema.fields)
+    wanted = [*fields, *(field for field in filtered if field not in fields)] or list(table.schema.key_fields[:1])
+    reader = BucketReader(table, split.partition, split.bucket, memory_budget_bytes=budget)
+    schema = to_arrow_schema(fields)
+    for section in sections_of(runs_of(split.files, table.key_types), table.key_types):
+        for rows in reader.rows(section, wanted):
+            kept = rows if where is None else rows.filter(_mask(rows, where, filtered))
+            if kept.num_rows:
+                yield from _batches(kept.select(schema.names), batch_bytes)
+
+
+def _mask(rows: pa.Table, where: Predicate, fields: Sequence[DataField]) -> pa.Array:
+    """Which rows pass; unknown is no."""
+    frame = pl.from_arrow(rows.select([field.name for field in fields] or rows.column_names[:1]))
+    assert isinstance(frame, pl.DataFrame)
+    return frame.with_columns(to_polars(where, fields).fill_null(False).alias("passes"))["passes"].to_arrow()
+
+
+def _batches(rows: pa.Table, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    batch_rows = max(1, rows.num_rows * batch_bytes // max(1, rows.nbytes))
+    yield from (batch for batch in rows.to_batches(max_chunksize=batch_rows) if batch.num_rows)

@@ -1,0 +1,169 @@
+"""Which files of a snapshot a read must look at, as splits that can be read independently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import DataField
+from lakelog.filestore.binary_row import StoredValue, to_scalar
+from lakelog.filestore.bucket import bucket_of
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.levels import Section, runs_of, sections_of
+from lakelog.filestore.options import DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.predicate import Predicate, bounds_of_row, bounds_of_stats, check_filter, equal_rows, may_match
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.store import TableStore
+
+SPLIT_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSplit:
+    """Files of one bucket that are read together: whoever shares a key range is in one split.
+
+    `raw_convertible` says that the files' rows are the table's rows: no key is there twice and nothing is deleted.
+    """
+
+    snapshot_id: int
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    raw_convertible: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.file_size_bytes for file in self.files)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all files, before merging."""
+        return sum(file.row_count for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to read of a snapshot; `snapshot` is None for a table without any."""
+
+    snapshot: Snapshot | None
+    splits: tuple[DataSplit, ...]
+
+
+def plan(
+    table: TableStore,
+    snapshot: Snapshot | None,
+    *,
+    where: Predicate | None = None,
+    buckets: Set[int] | None = None,
+) -> Plan:
+    """The splits of a snapshot that may hold rows which pass `where`, of the given buckets or all.
+
+    `where` only skips; the reader filters. Raises InvalidRequestError for a filter that does not fit the table and
+    UnsupportedError for tables that lakelog cannot read right yet.
+    """
+    check_readable(table)
+    if snapshot is None:
+        return Plan(snapshot=None, splits=())
+    if snapshot.index_manifest is not None and DELETION_VECTORS.of(table.schema.options):
+        raise UnsupportedError(f"table {table.name} has deletion vectors, which lakelog does not read yet")
+    if where is not None:
+        check_filter(where, table.schema.fields)
+    splits: list[DataSplit] = []
+    wanted = _Pruning(table, where)
+    for (partition, bucket), live in sorted(table.live_files.of(snapshot).buckets.items()):
+        if buckets is not None and bucket not in buckets:
+            continue
+        total_buckets = next(iter(live.values())).total_buckets
+        if not wanted.may_hold(partition, bucket, total_buckets):
+            continue
+        files = [entry.file for entry in live.values() if wanted.may_match(entry.file)]
+        for group, is_raw in _packed(sections_of(runs_of(files, table.key_types), table.key_types)):
+            splits.append(
+                DataSplit(
+                    snapshot_id=snapshot.id,
+                    partition=partition,
+                    bucket=bucket,
+                    files=group,
+                    raw_convertible=is_raw,
+                )
+            )
+    return Plan(snapshot=snapshot, splits=tuple(splits))
+
+
+def check_readable(table: TableStore) -> None:
+    """Raise UnsupportedError for tables whose rows lakelog cannot tell right yet."""
+    options = table.schema.options
+    if not table.schema.primary_keys:
+        raise UnsupportedError(f"table {table.name} has no primary key: such tables are not read yet")
+    for option, found, supported in (
+        (MERGE_ENGINE, MERGE_ENGINE.of(options), MergeEngine.DEDUPLICATE),
+        (SEQUENCE_FIELD, SEQUENCE_FIELD.of(options), ()),
+        (IGNORE_DELETE, IGNORE_DELETE.of(options), False),
+        (DELETION_VECTORS, DELETION_VECTORS.of(options), False),
+    ):
+        if found != supported:
+            raise UnsupportedError(f"table {table.name} has {option.key}={options[option.key]}, which is not read yet")
+
+
+class _Pruning:
+    """What a filter rules out before any file is opened."""
+
+    def __init__(self, table: TableStore, where: Predicate | None) -> None:
+        self._schema = table.schema
+        self._where = where
+        self._partitions: dict[bytes, bool] = {}
+        self._keys = None if where is None else equal_rows(where, self._schema.fields, self._schema.bucket_keys)
+        self._buckets: dict[int, frozenset[int]] = {}
+
+    def may_hold(self, partition: bytes, bucket: int, total_buckets: int) -> bool:
+        """False when no row of the bucket can pass."""
+        if self._where is None:
+            return True
+        if partition not in self._partitions:
+            bounds = bounds_of_row(self._schema.partition_fields, partition)
+            self._partitions[partition] = may_match(self._where, self._schema.fields, bounds)
+        if not self._partitions[partition]:
+            return False
+        if self._keys is None or total_buckets < 1:
+            return True
+        if total_buckets not in self._buckets:
+            self._buckets[total_buckets] = _buckets_of(self._schema, self._keys, total_buckets)
+        return bucket in self._buckets[total_buckets]
+
+    def may_match(self, file: DataFileMeta) -> bool:
+        """False when no key of the file can pass: then no younger or older row of these keys can either."""
+        if self._where is None:
+            return True
+        bounds = bounds_of_stats(self._schema.key_fields, file.key_stats, row_count=file.row_count)
+        return may_match(self._where, self._schema.fields, bounds)
+
+
+def _buckets_of(schema: TableSchema, keys: Sequence[tuple[StoredValue, ...]], total_buckets: int) -> frozenset[int]:
+    fields: Sequence[DataField] = schema.bucket_fields
+    if not keys:
+        return frozenset()
+    columns = [
+        pa.array([to_scalar(field.type, key[index]) for key in keys], schema.arrow_schema.field(field.name).type)
+        for index, field in enumerate(fields)
+    ]
+    rows = pa.table(columns, names=[field.name for field in fields])
+    return frozenset(bucket_of(rows, fields, total_buckets, schema.bucket_function).tolist())
+
+
+def _packed(sections: Iterable[Section]) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
+    """Files of neighbouring sections, up to the size of a split; those that need no merge apart from the others."""
+    held: dict[bool, list[DataFileMeta]] = {True: [], False: []}
+    for section in sections:
+        files = held[section.is_raw]
+        if files and sum(file.file_size_bytes for file in files) + section.size_bytes > SPLIT_BYTES:
+            yield tuple(files), section.is_raw
+            files.clear()
+        files.extend(section.files)
+    for is_raw, files in held.items():
+        if files:
+            yield tuple(files), is_raw

@@ -1,0 +1,297 @@
+"""A table of the file store: opened or made by path, written, compacted and read, without Spark and without Kafka."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal  # Any: duckdb is an optional extra without types here
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
+from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
+from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.options import TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.predicate import Predicate, parse_where
+from lakelog.filestore.read import read_split
+from lakelog.filestore.scan import plan
+from lakelog.filestore.schema import SchemaManager, TableSchema
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.write import write_rows
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+logger = logging.getLogger("lakelog.filestore")
+
+WriteMode = Literal["append", "overwrite"]
+_LOG_SYSTEM_KEY = "log.system"
+_NO_LOG = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileStoreTable(TableStore):
+    """One table: LSM files in the Paimon format."""
+
+    @classmethod
+    def open(cls, path: str | Path, file_io: FileIO | None = None) -> FileStoreTable:
+        """The table in a folder, with its newest schema. Raises NotFoundError when there is none."""
+        file_io = file_io or LocalFileIO()
+        root = _root(path)
+        schema = SchemaManager(file_io, TablePaths(root)).latest()
+        if schema is None:
+            raise NotFoundError(f"{root} holds no table: it has no schema/schema-N file; check the path, or create it")
+        return cls(path=root, file_io=file_io, schema=schema)
+
+    @classmethod
+    def create(cls, path: str | Path, schema: TableSchema, file_io: FileIO | None = None) -> FileStoreTable:
+        """Make a table in a folder, with an identity of its own. Raises ConflictError when one is there."""
+        file_io = file_io or LocalFileIO()
+        root = _root(path)
+        options = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
+        made = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
+        SchemaManager(file_io, TablePaths(root)).create(made)
+        return cls(path=root, file_io=file_io, schema=made)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The table's options as they are stored."""
+        return dict(self.schema.options)
+
+    def snapshot(self, *, snapshot_id: int | None = None, timestamp_millis: int | None = None) -> Snapshot | None:
+        """The snapshot to read: by id, by time, or the newest; None for a table without any.
+
+        Raises NotFoundError for an id that does not live and for a time before the oldest living snapshot.
+        """
+        if snapshot_id is not None and timestamp_millis is not None:
+            raise InvalidRequestError("a read takes a snapshot id or a timestamp, not both")
+        if snapshot_id is not None:
+            return self.snapshots.get(snapshot_id)
+        if timestamp_millis is None:
+            return self.snapshots.latest()
+        found = self.snapshots.at_or_before(timestamp_millis)
+        if found is None:
+            raise NotFoundError(f"{self.name} has no snapshot at or before {timestamp_millis} ms; name a later time")
+        return found
+
+    def to_batches(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        snapshot_id: int | None = None,
+        timestamp_millis: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a snapshot, the newest by default, in batches and in no order.
+
+        `where` is a Spark SQL condition. What is wrong with the arguments is raised before the first batch.
+        """
+        predicate = parse_where(where) if isinstance(where, str) else where
+        snapshot = self.snapshot(snapshot_id=snapshot_id, timestamp_millis=timestamp_millis)
+        if columns is not None:
+            self.schema.select(columns)
+        planned = plan(self, snapshot, where=predicate)
+        return (
+            batch for split in planned.splits for batch in read_split(self, split, columns=columns, where=predicate)
+        )
+
+    def to_arrow(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        snapshot_id: int | None = None,
+        timestamp_millis: int | None = None,
+    ) -> pa.Table:
+        """The rows of a snapshot as one Arrow table, in no order."""
+        batches = self.to_batches(
+            columns=columns, where=where, snapshot_id=snapshot_id, timestamp_millis=timestamp_millis
+        )
+        fields = self.schema.fields if columns is None else self.schema.select(columns)
+        return pa.Table.from_batches(batches, to_arrow_schema(fields))
+
+    def to_polars(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        snapshot_id: int | None = None,
+        timestamp_millis: int | None = None,
+    ) -> pl.DataFrame:
+        """The rows of a snapshot as a polars frame, in no order; maps become lists of key and value."""
+        rows = self.to_arrow(columns=columns, where=where, snapshot_id=snapshot_id, timestamp_millis=timestamp_millis)
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_duckdb(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        snapshot_id: int | None = None,
+        timestamp_millis: int | None = None,
+        connection: Any = None,
+    ) -> DuckDBPyRelation:
+        """The rows of a snapshot as a DuckDB relation. Needs duckdb."""
+        try:
+            import duckdb  # noqa: PLC0415
+        except ImportError as error:
+            raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
+        rows = self.to_arrow(columns=columns, where=where, snapshot_id=snapshot_id, timestamp_millis=timestamp_millis)
+        return duckdb.from_arrow(rows, connection=connection or duckdb.default_connection())
+
+    def write(
+        self,
+        rows: pa.Table,
+        *,
+        mode: WriteMode = "append",
+        kinds: pa.Array | None = None,
+        clock: CommitClock | None = None,
+    ) -> Snapshot:
+        """Write rows and commit them in one snapshot; `kinds` are row kinds as int8, None makes every row an upsert.
+
+        `overwrite` replaces all rows of the table. Afterwards the touched buckets are compacted where that is due,
+        unless the table is write-only. Raises InvalidRequestError for rows that do not fit and for tables with a log,
+        ConflictError for an overwrite of a table that changed meanwhile.
+        """
+        self._check_has_no_log()
+        if mode not in ("append", "overwrite"):
+            raise InvalidRequestError(f"write mode {mode!r} is not known; use append or overwrite")
+        write = _Write(self, rows, kinds, is_overwrite=mode == "overwrite")
+        commit = TableCommit(self, clock=clock)
+        try:
+            snapshot = commit.commit(write.resolve)
+        except ConflictError:
+            if not commit.has_unknown_outcome:
+                write.discard(write.entries)
+            raise
+        assert snapshot is not None
+        write.discard(write.superseded)
+        if not WRITE_ONLY.of(self.schema.options):
+            self._compact_after_write({(entry.partition, entry.bucket) for entry in write.entries}, clock)
+        return snapshot
+
+    def compact(self, *, full: bool = True, clock: CommitClock | None = None) -> Snapshot | None:
+        """Merge the runs of every bucket into one (`full`), or what is due by the table's options.
+
+        None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
+        """
+        live = self.live_files.of(self.snapshots.latest())
+        return self._compact(list(live.buckets), is_full=full, clock=clock)
+
+    def _compact(self, buckets: Sequence[BucketId], *, is_full: bool, clock: CommitClock | None) -> Snapshot | None:
+        live = self.live_files.of(self.snapshots.latest())
+        results: list[CompactResult] = []
+        for partition, bucket in sorted(buckets):
+            unit = pick_unit(self, live.files(partition, bucket), is_full=is_full)
+            result = None if unit is None else compact_bucket(self, partition, bucket, unit)
+            if result is not None:
+                results.append(result)
+        if not results:
+            return None
+        request = CommitRequest(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.COMPACT,
+            entries=[entry for result in results for entry in result.entries(self.bucket_count)],
+        )
+        commit = TableCommit(self, clock=clock)
+        try:
+            return commit.commit(lambda _: request)
+        except ConflictError:
+            if not commit.has_unknown_outcome:
+                self._delete_new_files(request.entries)
+            raise
+
+    def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
+        """The rows are committed: whatever keeps a compaction from happening must not look like a failed write."""
+        try:
+            self._compact(list(buckets), is_full=False, clock=clock)
+        except LakelogError as error:
+            logger.warning("%s: the compaction after a write did not happen: %s", self.name, error)
+
+    def _delete_new_files(self, entries: Sequence[ManifestEntry]) -> None:
+        """Delete added files that no snapshot names; a file that only changes its level is not new."""
+        old = {entry.file.file_name for entry in entries if entry.kind is FileKind.DELETE}
+        for entry in entries:
+            if entry.file.file_name not in old:
+                self.file_io.delete(self.data_path(entry.partition, entry.bucket, entry.file))
+
+    def _check_has_no_log(self) -> None:
+        system = self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG)
+        if system != _NO_LOG:
+            raise InvalidRequestError(
+                f"table {self.name} has {_LOG_SYSTEM_KEY}={system}: a write must go through the log too; use the "
+                "stream writer of lakelog.spark"
+            )
+
+
+class _Write:
+    """One write: prepared before the commit, and again when another writer's rows came first.
+
+    So the rows of the later snapshot are the younger ones, whoever started earlier.
+    """
+
+    def __init__(self, table: FileStoreTable, rows: pa.Table, kinds: pa.Array | None, *, is_overwrite: bool) -> None:
+        self._table = table
+        self._rows = rows
+        self._kinds = kinds
+        self._is_overwrite = is_overwrite
+        self._user = str(uuid.uuid4())
+        self._base = table.snapshots.latest()
+        self.superseded: list[ManifestEntry] = []  # of no use once the commit has succeeded
+        self.entries = self._prepare(self._base)
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest:
+        """What to commit on top of `latest`. Raises ConflictError for an overwrite whose base is no longer newest."""
+        if latest != self._base:
+            if self._is_overwrite:
+                found = "none" if latest is None else str(latest.id)
+                raise ConflictError(
+                    f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
+                )
+            if self._is_older_than(latest):
+                self.superseded += self.entries
+                self.entries = self._prepare(latest)
+            self._base = latest
+        replaced = self._table.live_files.of(latest).entries() if self._is_overwrite else ()
+        return CommitRequest(
+            commit_user=self._user,
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE if self._is_overwrite else CommitKind.APPEND,
+            entries=[*(replace(entry, kind=FileKind.DELETE) for entry in replaced), *self.entries],
+            operation="OVERWRITE" if self._is_overwrite else "WRITE",
+        )
+
+    def _prepare(self, latest: Snapshot | None) -> list[ManifestEntry]:
+        live = self._table.live_files.of(latest)
+        return write_rows(self._table, self._rows, self._kinds, first_sequence=live.next_sequence)
+
+    def _is_older_than(self, latest: Snapshot | None) -> bool:
+        live = self._table.live_files.of(latest)
+        return any(
+            entry.file.min_sequence_number < live.next_sequence(entry.partition, entry.bucket) for entry in self.entries
+        )
+
+    def discard(self, entries: Sequence[ManifestEntry]) -> None:
+        """Delete files that no snapshot names."""
+        for entry in entries:
+            self._table.file_io.delete(self._table.data_path(entry.partition, entry.bucket, entry.file))
+
+
+def _root(path: str | Path) -> str:
+    """The absolute folder, without a slash at its end."""
+    text = str(path)
+    return text.rstrip("/") if "://" in text else str(Path(text).absolute())
