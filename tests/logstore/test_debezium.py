@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakelog.common.arrow import from_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
-from lakelog.common.types import DataField, DataType, RowKind, parse_type
+from lakelog.common.types import DataField, DataType, RowKind, map_of, parse_type
 from lakelog.logstore.debezium import decode_changes, encode_changes
 from lakelog.logstore.envelope import _read_one_by_one, _read_uniform
 from lakelog.logstore.json_columns import NotColumnarError
@@ -235,3 +235,13 @@ def test_a_truncation_is_refused() -> None:
 def test_text_of_a_decimal_that_may_be_base64_is_refused_when_nothing_tells() -> None:
     with pytest.raises(CorruptDataError, match="may be a number in decimal form or in base64"):
         decode_changes([b'{"before":null,"after":{"n":"1234"},"op":"c"}'], _fields(n="DECIMAL(10, 0)"))
+
+
+def test_a_number_as_the_key_of_a_map_is_not_taken_for_base64() -> None:
+    kind = map_of(parse_type("DECIMAL(4, 0)"), parse_type("INT"))
+    fields = [DataField(id=0, name="m", type=kind)]
+    rows = pa.table([pa.array([[(Decimal(1000), 1)]], to_arrow_type(kind))], names=["m"])
+
+    records = encode_changes(rows, None, fields, [], ChangelogMode.ALL)
+
+    assert decode_changes(records.values, fields)[0]["m"].to_pylist() == [[(Decimal(1000), 1)]]

@@ -261,10 +261,13 @@ def _to_entries(value: Json, *, key: Parse, value_of: Parse) -> list[tuple[Any, 
 
 
 def _key_parser(kind: DataType) -> Parse:
+    """The parser of the names in a map's object: JSON texts, without quotes where the type has none of its own."""
     parse = parser_of(kind)
-    if not kind.is_nested:
-        return parse
-    return lambda name: parse(parse_json(name))
+    if kind.is_nested:
+        return lambda name: parse(parse_json(name))
+    if kind.root is TypeRoot.DECIMAL:
+        return lambda name: parse(Decimal(name))  # as a number, which cannot be taken for base64
+    return parse
 
 
 def _to_row(value: Json, *, members: Mapping[str, Parse]) -> dict[str, Any]:

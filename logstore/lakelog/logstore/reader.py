@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,7 @@ def read_range(
     batch_rows: int = 65_536,
     with_offset: bool = False,
     timeout_seconds: float = 10.0,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
 
     A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. Raises

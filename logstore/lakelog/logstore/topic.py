@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 )
 
 from lakelog.common.errors import NotFoundError
-from lakelog.logstore.clients import ask
+from lakelog.logstore.clients import ANSWER_SECONDS, ask
 
+_LOOK_AGAIN_SECONDS = 0.02
 _AS_KAFKA_PRINTS_IT = str.maketrans("+/", "-_")
 
 
@@ -49,7 +51,19 @@ def create_topic(
         lambda admin, seconds: admin.create_topics([topic], operation_timeout=seconds, request_timeout=seconds),
         may_repeat=False,
     )
-    return describe_topic(client_config, name).topic_id
+    return _wait_for_topic(client_config, name).topic_id
+
+
+def _wait_for_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
+    """The topic that was just created: brokers hear of it a moment later than the one that was asked."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return describe_topic(client_config, name)
+        except NotFoundError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def describe_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:

@@ -120,6 +120,14 @@ class TransactionalProducer:
             raise self._failed(error, doing) from error
         self._sent_count += len(records)
 
+    def flush(self) -> None:
+        """Wait until the broker has all records of the transaction. Raises FencedError, UnknownOutcomeError."""
+        doing = "producing"
+        try:
+            self._drain(0, doing)
+        except KafkaException as error:
+            raise self._failed(error, doing) from error
+
     def commit(self) -> int:
         """Commit and give back the end offset: the last record's offset + 1.
 
@@ -127,9 +135,9 @@ class TransactionalProducer:
         """
         doing = "committing"
         assert self._sent_count, "an empty transaction proves nothing"
+        self.flush()
+        self._is_open = False
         try:
-            self._drain(0, doing)
-            self._is_open = False
             self._client.commit_transaction(ANSWER_SECONDS)
         except KafkaException as error:
             raise self._failed(error, doing) from error

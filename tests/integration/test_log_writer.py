@@ -1,0 +1,324 @@
+"""Transactional producers against a real broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    NotFoundError,
+    OptionError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from lakelog.logstore.broker import EmbeddedBroker
+from lakelog.logstore.debezium import EncodedRecords
+from lakelog.logstore.offsets import high_watermarks, last_stable_offsets, log_start_offsets
+from lakelog.logstore.reader import read_range, read_tail
+from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
+from lakelog.logstore.writer import TransactionalProducer, initialise_all
+from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, write
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str) -> Iterator[LogTopic]:
+    with log_topic(bootstrap_servers) as topic:
+        yield topic
+
+
+def test_a_committed_transaction_is_in_the_tail_with_its_header(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        end = write(producer, [1, 2, 3], b"the header")
+
+    tail = topic.tail()
+    (transaction,) = tail.transactions
+    assert (transaction.header, transaction.first_offset, transaction.end_offset) == (b"the header", 0, end)
+    assert transaction.record_count == 3
+
+
+def test_the_end_offset_is_that_of_the_last_record_and_the_log_goes_one_further(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        ends = [write(producer, [1, 2, 3]), write(producer, [4])]
+
+    assert ends == [3, 5]
+    with topic.producer():  # the control record may come after the commit has returned, but not after the fence
+        assert high_watermarks(topic.client_config, topic.name, 2)[0].offset == 6
+
+
+def test_several_calls_make_one_transaction_with_one_header(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        producer.begin()
+        producer.produce(records([1, 2]), b"first")
+        producer.produce(records([3]), b"")
+        end = producer.commit()
+
+    assert [(found.header, found.record_count) for found in topic.tail().transactions] == [(b"first", 3)]
+    assert topic.ids(0, end) == [1, 2, 3]
+
+
+def test_many_records_arrive_in_order(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        end = write(producer, range(120_000))
+
+    assert topic.ids(0, end) == list(range(120_000))
+    assert topic.tail().transactions[0].record_count == 120_000
+
+
+def test_an_older_producer_cannot_commit(topic: LogTopic) -> None:
+    older = topic.producer()
+    leave_open(older, [1, 2])
+    younger = topic.producer()
+
+    with pytest.raises(FencedError, match=f"topic {topic.name}, partition 0: committing as {topic.name}-owner"):
+        older.commit()
+
+    end = write(younger, [3])
+    assert topic.ids(0, end) == [3]
+    older.close()
+    younger.close()
+
+
+def test_an_older_producer_cannot_write_anew(topic: LogTopic) -> None:
+    older, younger = topic.producer(), topic.producer()
+
+    with pytest.raises(FencedError):
+        write(older, [1])
+
+    assert topic.tail().transactions == ()
+    older.close()
+    younger.close()
+
+
+def test_a_closed_producers_transaction_is_aborted_at_once(topic: LogTopic) -> None:
+    producer = topic.producer()
+    leave_open(producer, [1, 2])
+    producer.close()
+    producer.close()
+
+    with topic.producer("another") as other:  # which fences nobody here
+        end = write(other, [3])
+    assert topic.ids(0, end) == [3]
+
+
+def test_a_record_too_large_is_known_before_the_transaction(topic: LogTopic) -> None:
+    large = EncodedRecords(keys=[b'{"id":1}', b'{"id":2}'], values=[b"x", b"x" * 2_000_000], row_count=2)
+    with topic.producer() as producer:
+        producer.check_sizes(records([1, 2]), b"header")
+
+        with pytest.raises(InvalidRequestError) as caught:
+            producer.check_sizes(large, b"header")
+
+    assert topic.name in str(caught.value)
+    assert 'the record with key {"id":2} has 2000008 bytes, the topic takes 1048460' in str(caught.value)
+
+
+def test_a_record_too_large_aborts_its_transaction(topic: LogTopic) -> None:
+    large = EncodedRecords(keys=[b"1", b"2", b"3"], values=[b"x", b"x" * 2_000_000, b"x"], row_count=3)
+    producer = topic.producer()
+    producer.begin()
+
+    with pytest.raises(InvalidRequestError, match="the record with key 2 has 2000001 bytes"):
+        producer.produce(large, b"header")
+
+    assert topic.tail().transactions == ()
+
+
+def test_a_header_too_large_is_named_too(topic: LogTopic) -> None:
+    with topic.producer() as producer, pytest.raises(InvalidRequestError, match="the topic takes"):
+        producer.check_sizes(records([1]), b"h" * 2_000_000)
+
+
+def test_buckets_are_fenced_side_by_side(topic: LogTopic) -> None:
+    older = initialise_all(topic.client_config, topic.name, {0: "a" + topic.name, 1: "b" + topic.name})
+    younger = initialise_all(topic.client_config, topic.name, {0: "a" + topic.name, 1: "b" + topic.name})
+
+    for producer in older.values():
+        with pytest.raises(FencedError):
+            write(producer, [1])
+    assert sorted(write(producer, [1]) for producer in younger.values()) == [1, 1]
+    for producer in (*older.values(), *younger.values()):
+        producer.close()
+
+
+def test_one_bucket_that_cannot_be_fenced_fails_them_all(topic: LogTopic) -> None:
+    with pytest.raises(InvalidRequestError, match="partition 7: the topic has 2 partitions only"):
+        initialise_all(topic.client_config, topic.name, {0: "a" + topic.name, 7: "b" + topic.name})
+
+
+def test_a_topic_that_is_not_there_is_named(bootstrap_servers: str) -> None:
+    config = {"bootstrap.servers": bootstrap_servers}
+
+    for call in (
+        lambda: TransactionalProducer(config, "x", "no-such-topic", 0),
+        lambda: read_tail(config, "no-such-topic", 0, 0),
+        lambda: high_watermarks(config, "no-such-topic", 1),
+    ):
+        with pytest.raises(NotFoundError, match=f"topic no-such-topic: Kafka at {bootstrap_servers} has no such topic"):
+            call()
+
+
+def test_a_topic_made_again_has_another_id(topic: LogTopic) -> None:
+    before = describe_topic(topic.client_config, topic.name)
+    with pytest.raises(ConflictError, match=f"creating topic {topic.name}: .* has the topic already"):
+        create_topic(topic.client_config, topic.name, 2)
+
+    delete_topic(topic.client_config, topic.name)
+    delete_topic(topic.client_config, topic.name)
+    again = create_topic(topic.client_config, topic.name, 3, config={"max.message.bytes": "2000000"})
+
+    after = describe_topic(topic.client_config, topic.name)
+    assert before.topic_id != again == after.topic_id
+    assert (after.partition_count, after.max_message_bytes) == (3, 2_000_000)
+
+
+def test_positions_count_open_transactions_or_stop_before_them(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        write(producer, [1])
+        leave_open(producer, [2, 3])
+
+        places = [
+            [position.offset for position in ask(topic.client_config, topic.name, 2).values()]
+            for ask in (log_start_offsets, last_stable_offsets, high_watermarks)
+        ]
+
+    assert places == [[0, 0], [2, 0], [4, 0]]
+    assert high_watermarks(topic.client_config, topic.name, 1)[0].leader_epoch == 0
+
+
+def _start_producer(topic: LogTopic, how: str) -> subprocess.Popen[str]:
+    servers = topic.client_config["bootstrap.servers"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.killed_producer", servers, topic.name, f"{topic.name}-owner", how],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_producer_killed_in_its_transaction_leaves_a_whole_tail_to_the_next_owner(topic: LogTopic) -> None:
+    with _start_producer(topic, "open") as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == "open\n"
+        killed.send_signal(signal.SIGKILL)
+
+    with topic.producer() as next_owner:
+        tail = topic.tail()
+        end = write(next_owner, [6], b"1")
+
+    assert [(found.header, found.record_count) for found in tail.transactions] == [(b"3", 3)]
+    assert topic.ids(0, end) == [1, 2, 3, 6]
+
+
+@pytest.mark.parametrize("commits", [1, 23])
+def test_a_producer_killed_anywhere_leaves_whole_transactions_and_all_that_it_committed(
+    topic: LogTopic, commits: int
+) -> None:
+    with _start_producer(topic, "endless") as killed:
+        assert killed.stdout is not None
+        ends = [int(killed.stdout.readline()) for _ in range(commits)]
+        killed.send_signal(signal.SIGKILL)
+        ends += [int(line) for line in killed.stdout.read().splitlines()]
+
+    with topic.producer():
+        tail = topic.tail()
+
+    assert [found.end_offset for found in tail.transactions][: len(ends)] == ends
+    assert len(tail.transactions) <= len(ends) + 1
+    assert all(found.record_count == int(found.header) for found in tail.transactions)
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    broker = EmbeddedBroker(tmp_path)
+    yield broker
+    broker.stop()
+
+
+def test_a_broker_that_freezes_makes_outcomes_unknown_and_a_look_tells_them(
+    own_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakelog.logstore.writer.ANSWER_SECONDS", 2.0)
+    info = own_broker.start()
+    with log_topic(info.bootstrap_servers) as topic:
+        producer = topic.producer()
+        first_end = write(producer, [1])
+        producer.begin()
+        producer.produce(records([2, 3]), b"unknown")
+        producer.flush()
+        os.kill(info.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(UnknownOutcomeError, match=r"committing as .*; the transaction may or may not be in"):
+                producer.commit()
+            producer.close()
+        finally:
+            os.kill(info.pid, signal.SIGCONT)
+
+        with topic.producer():
+            tail = topic.tail(first_end)
+
+        seen = [(found.header, found.record_count) for found in tail.transactions]
+        assert seen in ([], [(b"unknown", 2)])
+        assert topic.ids(0, tail.high_watermark) == ([1, 2, 3] if seen else [1])
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_broker_that_does_not_answer_is_named_in_about_ten_seconds(silent_server: str, topic: LogTopic) -> None:
+    secret = "hunter2"
+    silent = {"bootstrap.servers": silent_server, "sasl.password": secret, "sasl.username": "somebody"}
+    calls: list[Callable[[], object]] = [
+        lambda: TransactionalProducer(silent, "x", topic.name, 0),
+        lambda: read_tail(silent, topic.name, 0, 0),
+        lambda: list(read_range(silent, topic.name, FIELDS, partition=0, start=0, end=1)),
+        lambda: create_topic(silent, "some-topic", 1),
+        lambda: describe_topic(silent, topic.name),
+        lambda: high_watermarks(silent, topic.name, 2),
+    ]
+
+    def fail(call: Callable[[], object]) -> tuple[str, float]:
+        start = time.monotonic()
+        with pytest.raises(UnavailableError) as caught:
+            call()
+        return str(caught.value), time.monotonic() - start
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        failures = list(threads.map(fail, calls))
+
+    for message, seconds in failures:
+        assert silent_server in message
+        assert secret not in message
+        assert seconds < 14
+
+
+def test_a_configuration_that_the_client_refuses_is_told_without_secrets(bootstrap_servers: str) -> None:
+    secret = "hunter2"
+    config = {"bootstrap.servers": bootstrap_servers, "sasl.password": secret, "security.protocol": secret}
+
+    with pytest.raises(OptionError, match="the Kafka client refuses its configuration") as caught:
+        describe_topic(config, "t")
+
+    assert secret not in str(caught.value)
+    assert caught.value.__cause__ is None
+    with pytest.raises(OptionError, match=r"'log.kafka.bootstrap.servers' is not set"):
+        describe_topic({}, "t")

@@ -1,0 +1,83 @@
+"""Topics of a real broker for tests: one for each test, records of one BIGINT column, whole transactions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakelog.common.types import DataField, RowKind, parse_type
+from lakelog.logstore.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.options import ChangelogMode
+from lakelog.logstore.reader import Tail, read_range, read_tail
+from lakelog.logstore.topic import create_topic, delete_topic
+from lakelog.logstore.writer import TransactionalProducer
+
+FIELDS = (DataField(id=0, name="id", type=parse_type("BIGINT NOT NULL")),)
+
+
+@dataclass(frozen=True, slots=True)
+class LogTopic:
+    """A topic of two partitions; tests use partition 0 unless they say otherwise."""
+
+    client_config: dict[str, str]
+    name: str
+
+    def producer(self, transactional_id: str = "owner", partition: int = 0) -> TransactionalProducer:
+        """A new owner."""
+        return TransactionalProducer(self.client_config, f"{self.name}-{transactional_id}", self.name, partition)
+
+    def tail(self, base: int = 0, timeout_seconds: float = 10.0) -> Tail:
+        """The tail from `base`."""
+        return read_tail(self.client_config, self.name, 0, base, timeout_seconds=timeout_seconds)
+
+    def ids(self, start: int, end: int, timeout_seconds: float = 10.0) -> list[int]:
+        """The ids in [start, end)."""
+        return [row["id"] for row in self.rows(start, end, timeout_seconds)]
+
+    def rows(self, start: int, end: int, timeout_seconds: float = 10.0) -> list[dict[str, int]]:
+        """The changes in [start, end) with kind and offset."""
+        batches = read_range(
+            self.client_config,
+            self.name,
+            FIELDS,
+            partition=0,
+            start=start,
+            end=end,
+            with_offset=True,
+            timeout_seconds=timeout_seconds,
+        )
+        return [row for batch in batches for row in batch.to_pylist()]
+
+
+@contextmanager
+def log_topic(bootstrap_servers: str) -> Iterator[LogTopic]:
+    """A topic that is there for one test."""
+    topic = LogTopic({"bootstrap.servers": bootstrap_servers}, f"log-{uuid.uuid4().hex[:12]}")
+    create_topic(topic.client_config, topic.name, 2)
+    yield topic
+    delete_topic(topic.client_config, topic.name)
+
+
+def records(ids: Sequence[int], kinds: Sequence[RowKind] | None = None) -> EncodedRecords:
+    """One record an id, or fewer where kinds make pairs."""
+    rows = pa.table({"id": pa.array(ids, pa.int64())})
+    codes = None if kinds is None else pa.array([int(kind) for kind in kinds], pa.int8())
+    return encode_changes(rows, codes, FIELDS, ["id"], ChangelogMode.ALL)
+
+
+def write(producer: TransactionalProducer, ids: Sequence[int], header: bytes = b"header") -> int:
+    """One transaction; its end offset."""
+    producer.begin()
+    producer.produce(records(ids), header)
+    return producer.commit()
+
+
+def leave_open(producer: TransactionalProducer, ids: Sequence[int], header: bytes = b"open") -> None:
+    """Records that are in the log, in a transaction that is neither committed nor aborted."""
+    producer.begin()
+    producer.produce(records(ids), header)
+    producer.flush()
