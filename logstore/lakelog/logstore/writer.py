@@ -96,9 +96,10 @@ class TransactionalProducer:
         """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
         May be called again in the same transaction; then `header` is not looked at. Raises FencedError,
-        UnknownOutcomeError, and InvalidRequestError for a record too large (the transaction is aborted then).
+        UnknownOutcomeError, and InvalidRequestError for a record too large, before any of these is sent.
         """
         doing = "producing"
+        self.check_sizes(records, header)
         try:
             start = 0
             if self._sent_count == 0 and len(records):

@@ -1,0 +1,74 @@
+"""Options of the log store."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.options import check_known
+from lakelog.logstore.options import (
+    CONSISTENCY,
+    LOG_SYSTEM,
+    LOGSTORE_OPTIONS,
+    PREFIXES,
+    ChangelogMode,
+    LogSystem,
+    changelog_mode,
+    check_consistency,
+    client_config,
+    topic_config,
+)
+
+
+def test_kafka_options_reach_the_clients_without_their_prefix() -> None:
+    given = {"log.kafka.bootstrap.servers": "h:1", "log.kafka.linger.ms": "7", "log.topic": "t", "bucket": "3"}
+
+    assert client_config(given) == {"bootstrap.servers": "h:1", "linger.ms": "7"}
+
+
+@pytest.mark.parametrize("key", ["transactional.id", "isolation.level", "auto.offset.reset", "group.id"])
+def test_what_exactly_once_rests_on_cannot_be_set(key: str) -> None:
+    with pytest.raises(OptionError, match=f"option 'log.kafka.{key}' belongs to lakelog itself"):
+        client_config({f"log.kafka.{key}": "x"})
+
+
+@pytest.mark.parametrize(
+    ("given", "has_primary_key", "mode"),
+    [
+        ("auto", True, ChangelogMode.UPSERT),
+        ("auto", False, ChangelogMode.ALL),
+        ("all", True, ChangelogMode.ALL),
+        ("upsert", True, ChangelogMode.UPSERT),
+    ],
+)
+def test_the_changelog_mode_follows_the_key(given: str, has_primary_key: bool, mode: ChangelogMode) -> None:
+    assert changelog_mode({"log.changelog-mode": given}, has_primary_key=has_primary_key) is mode
+
+
+def test_upsert_without_a_key_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="needs a primary key"):
+        changelog_mode({"log.changelog-mode": "upsert"}, has_primary_key=False)
+
+
+def test_eventual_consistency_is_not_supported_yet() -> None:
+    check_consistency({})
+    with pytest.raises(UnsupportedError, match=CONSISTENCY.key):
+        check_consistency({CONSISTENCY.key: "eventual"})
+
+
+def test_a_topic_is_never_compacted_and_keeps_what_the_options_say() -> None:
+    assert topic_config({}) == {"cleanup.policy": "delete", "max.message.bytes": "8388608"}
+    config = topic_config({"log.retention": "2 d", "log.max-record-size": "1 mb"})
+    assert config == {"cleanup.policy": "delete", "max.message.bytes": "1048576", "retention.ms": "172800000"}
+
+
+def test_bad_values_name_key_value_and_type() -> None:
+    assert LOG_SYSTEM.of({"log.system": "kafka"}) is LogSystem.KAFKA
+    with pytest.raises(OptionError, match=r"option 'log.system' has the value 'pulsar'; expected none or kafka"):
+        LOG_SYSTEM.of({"log.system": "pulsar"})
+
+
+def test_every_declared_key_is_known_and_a_misspelt_one_is_not() -> None:
+    check_known(["log.kafka.anything", *(option.key for option in LOGSTORE_OPTIONS)], LOGSTORE_OPTIONS, PREFIXES)
+    with pytest.raises(OptionError, match="did you mean 'log.system'"):
+        check_known(["log.sytem"], LOGSTORE_OPTIONS, PREFIXES)
