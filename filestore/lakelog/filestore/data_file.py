@@ -137,9 +137,10 @@ def wall_clock_millis(epoch_millis: int) -> int:
 
 
 def _stats_of_keys(min_key: bytes, max_key: bytes) -> SimpleStats:
-    """The key stats of a file whose keys hold no nulls, as far as one column goes or none."""
+    """The key stats of a file whose keys hold no nulls, where they are the keys themselves, as of one column."""
     arity = int.from_bytes(min_key[:4], "big")
-    return SimpleStats(min_values=min_key, max_values=max_key, null_counts=(0,) * arity)
+    is_row = len(min_key) >= 12 + 8 * arity
+    return SimpleStats(min_values=min_key, max_values=max_key, null_counts=(0,) * arity if is_row else None)
 
 
 def _stats_json(stats: SimpleStats) -> list[Any]:

@@ -233,7 +233,7 @@ MANIFEST_COMPRESSION = Option(
     key="manifest.compression",
     parse=str,
     default="zstd",
-    doc="The compression of manifests: `zstd`, `snappy`, `deflate` or `none`.",
+    doc="The compression of manifests: `zstd`, `deflate` or `none`.",
 )
 MANIFEST_TARGET_FILE_SIZE = Option(
     key="manifest.target-file-size",

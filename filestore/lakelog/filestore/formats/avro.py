@@ -15,14 +15,14 @@ from typing import Any  # Any: Avro records are untyped
 import fastavro
 from fastavro.types import Schema
 
-from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.filestore.fileio import FileIO
 
 _DIGEST_KEY = "lakelog.digest"
 _DIGEST_BYTES = 16
 _PLACEHOLDER = "0" * (2 * _DIGEST_BYTES)
 _CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null"}
-_CODECS |= {"snappy": "snappy", "deflate": "deflate", "gzip": "deflate"}
+_CODECS |= {"deflate": "deflate", "gzip": "deflate"}
 
 
 def codec_of(compression: str) -> str:
@@ -59,7 +59,11 @@ def decode_container(data: bytes, *, path: str) -> list[dict[str, Any]]:
             raise CorruptDataError(f"{path} is damaged: its digest is {found!r}, its bytes have {expected!r}")
     try:
         return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]  # our records are objects, never scalars
-    except (ValueError, EOFError, KeyError, IndexError, TypeError, struct.error, OSError, RuntimeError) as error:
+    except ValueError as error:
+        if "you need to install" in str(error):
+            raise UnsupportedError(f"{path} is compressed with a codec that is not installed: {error}") from error
+        raise CorruptDataError(f"{path} is not a readable Avro file: {error!r}") from error
+    except (EOFError, KeyError, IndexError, TypeError, struct.error, OSError, RuntimeError) as error:
         raise CorruptDataError(f"{path} is not a readable Avro file: {error!r}") from error
 
 

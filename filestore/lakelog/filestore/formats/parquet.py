@@ -116,11 +116,11 @@ class ParquetWriter:
 
     def write(self, table: pa.Table) -> None:
         """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
+        for column, values in zip(self._schema, table.columns, strict=False):
+            if not column.nullable and values.null_count:
+                raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")
         try:
             stored = table.cast(self._schema)
-            for column, values in zip(self._schema, stored.columns, strict=True):
-                if not column.nullable and values.null_count:
-                    raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise InvalidRequestError(f"the rows do not fit the columns of {self._path}: {error}") from error
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
