@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.kafka import docker_answers, running_kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,6 +42,14 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """A real Kafka for the whole session. Topics are shared: give them names of their own."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    """One Spark for all tests of this process; it ends with it."""
+    from tests.support.spark import make_session  # noqa: PLC0415 - takes seconds, and few tests want it
+
+    return make_session()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,8 @@
 """Spark Structured Streaming on lakelog tables: the importer of pyspark."""
 
-from lakelog.spark.worker_python import name_worker_python
+from lakelog.spark.session import name_worker_python
+from lakelog.spark.sink import LakelogSink, write_stream
 
 name_worker_python()
+
+__all__ = ["LakelogSink", "write_stream"]

@@ -1,0 +1,142 @@
+"""One attempt to write the rows of a batch: Spark tasks write, the driver makes the snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.offsets import high_watermarks
+from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
+from lakelog.protocol.ports import CompactedBucket, Decide, SnapshotChange
+from lakelog.protocol.state import Batch, TableState
+from lakelog.protocol.steps import process_observer
+from lakelog.protocol.stores import DriverSnapshots, LogTarget
+from lakelog.protocol.task import BucketAnswer
+from lakelog.spark.compaction import compact_due
+from lakelog.spark.plan import rows_by_bucket, run_tasks
+from lakelog.spark.projection import project_rows
+from lakelog.spark.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
+
+_UNLIMITED_BYTES = 1 << 62
+
+
+def now_millis() -> int:
+    """Wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWrite:
+    """What is written where. `order_by` are the columns that order several changes of one key."""
+
+    table: FileStoreTable
+    batch: Batch
+    snapshots: DriverSnapshots
+    task_count: int
+    order_by: Sequence[str] = ()
+
+    def write_logged(self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool) -> None:
+        """Write to log and files. `visits_all` takes in what others left in buckets without rows, too.
+
+        Raises BucketConflictError when the batch must be run again.
+        """
+        write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
+        messages = run_tasks(self._placed(rows), write)
+        answers = [answer for message in messages for answer in message.answers]
+        if visits_all:
+            answers += visit_left_over(write, state, {answer.bucket for answer in answers})
+        if not self._is_worth_a_snapshot(messages, answers):
+            return
+        commit_batch(self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=now_millis)
+        touched = {
+            (file.partition, one.bucket) for one in answers for header in one.transactions for file in header.files
+        }
+        compact_due(self.table, self.batch, self.snapshots, touched)
+
+    def write_files(self, rows: DataFrame, state: TableState) -> None:
+        """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
+        first_sequence = next_sequence(self.table, state)
+        if self.order_by:
+            placed = self._placed(rows)
+            write = FilesWrite(table=self.table, first_sequence=first_sequence, flush_bytes=_UNLIMITED_BYTES)
+        else:
+            placed = project_rows(rows, self.table.schema, table_name=self.table.name)
+            write = FilesWrite(table=self.table, first_sequence=first_sequence)
+        messages = run_tasks(placed, write)
+        files = [file for message in messages for file in message.files]
+        if not self._is_worth_a_snapshot(messages, ()):
+            return
+        guarded = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
+        commit_files(self.batch, files, snapshots=guarded, observe=process_observer(), clock=now_millis)
+        compact_due(self.table, self.batch, self.snapshots, {(file.partition, bucket) for bucket, file in files})
+
+    def _placed(self, rows: DataFrame) -> DataFrame:
+        return rows_by_bucket(
+            rows,
+            self.table.schema,
+            table_name=self.table.name,
+            task_count=self.task_count,
+            order_by=self.order_by,
+        )
+
+    def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
+        """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""
+        has_rows = any(message.row_count for message in messages)
+        return has_rows or any(answer.base != answer.end for answer in answers) or bool(self.batch.lineage)
+
+
+def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -> list[BucketAnswer]:
+    """Take in what earlier runs and other writers left in the log of buckets that are not answered yet."""
+    ends = high_watermarks(write.target.client_config, write.target.topic, write.table.bucket_count)
+    behind = {
+        bucket: None
+        for bucket, end in ends.items()
+        if bucket not in answered and end.offset != state.logged.position(bucket).offset
+    }
+    return write_buckets(write, behind) if behind else []
+
+
+def next_sequence(table: FileStoreTable, state: TableState) -> int:
+    """The sequence number after every row's of the table."""
+    if not state.snapshot_id:
+        return 0
+    live = table.live_files.of(table.snapshots.get(state.snapshot_id))
+    return max((live.next_sequence(*bucket) for bucket in live.buckets), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedBase:
+    """Snapshots that refuse a batch whose sequence numbers another writer's rows have reached: it is run again."""
+
+    snapshots: DriverSnapshots
+    table: FileStoreTable
+    base: int
+    first_sequence: int
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        return self.snapshots.newest()
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        """As DriverSnapshots.append. Raises BucketConflictError when younger rows than the base's are there."""
+
+        def checked(state: TableState) -> SnapshotChange | None:
+            change = decide(state)
+            if change is not None and state.snapshot_id != self.base:
+                live = self.table.live_files.of(self.table.snapshots.get(state.snapshot_id))
+                if any(live.next_sequence(*bucket) > self.first_sequence for bucket in live.buckets):
+                    raise BucketConflictError(
+                        f"snapshot {state.snapshot_id} of {self.table.name} appeared while the batch was written on "
+                        f"snapshot {self.base}; it is run again"
+                    )
+            return change
+
+        return self.snapshots.append(batch, checked)
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+        """As DriverSnapshots.compact."""
+        return self.snapshots.compact(batch, buckets)

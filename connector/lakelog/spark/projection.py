@@ -1,0 +1,108 @@
+"""The rows of a micro-batch as the table wants them: its columns, its types, no null where none may be.
+
+Everything is checked by Spark SQL before the shuffle. A shuffle ends before the first task behind it begins, so a bad
+row anywhere fails the batch before anything of it is logged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as spark
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.validate import check_columns
+from lakelog.spark.types import from_spark_schema, spark_arrow_schema, to_spark_type
+
+_MARK = "lakelog refuses the batch: "
+_TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_MICROS = {0: 1_000_000, 1: 1_000, 2: 1_000, 3: 1_000}
+_FLOATS = (spark.FloatType, spark.DoubleType)
+
+
+def check_schema(rows: spark.StructType, table: TableSchema, *, table_name: str) -> None:
+    """Raise InvalidRequestError unless rows of this schema can be written: the table's columns, and `_row_kind`."""
+    fields = [field for field in rows.fields if field.name != ROW_KIND_COLUMN]
+    kinds = [field for field in rows.fields if field.name == ROW_KIND_COLUMN]
+    if kinds and not isinstance(kinds[0].dataType, spark.StringType):
+        raise InvalidRequestError(
+            f"rows for table {table_name}: column {ROW_KIND_COLUMN!r} has the type {kinds[0].dataType.simpleString()}, "
+            f"expected a string of {', '.join(ROW_KIND_TEXTS)}"
+        )
+    columns = spark.StructType(fields)
+    from_spark_schema(columns)
+    check_columns(table, spark_arrow_schema(columns), table_name=table_name)
+
+
+def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()) -> DataFrame:
+    """The table's columns, checked and converted, then `_row_kind` as a TINYINT if it is there, then `extra`."""
+    found = {field.name: field for field in rows.schema.fields}
+    columns = [_checked(found[field.name], field, table, table_name) for field in table.fields]
+    if ROW_KIND_COLUMN in found:
+        columns.append(_row_kind(table_name))
+    return rows.select(*columns, *extra)
+
+
+def refused_row_error(error: Exception) -> InvalidRequestError | None:
+    """The error of a check that a row has failed, out of what Spark raised; None for another error."""
+    found = re.search(re.escape(_MARK) + r"(.*?)(?: SQLSTATE|\n|$)", str(error))
+    return None if found is None else InvalidRequestError(found[1].strip())
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark SQL reads it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _checked(found: spark.StructField, field: DataField, table: TableSchema, table_name: str) -> Column:
+    given = sf.col(quoted(field.name))
+    wanted = to_spark_type(field.type, name=field.name)
+    where = f"table {table_name}, column {field.name!r}"
+    problems: list[tuple[Column, Column]] = []
+    if found.nullable and not field.type.nullable:
+        what = "a primary key column" if field.name in table.primary_keys else "NOT NULL"
+        problems.append((given.isNull(), sf.lit(f"{where} is {what}, but a row has a null")))
+    if found.dataType != wanted and isinstance(wanted, spark.NumericType) and not isinstance(wanted, _FLOATS):
+        text = sf.concat(sf.lit(f"{where} is {field.type}, which cannot hold "), given.cast("string"))
+        problems.append((~given.eqNullSafe(given.try_cast(wanted)), text))
+    problems.extend(_value_problems(given, field, where))
+    column = given if found.dataType == wanted else given.cast(wanted)
+    for is_bad, text in problems:
+        column = sf.when(is_bad, sf.raise_error(sf.concat(sf.lit(_MARK), text))).otherwise(column)
+    return column.alias(field.name)
+
+
+def _value_problems(given: Column, field: DataField, where: str) -> list[tuple[Column, Column]]:
+    """What can be wrong with a value of the right type: text that is too long, digits that would be cut off."""
+    kind = field.type
+    if kind.length is not None and kind.length != MAX_LENGTH:
+        size = sf.char_length(given) if kind.root in _TEXT else sf.octet_length(given)
+        unit = "characters" if kind.root in _TEXT else "bytes"
+        found = sf.concat(sf.lit(f"{where} is {kind}, but a row has "), size.cast("string"), sf.lit(f" {unit}"))
+        return [(size > kind.length, found)]
+    unit_micros = _MICROS.get(kind.precision or 0)
+    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and unit_micros is not None:
+        # The fraction of a second is the same in every zone.
+        is_cut = sf.unix_micros(given.cast("timestamp")) % unit_micros != 0
+        found = sf.concat(sf.lit(f"{where} is {kind}, which cannot hold "), given.cast("string"))
+        return [(is_cut, found)]
+    return []
+
+
+def _row_kind(table_name: str) -> Column:
+    given = sf.col(ROW_KIND_COLUMN)
+    text = sf.concat(
+        sf.lit(
+            f"{_MARK}table {table_name}, column '{ROW_KIND_COLUMN}' must be one of {', '.join(ROW_KIND_TEXTS)}, found "
+        ),
+        sf.coalesce(given, sf.lit("a null")),
+    )
+    column = sf.raise_error(text)
+    for value, kind in enumerate(ROW_KIND_TEXTS):
+        column = sf.when(given == kind, sf.lit(value)).otherwise(column)
+    return column.cast("tinyint").alias(ROW_KIND_COLUMN)

@@ -1,0 +1,45 @@
+"""The table that a call names: an open table, a folder, or an identifier in a catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakelog.catalog import Catalog, Table, open_table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.table import FileStoreTable
+from lakelog.protocol.stores import LogTarget
+
+TableName = Table | FileStoreTable | str | Path
+
+
+def resolve_table(table: TableName, *, catalog: Catalog | None = None, warehouse: str | Path | None = None) -> Table:
+    """Open the table. Without a catalog or a warehouse a text is a folder.
+
+    Raises NotFoundError, and InvalidRequestError when an identifier comes without a catalog.
+    """
+    if isinstance(table, Table):
+        return table
+    if isinstance(table, FileStoreTable):
+        return Table(table)
+    if catalog is not None:
+        return catalog.table(str(table))
+    if warehouse is not None:
+        return open_table(str(table), warehouse)
+    if isinstance(table, str) and "/" not in table and "\\" not in table and table.count(".") == 1:
+        raise InvalidRequestError(
+            f"{table!r} is a table's identifier: say in which catalog, with catalog=Catalog(...) or warehouse=...; "
+            f"for the folder of that name write './{table}'"
+        )
+    return open_table(table)
+
+
+def log_target(table: Table) -> LogTarget | None:
+    """Where the table's log is; None without one. Starts the embedded broker when the log is in it and it is down."""
+    if table.log is None:
+        return None
+    return LogTarget(
+        topic=table.log.topic,
+        topic_id=table.log.topic_id,
+        mode=table.log.mode,
+        client_config=dict(table.log.client_config),
+    )
