@@ -11,14 +11,16 @@ from typing import Any  # Any: values of every column type
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
+from lakelog.filestore.schema_rules import check_types
 from lakelog.protocol.steps import Step
-from tests.support.column_types import column_types, values_of
+from tests.support.column_types import column_types, exact_rows, values_of
 from tests.support.local_writer import LocalWriter
 from tests.support.promises import log_changes, snapshot_states
 
@@ -43,9 +45,18 @@ class History:
     mode: str
 
 
+def is_storable(kind: DataType) -> bool:
+    """Whether files can hold every value that the strategy makes: lengths and odd shapes are other tests' business."""
+    try:
+        check_types([DataField(id=0, name="c", type=kind)])
+    except UnsupportedError:
+        return False
+    return "CHAR(5)" not in str(kind) and "BINARY(5)" not in str(kind)
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    kinds = draw(st.lists(column_types, min_size=1, max_size=3))
+    kinds = draw(st.lists(column_types.filter(is_storable), min_size=1, max_size=3))
     key = DataField(id=0, name="k", type=DataType(root=TypeRoot.BIGINT, nullable=False))
     fields = [key, *(DataField(id=0, name=f"c{place}", type=kind) for place, kind in enumerate(kinds))]
     rows: dict[int, Row] = {}
@@ -134,7 +145,8 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 def _exact(row: pa.Table) -> str:
     """A text that is equal only for equal values, NaN and -0.0 included."""
-    return repr(row.combine_chunks().to_pylist())
+    (text,) = exact_rows(row)
+    return text
 
 
 def _by_key(rows: pa.Table) -> dict[int, str]:
@@ -158,7 +170,7 @@ def _fold(
 
 
 def test_log_and_files_fold_to_the_same_rows(bootstrap_servers: str) -> None:
-    run(bootstrap_servers, examples=25)
+    run(bootstrap_servers, examples=15)
 
 
 @pytest.mark.full
@@ -171,6 +183,7 @@ def run(bootstrap_servers: str, *, examples: int) -> None:
     @settings(
         max_examples=examples,
         deadline=None,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(history=histories())

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
 from lakelog.filestore.snapshot import Snapshot
-from lakelog.logstore.reader import LogReader, read_tail
+from lakelog.logstore.reader import read_range, read_tail
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import states_of
@@ -54,15 +54,14 @@ def snapshot_states(table: Table) -> Iterator[tuple[Snapshot, TableState]]:
 def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table]]:
     """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
-    end = read_tail(table.log.client_config, table.log.topic, bucket, 0).high_watermark
-    reader = LogReader(table.log.client_config, table.log.topic, table.file_store.schema.fields)
+    config, topic, fields = table.log.client_config, table.log.topic, table.file_store.schema.fields
+    end = read_tail(config, topic, bucket, 0).high_watermark
     changes: list[tuple[int, int, int, pa.Table]] = []
-    for batch in reader.read_range(partition=bucket, start=0, end=end, with_offset=True):
+    for batch in read_range(config, topic, fields, partition=bucket, start=0, end=end, with_offset=True):
         whole = pa.Table.from_batches([batch])
         rows = whole.drop_columns(["_offset", "_row_kind"])
         places = zip(whole["_offset"].to_pylist(), whole["_row_kind"].to_pylist(), strict=True)
         changes += [(bucket, offset, kind, rows.slice(place, 1)) for place, (offset, kind) in enumerate(places)]
-    reader.close()
     return changes
 
 
