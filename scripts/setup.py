@@ -128,7 +128,8 @@ def install(venv: Path, pins: Path, uv: Path, *, editable: bool) -> None:
     count = sum(line[0].isalnum() for line in pins.read_text("ascii").splitlines() if line)
     say(f"installing {count} packages of {pins.relative_to(ROOT)}")
     python = str(venv / "bin" / "python")
-    by_uv: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", python]
+    # Compiled once, here: where PYTHONDONTWRITEBYTECODE is set, each worker would compile all it imports again.
+    by_uv: list[str | Path] = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     by_pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     wanted: list[list[str | Path]] = [["--require-hashes", "-r", pins]]
     if editable:
