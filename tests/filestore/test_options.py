@@ -1,0 +1,95 @@
+"""Options of the file store: Paimon's names and defaults, declared once."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakelog.common.errors import OptionError
+from lakelog.common.options import Option
+from lakelog.filestore import options
+from lakelog.filestore.options import FILESTORE_OPTIONS, check_options
+
+PAIMON_DEFAULTS = {
+    "bucket-function.type": "default",
+    "partition.default-name": "__DEFAULT_PARTITION__",
+    "partition.legacy-name": True,
+    "merge-engine": "deduplicate",
+    "ignore-delete": False,
+    "changelog-producer": "none",
+    "deletion-vectors.enabled": False,
+    "file.format": "parquet",
+    "file.compression": "zstd",
+    "file.compression.zstd-level": 1,
+    "data-file.prefix": "data-",
+    "changelog-file.prefix": "changelog-",
+    "data-file.thin-mode": False,
+    "metadata.stats-mode": "truncate(16)",
+    "manifest.compression": "zstd",
+    "manifest.target-file-size": 8 << 20,
+    "manifest.merge-min-count": 30,
+    "manifest.full-compaction-threshold-size": 16 << 20,
+    "num-sorted-run.compaction-trigger": 5,
+    "compaction.max-size-amplification-percent": 200,
+    "compaction.size-ratio": 1,
+    "write-only": False,
+    "commit.max-retries": 10,
+    "commit.min-retry-wait": 10,
+    "commit.max-retry-wait": 10_000,
+    "snapshot.num-retained.min": 10,
+    "snapshot.num-retained.max": 2_147_483_647,
+    "snapshot.time-retained": 3_600_000,
+    "scan.mode": "default",
+}
+
+
+def test_defaults_are_those_of_paimon() -> None:
+    declared = {option.key: option.default for option in FILESTORE_OPTIONS}
+    assert {key: declared[key] for key in PAIMON_DEFAULTS} == PAIMON_DEFAULTS
+
+
+def test_a_table_of_ours_has_one_bucket() -> None:
+    assert options.BUCKET.of({}) == 1
+    assert options.READ_MEMORY_BUDGET.of({}) == 256 << 20
+
+
+def test_every_declared_option_is_listed_once_and_documented() -> None:
+    declared = [value for value in vars(options).values() if isinstance(value, Option)]
+    assert len({option.key for option in FILESTORE_OPTIONS}) == len(FILESTORE_OPTIONS) == len(declared)
+    for option in FILESTORE_OPTIONS:
+        assert option.doc.endswith(".")
+        assert option.kind
+
+
+@pytest.mark.parametrize("key", sorted(option.key for option in FILESTORE_OPTIONS))
+def test_no_option_takes_every_text(key: str) -> None:
+    """Options that are no free text refuse nonsense, naming key and value."""
+    option = next(option for option in FILESTORE_OPTIONS if option.key == key)
+    if option.kind in ("text", "column names with commas", "a timestamp"):
+        return
+    with pytest.raises(OptionError, match=f"option '{key}' has the value '~'; expected"):
+        check_options({key: "~"})
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("bucket", "-2", -2),
+        ("target-file-size", "64 mb", 64 << 20),
+        ("snapshot.time-retained", "2 h", 7_200_000),
+        ("write-only", "TRUE", True),
+        ("bucket-key", "a, b,,c", ("a", "b", "c")),
+        ("scan.mode", "from-snapshot", options.ScanMode.FROM_SNAPSHOT),
+        ("scan.snapshot-id", "3", 3),
+    ],
+)
+def test_values_are_parsed(key: str, text: str, value: object) -> None:
+    option = next(option for option in FILESTORE_OPTIONS if option.key == key)
+    assert option.of({key: text}) == value
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(OptionError, match=r"unknown option 'file-format'; did you mean 'file\.format'"):
+        check_options({"bucket": "2", "file-format": "orc"})
+    check_options({"fields.v.aggregate-function": "sum"})
+    with pytest.raises(OptionError, match="unknown option 'fields'"):
+        check_options({"fields": "v"})
