@@ -13,9 +13,9 @@ _LEFT_BEHIND = {
     Step.LOOK: "nothing of this batch",
     Step.PREPARE: "files that no one names",
     Step.BEGIN: "files that no one names",
-    Step.PRODUCE: "an open transaction in the log",
-    Step.COMMIT: "a commit whose outcome is unknown",
-    Step.AFTER_COMMIT: "a transaction in the log, in no snapshot yet",
+    Step.PRODUCE: "an open transaction",
+    Step.COMMIT: "a commit, outcome unknown",
+    Step.AFTER_COMMIT: "in the log, in no snapshot yet",
 }
 _LEFT_BEHIND_BY_DRIVER = {
     Step.BEFORE_SNAPSHOT: "the batch is in the log, the snapshot may be there or not",
@@ -75,13 +75,13 @@ def explain_kill(before: Sequence[StepTaken], after: Sequence[StepTaken], *, buc
 
 def _then(last_step: Step | None, *, is_logged_again: bool, is_replayed: bool) -> str:
     if not is_replayed:
-        return "in the snapshot already: nothing to do"
+        return "in a snapshot already"
     if not is_logged_again:
         return "found in the log, not logged again"
     match last_step:
         case Step.PRODUCE:
-            return "that transaction aborted, logged once"
+            return "aborted by the next owner, logged once"
         case Step.COMMIT:
-            return "looked: it had not taken effect; logged once"
+            return "looked, not there: logged once"
         case _:
             return "logged once"

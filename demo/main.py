@@ -34,6 +34,7 @@ from lakelog.protocol.steps import Step
 
 FILES = 40
 FILES_SMALL = 12
+WIDTH_OF_FILES = 120
 BOOTSTRAP_VARIABLE = "LAKELOG_KAFKA_BOOTSTRAP_SERVERS"
 
 
@@ -56,14 +57,14 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     parser.add_argument("--small", action="store_true", help="only January: about a minute")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the tables and logs")
     parser.add_argument(
-        "--folder", type=Path, default=Path(".demo"), help="where the data goes, made anew (%(default)s)"
+        "--folder", type=Path, default=Path(".demo"), help="where the data goes, made anew; default: %(default)s"
     )
     parser.add_argument(
         "--kill-at",
         choices=[step.value for step in Step],
         default=Step.AFTER_COMMIT.value,
         metavar="STEP",
-        help="kill the writer when the first bucket comes to this step (%(default)s); one of: %(choices)s",
+        help="kill the writer when the first bucket comes to this step, one of: %(choices)s; default: %(default)s",
     )
     given = parser.parse_args(arguments)
     return Settings(
@@ -74,7 +75,7 @@ def parse(arguments: Sequence[str] | None) -> Settings:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; gives the exit code."""
     settings = parse(arguments)
-    console = Console(highlight=False)
+    console = _make_console()
     signal.signal(signal.SIGTERM, _exit_on_signal)
     os.environ.pop(BOOTSTRAP_VARIABLE, None)  # the demo brings a broker of its own
     started_at = time.monotonic()
@@ -101,6 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif has_passed:
         workspace.delete()
     return 0 if has_passed else 1
+
+
+def _make_console() -> Console:
+    console = Console(highlight=False)
+    # A file or a pipe has no width of its own; 80 columns would cut the tables.
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_FILES)
 
 
 def _exit_on_signal(number: int, _: object) -> None:

@@ -46,21 +46,20 @@ def print_kill(console: Console, killed: KilledBatch, process_count: int) -> Non
 
 def print_snapshots(console: Console, snapshots: Sequence[SnapshotLine]) -> None:
     """Print every snapshot with its batch and log offsets."""
+    console.print(
+        "\n[bold]Snapshots of flights[/]: the micro-batch that made each, the records in its files, and the log"
+    )
+    console.print("  offset of each bucket, from which a reader of the snapshot goes on.")
     buckets = sorted({bucket for snapshot in snapshots for bucket in snapshot.offsets})
-    grid = Grid("snapshot", "kind", "batch", "records", "time", box=None, padding=(0, 2), title_justify="left")
-    for column in (0, 2, 3):
-        grid.columns[column].justify = "right"
-    for bucket in buckets:
-        grid.add_column(f"log offset {bucket}" if bucket == 0 else str(bucket), justify="right")
+    grid = Grid(box=None, padding=(0, 2, 0, 0))
+    for name in ("id", "kind", "batch", "records", "time", *(f"offset {bucket}" for bucket in buckets)):
+        grid.add_column(name, justify="left" if name in ("kind", "time") else "right", no_wrap=True)
     for line in snapshots:
         at = datetime.fromtimestamp(line.time_millis / 1000, UTC).astimezone()
         offsets = [f"{line.offsets.get(bucket, 0):,}" for bucket in buckets]
         grid.add_row(
             str(line.id), line.kind.value, str(line.batch), f"{line.record_count:,}", f"{at:%H:%M:%S}", *offsets
         )
-    console.print(
-        "\n[bold]Snapshots of flights[/]: batch = the micro-batch, log offset = where a reader of the snapshot goes on"
-    )
     console.print(grid)
 
 

@@ -14,6 +14,7 @@ def make_session(name: str, workspace: Workspace) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(workspace.spark_scratch / name),
         "spark.sql.warehouse.dir": str(workspace.spark_scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
