@@ -46,10 +46,8 @@ def print_kill(console: Console, killed: KilledBatch, process_count: int) -> Non
 
 def print_snapshots(console: Console, snapshots: Sequence[SnapshotLine]) -> None:
     """Print every snapshot with its batch and log offsets."""
-    console.print(
-        "\n[bold]Snapshots of flights[/]: the micro-batch that made each, the records in its files, and the log"
-    )
-    console.print("  offset of each bucket, from which a reader of the snapshot goes on.")
+    console.print("\n[bold]Snapshots of flights[/]: the micro-batch that made it, the records in its files,")
+    console.print("and the offset of each bucket's log at which a reader of the snapshot goes on")
     buckets = sorted({bucket for snapshot in snapshots for bucket in snapshot.offsets})
     grid = Grid(box=None, padding=(0, 2, 0, 0))
     for name in ("id", "kind", "batch", "records", "time", *(f"offset {bucket}" for bucket in buckets)):
