@@ -48,7 +48,8 @@ def path_of(types: dict[str, str], values: list[StoredValue], **options: str) ->
         ("{b}", "%7Bb%7D"),
         ("h#a?s*h^", "h%23a%3Fs%2Ah%5E"),
         ("", "__DEFAULT_PARTITION__"),
-        (" \t", "__DEFAULT_PARTITION__"),
+        (" \t\u3000", "__DEFAULT_PARTITION__"),
+        ("\xa0", "\xa0"),
         (None, "__DEFAULT_PARTITION__"),
     ],
 )

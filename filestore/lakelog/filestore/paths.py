@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
+_NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
 
 
@@ -144,7 +145,7 @@ def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return value if value.strip() else ""
+        return "" if all(char.isspace() and char not in _NOT_BLANK_IN_JAVA for char in value) else value
     if isinstance(value, Decimal):
         return f"{value:f}"
     if kind.root is TypeRoot.DATE:
