@@ -39,6 +39,10 @@ def files_in(folder: Path) -> ManifestFiles:
     return ManifestFiles(LocalFileIO(), TablePaths(str(folder)))
 
 
+def _key_text(key: bytes) -> str:
+    return str(list(deserialize_row([BIGINT], key)))
+
+
 def forget() -> None:
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
@@ -59,8 +63,8 @@ def test_the_manifests_that_flink_wrote_are_read(tmp_path: Path) -> None:
             "bucket": entry.bucket,
             "level": entry.file.level,
             "record_count": entry.file.row_count,
-            "min_key": f"[{deserialize_row([BIGINT], entry.file.min_key)[0]}]",
-            "max_key": f"[{deserialize_row([BIGINT], entry.file.max_key)[0]}]",
+            "min_key": _key_text(entry.file.min_key),
+            "max_key": _key_text(entry.file.max_key),
             "min_sequence_number": entry.file.min_sequence_number,
             "max_sequence_number": entry.file.max_sequence_number,
         }

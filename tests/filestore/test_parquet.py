@@ -24,7 +24,7 @@ from tests.support.column_types import column_types, exact_rows, fields_of, tabl
 from tests.support.paimon_tables import unpack
 
 IO = LocalFileIO(sync_data=False)
-ROW = {
+ROW: dict[str, object] = {
     "type": "ROW",
     "fields": [
         {"id": 0, "name": "x", "type": "INT NOT NULL"},
@@ -68,7 +68,10 @@ def test_types_have_the_physical_forms_of_the_format(tmp_path: Path) -> None:
 
 
 def test_nested_types_have_the_physical_forms_and_ids_of_the_format(tmp_path: Path) -> None:
-    kinds = {"a": {"type": "ARRAY", "element": ROW}, "m": {"type": "MULTISET", "element": "STRING"}}
+    kinds: dict[str, dict[str, object]] = {
+        "a": {"type": "ARRAY", "element": ROW},
+        "m": {"type": "MULTISET", "element": "STRING"},
+    }
     fields = list(number_fields([DataField(id=0, name=n, type=parse_type(k)) for n, k in kinds.items()])[0])
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, to_arrow_schema(fields).empty_table(), fields)

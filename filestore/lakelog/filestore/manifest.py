@@ -10,14 +10,13 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, Generic, TypeVar  # Any: Avro records are untyped until they are checked here
 
-import fastavro
-
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataType
 from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row, serialize_row
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.manifest_schemas import ENTRY_SCHEMA, LIST_SCHEMA
 from lakelog.filestore.paths import FileNames, TablePaths
 
 MANIFEST_VERSION = 2
@@ -189,7 +188,7 @@ class ManifestFiles:
         name = names.manifest_list()
         path = self.paths.manifest(name)
         data = encode_container(
-            _LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
+            LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
         )
         self._create(path, data)
         LIST_CACHE.put(path, tuple(manifests))
@@ -212,7 +211,7 @@ class ManifestFiles:
     def _write_one(self, entries: tuple[ManifestEntry, ...], name: str, schema_id: int) -> ManifestFileMeta:
         path = self.paths.manifest(name)
         data = encode_container(
-            _ENTRY_SCHEMA, [_entry_record(entry) for entry in entries], codec=codec_of(self.compression)
+            ENTRY_SCHEMA, [_entry_record(entry) for entry in entries], codec=codec_of(self.compression)
         )
         self._create(path, data)
         ENTRY_CACHE.put(path, entries)
@@ -395,86 +394,3 @@ def _parse_stats(record: dict[str, Any]) -> SimpleStats:
 
 def _names(given: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if given is None else tuple(given)
-
-
-def _optional(name: str, kind: object) -> dict[str, object]:
-    return {"name": name, "type": ["null", kind], "default": None}
-
-
-def _stats_schema(name: str) -> dict[str, object]:
-    counts = {"type": "array", "items": ["null", "long"]}
-    return {
-        "type": "record",
-        "name": name,
-        "fields": [
-            {"name": "_MIN_VALUES", "type": "bytes"},
-            {"name": "_MAX_VALUES", "type": "bytes"},
-            _optional("_NULL_COUNTS", counts),
-        ],
-    }
-
-
-_NAMES = {"type": "array", "items": "string"}
-_FILE_SCHEMA = {
-    "type": "record",
-    "name": "record__FILE",
-    "fields": [
-        {"name": "_FILE_NAME", "type": "string"},
-        {"name": "_FILE_SIZE", "type": "long"},
-        {"name": "_ROW_COUNT", "type": "long"},
-        {"name": "_MIN_KEY", "type": "bytes"},
-        {"name": "_MAX_KEY", "type": "bytes"},
-        {"name": "_KEY_STATS", "type": _stats_schema("record__FILE__KEY_STATS")},
-        {"name": "_VALUE_STATS", "type": _stats_schema("record__FILE__VALUE_STATS")},
-        {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
-        {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"},
-        {"name": "_SCHEMA_ID", "type": "long"},
-        {"name": "_LEVEL", "type": "int"},
-        {"name": "_EXTRA_FILES", "type": _NAMES},
-        _optional("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
-        _optional("_DELETE_ROW_COUNT", "long"),
-        _optional("_EMBEDDED_FILE_INDEX", "bytes"),
-        _optional("_FILE_SOURCE", "int"),
-        _optional("_VALUE_STATS_COLS", _NAMES),
-        _optional("_EXTERNAL_PATH", "string"),
-        _optional("_FIRST_ROW_ID", "long"),
-        _optional("_WRITE_COLS", _NAMES),
-    ],
-}
-_ENTRY_SCHEMA = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "record",
-        "namespace": "org.apache.paimon.avro.generated",
-        "fields": [
-            {"name": "_VERSION", "type": "int"},
-            {"name": "_KIND", "type": "int"},
-            {"name": "_PARTITION", "type": "bytes"},
-            {"name": "_BUCKET", "type": "int"},
-            {"name": "_TOTAL_BUCKETS", "type": "int"},
-            {"name": "_FILE", "type": _FILE_SCHEMA},
-        ],
-    }
-)
-_LIST_SCHEMA = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "record",
-        "namespace": "org.apache.paimon.avro.generated",
-        "fields": [
-            {"name": "_VERSION", "type": "int"},
-            {"name": "_FILE_NAME", "type": "string"},
-            {"name": "_FILE_SIZE", "type": "long"},
-            {"name": "_NUM_ADDED_FILES", "type": "long"},
-            {"name": "_NUM_DELETED_FILES", "type": "long"},
-            {"name": "_PARTITION_STATS", "type": _stats_schema("record__PARTITION_STATS")},
-            {"name": "_SCHEMA_ID", "type": "long"},
-            _optional("_MIN_BUCKET", "int"),
-            _optional("_MAX_BUCKET", "int"),
-            _optional("_MIN_LEVEL", "int"),
-            _optional("_MAX_LEVEL", "int"),
-            _optional("_MIN_ROW_ID", "long"),
-            _optional("_MAX_ROW_ID", "long"),
-        ],
-    }
-)
