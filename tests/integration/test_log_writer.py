@@ -277,6 +277,22 @@ def test_a_broker_that_freezes_makes_outcomes_unknown_and_a_look_tells_them(
         assert topic.ids(0, tail.high_watermark) == ([1, 2, 3] if seen else [1])
 
 
+def test_clients_that_are_open_serve_again_after_the_broker_was_killed(own_broker: EmbeddedBroker) -> None:
+    info = own_broker.start()
+    with log_topic(info.bootstrap_servers) as topic:
+        producer = topic.producer()
+        first_end = write(producer, [1])
+        assert topic.ids(0, first_end) == [1]
+        os.kill(info.pid, signal.SIGKILL)
+        assert own_broker.start().bootstrap_servers == info.bootstrap_servers
+
+        assert topic.ids(0, first_end) == [1]
+        end = write(producer, [2])
+        assert [found.end_offset for found in topic.tail().transactions] == [first_end, end]
+        assert topic.ids(0, end) == [1, 2]
+        producer.close()
+
+
 @pytest.fixture
 def silent_server() -> Iterator[str]:
     """A port that takes connections and never says a word."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -65,7 +66,8 @@ def test_what_is_encoded_is_decoded(
     given_changes: tuple[list[DataField], pa.Table, list[int]], mode: ChangelogMode
 ) -> None:
     fields, rows, kinds = given_changes
-    records = encode_changes(rows, pa.array(kinds, pa.int8()), fields, [fields[0].name], mode)
+    with patch("lakelog.logstore.debezium._CHUNK_ROWS", 5):
+        records = encode_changes(rows, pa.array(kinds, pa.int8()), fields, [fields[0].name], mode)
 
     decoded, decoded_kinds = decode_changes(records.values, fields)
 
@@ -245,3 +247,14 @@ def test_a_number_as_the_key_of_a_map_is_not_taken_for_base64() -> None:
     records = encode_changes(rows, None, fields, [], ChangelogMode.ALL)
 
     assert decode_changes(records.values, fields)[0]["m"].to_pylist() == [[(Decimal(1000), 1)]]
+
+
+def test_pairs_meet_over_the_chunks_that_rows_are_encoded_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"id": [number // 2 for number in range(41)], "v": list(range(41))})
+    kinds = [BEFORE, AFTER] * 20
+    for given in ([*kinds, INSERT], [INSERT, *kinds], [BEFORE, *kinds]):
+        whole = _encode(rows, given)
+        for chunk_rows in (1, 2, 3, 7):
+            with monkeypatch.context() as patched:
+                patched.setattr("lakelog.logstore.debezium._CHUNK_ROWS", chunk_rows)
+                assert _encode(rows, given) == whole

@@ -104,18 +104,22 @@ class PartitionConsumer:
         self._left = []
         if not messages:
             return []
-        last_offset = messages[-1].offset() or 0
-        if not any(message.error() for message in messages) and (end is None or last_offset < end):
+        assert self.position is not None
+        first_offset, last_offset = messages[0].offset() or 0, messages[-1].offset() or 0
+        is_plain = first_offset >= self.position and not any(message.error() for message in messages)
+        if is_plain and (end is None or last_offset < end):
             self.position, self._is_at_end = last_offset + 1, False
             return messages
-        return self._take_up_to(end, messages)
+        return self._take_up_to(end, messages, self.position)
 
-    def _take_up_to(self, end: int | None, messages: list[Message]) -> list[Message]:
+    def _take_up_to(self, end: int | None, messages: list[Message], start: int) -> list[Message]:
         records: list[Message] = []
         for number, message in enumerate(messages):
             offset, error = message.offset() or 0, message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise self._failed(error)
+            if offset < start:
+                continue  # asked for by the read before
             if error is None and end is not None and offset >= end:
                 self._left, self.position, self._is_at_end = messages[number:], offset, False
                 break

@@ -8,7 +8,7 @@ before image; a delete is `d` with the full row. Source: Flink's documentation, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,8 @@ from lakelog.logstore.envelope import (
 )
 from lakelog.logstore.json_text import row_texts
 from lakelog.logstore.options import ChangelogMode
+
+_CHUNK_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +65,39 @@ def encode_changes(
     if mode is ChangelogMode.UPSERT and (codes == RowKind.UPDATE_BEFORE).any():
         kept = codes != RowKind.UPDATE_BEFORE
         rows, codes = rows.filter(pa.array(kept)), codes[kept]
+    keys: list[bytes | None] = []
+    values: list[bytes] = []
+    for start, end in _chunks(codes):
+        chunk = rows.slice(start, end - start)
+        chunk_keys, chunk_values = _encode_chunk(chunk, codes[start:end], fields, key_fields)
+        keys += [None] * len(chunk_values) if chunk_keys is None else _bytes(chunk_keys)
+        values += _bytes(chunk_values)
+    return EncodedRecords(keys=keys, values=values, row_count=len(codes))
+
+
+def _chunks(codes: npt.NDArray[np.int8]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, small enough that their texts take little memory, which part no -U from its +U."""
+    start = 0
+    while start < len(codes):
+        end = min(start + _CHUNK_ROWS, len(codes))
+        if codes[end - 1 : end + 1].tolist() == [RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]:
+            end += 1
+        yield start, end
+        start = end
+
+
+def _encode_chunk(
+    rows: pa.Table, codes: npt.NDArray[np.int8], fields: Sequence[DataField], key_fields: Sequence[str]
+) -> tuple[pl.Series | None, pl.Series]:
     keys = _keys(rows, fields, key_fields)
     is_add = (codes == RowKind.INSERT) | (codes == RowKind.UPDATE_AFTER)
     if is_add.all():
-        values = row_texts(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
-        return EncodedRecords(keys=_listed(keys, rows.num_rows), values=_bytes(values), row_count=rows.num_rows)
+        return keys, row_texts(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
     texts = row_texts(rows, fields)
     pair_starts = _pair_starts(codes, keys)
-    values = _envelopes(texts, is_add, pair_starts)
-    if len(pair_starts):
-        first_rows = np.delete(np.arange(len(codes)), pair_starts + 1)
-        keys = None if keys is None else keys.gather(first_rows)
-    return EncodedRecords(keys=_listed(keys, len(values)), values=_bytes(values), row_count=len(codes))
+    if keys is not None and len(pair_starts):
+        keys = keys.gather(np.delete(np.arange(len(codes)), pair_starts + 1))
+    return keys, _envelopes(texts, is_add, pair_starts)
 
 
 def decode_changes(
@@ -148,7 +171,3 @@ def _between(*parts: bytes | str) -> pl.Expr:
 
 def _bytes(texts: pl.Series) -> list[bytes]:
     return texts.cast(pl.Binary).to_list()
-
-
-def _listed(keys: pl.Series | None, length: int) -> Sequence[bytes | None]:
-    return [None] * length if keys is None else _bytes(keys)
