@@ -252,9 +252,9 @@ def test_a_number_as_the_key_of_a_map_is_not_taken_for_base64() -> None:
 def test_pairs_meet_over_the_chunks_that_rows_are_encoded_in(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"id": [number // 2 for number in range(41)], "v": list(range(41))})
     kinds = [BEFORE, AFTER] * 20
-    for given in ([*kinds, INSERT], [INSERT, *kinds], [BEFORE, *kinds]):
-        whole = _encode(rows, given)
+    for changed in ([*kinds, INSERT], [INSERT, *kinds], [BEFORE, *kinds]):
+        whole = _encode(rows, changed)
         for chunk_rows in (1, 2, 3, 7):
             with monkeypatch.context() as patched:
                 patched.setattr("lakelog.logstore.debezium._CHUNK_ROWS", chunk_rows)
-                assert _encode(rows, given) == whole
+                assert _encode(rows, changed) == whole
