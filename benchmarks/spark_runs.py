@@ -1,0 +1,88 @@
+"""What the Spark benchmarks run: the same batches into plain Parquet, and into lakelog tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from benchmarks.upsert_data import KEY, SCHEMA, SPARK_SCHEMA
+from lakelog.catalog import Catalog, Table
+from lakelog.spark import write_stream
+
+BUCKETS = 4
+TABLE = "bench.rows"
+
+
+def make_session() -> SparkSession:
+    """Spark on two cores in this process."""
+    settings = {
+        "spark.driver.memory": "3g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("lakelog benchmarks")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def file_stream(session: SparkSession, folder: Path) -> DataFrame:
+    """A stream of a folder's Parquet files, each a micro-batch."""
+    return session.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def append_plain(session: SparkSession, source: Path, work: Path) -> None:
+    """The floor: the stream appended as plain Parquet files, by Spark alone."""
+    writer = file_stream(session, source).writeStream.format("parquet").trigger(availableNow=True)
+    _finish(writer.option("checkpointLocation", str(work / "checkpoint")).start(str(work / "plain")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakelogRun:
+    """A fresh table in a warehouse of its own."""
+
+    session: SparkSession
+    work: Path
+    has_log: bool
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the run; with a log it has an embedded broker."""
+        return Catalog(self.work / "warehouse")
+
+    def create(self) -> Table:
+        """Make the table."""
+        options = {"bucket": str(BUCKETS), **({"log.system": "kafka"} if self.has_log else {})}
+        return self.catalog.create_table(TABLE, schema=SCHEMA, primary_key=[KEY], options=options)
+
+    def upsert(self, source: Path) -> None:
+        """Write all files of a folder, one micro-batch each."""
+        _finish(
+            write_stream(
+                file_stream(self.session, source),
+                TABLE,
+                catalog=self.catalog,
+                checkpoint_location=self.work / f"checkpoint-{source.name}",
+                available_now=True,
+            )
+        )
+
+    @property
+    def table(self) -> Table:
+        """The table as it is now."""
+        return self.catalog.table(TABLE)
+
+
+def _finish(query: StreamingQuery) -> None:
+    query.awaitTermination()
+    error = query.exception()
+    if error is not None:
+        raise error

@@ -1,0 +1,120 @@
+"""Rows a second of streaming upserts, without and with a log, beside Spark appending the same batches as plain Parquet.
+
+The table has its base rows already; then each file of the source is one micro-batch, of which 80 % overwrite uniformly
+random keys. Time counts from the start of the query to its end, compaction included. `cpu` is the processor time of
+Spark, its Python workers and the driver, without the broker's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+from pyspark.sql import SparkSession
+
+from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
+from benchmarks.spark_runs import LakelogRun, append_plain, make_session
+from benchmarks.upsert_data import FULL, SMALL, Size, UpsertData, make_data
+from lakelog.logstore.broker import EmbeddedBroker
+
+REPEATS = 3
+WARM_UP = Size(base_rows=40_000, batch_count=6, batch_rows=40_000)
+
+
+@contextmanager
+def work_folder() -> Iterator[Path]:
+    """A temporary folder, deleted in the end."""
+    with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
+        yield Path(folder)
+
+
+def run_floor(session: SparkSession, data: UpsertData, work: Path) -> Measure:
+    """Append the batches as plain Parquet."""
+    shutil.rmtree(work, ignore_errors=True)
+    return measured(lambda: append_plain(session, data.batches, work))
+
+
+def run_lakelog(
+    session: SparkSession, data: UpsertData, work: Path, *, has_log: bool, expected: pl.DataFrame
+) -> Measure:
+    """Load the base, then measure the batches, then check every row."""
+    run = LakelogRun(session=session, work=work, has_log=has_log)
+    if (work / "warehouse").exists():
+        run.catalog.drop_table("bench.rows", if_exists=True)
+    for checkpoint in work.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+    run.create()
+    run.upsert(data.base)
+    measure = measured(lambda: run.upsert(data.batches))
+    check_rows(run, expected)
+    return measure
+
+
+def check_rows(run: LakelogRun, expected: pl.DataFrame) -> None:
+    """Stop the benchmark when the table does not hold what it must."""
+    found = run.table.to_polars().sort("id").select(expected.columns)
+    if not found.equals(expected):
+        sys.exit(f"the table holds {found.height} rows that are not the {expected.height} expected ones")
+
+
+def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:
+    """Every contender in turns; in the full size each is warmed up and measured several times."""
+    data = make_data(work / "data", size)
+    if size == SMALL:
+        return _summary(size, _measure_all(session, data, work, repeats=1))
+    _measure_all(session, make_data(work / "warm-up", WARM_UP), work, repeats=1)
+    return _summary(size, _measure_all(session, data, work, repeats=REPEATS))
+
+
+def _measure_all(session: SparkSession, data: UpsertData, work: Path, *, repeats: int) -> dict[str, list[Measure]]:
+    expected = data.merged().sort("id")
+    contenders: dict[str, Callable[[], Measure]] = {
+        "floor": lambda: run_floor(session, data, work / "floor"),
+        "no_log": lambda: run_lakelog(session, data, work / "no-log", has_log=False, expected=expected),
+        "log": lambda: run_lakelog(session, data, work / "log", has_log=True, expected=expected),
+    }
+    return in_turns(contenders, repeats=repeats)
+
+
+def _summary(size: Size, measures: dict[str, list[Measure]]) -> dict[str, object]:
+    rows = size.upserted_rows
+    floor_s = median_wall_s(measures["floor"])
+    summary: dict[str, object] = {"benchmark": "upsert", "rows": rows, "batch_rows": size.batch_rows}
+    for name, ones in measures.items():
+        wall_s = median_wall_s(ones)
+        summary[f"{name}_rows_per_s"] = round(rows / wall_s)
+        summary[f"{name}_batch_ms"] = round(wall_s * 1000 / size.batch_count)
+        summary[f"{name}_cpu_ms_per_batch"] = round(median_cpu_s(ones) * 1000 / size.batch_count)
+        if name != "floor":
+            summary[f"ratio_{name}"] = round(floor_s / wall_s, 3)
+    return summary
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="few rows, to see that it runs: its ratios mean nothing")
+    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
+    arguments = parser.parse_args()
+    with work_folder() as work:
+        session = make_session()
+        try:
+            summary = run_all(session, SMALL if arguments.small else FULL, work)
+        finally:
+            EmbeddedBroker(work / "log" / "warehouse").stop()
+            session.stop()
+    for name, value in summary.items():
+        print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
+    if arguments.json:
+        print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()
