@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.logstore.broker import EmbeddedBroker
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.steps import Step
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history, write_files
 from tests.support.crash import CrashPlan, Victim
 from tests.support.promises import (
     check_log_equals_files,
-    fold_read_batches,
     read_headers,
     snapshot_rows,
     snapshot_states,
@@ -226,3 +226,24 @@ def test_two_streams_at_once_on_one_table_spoil_nothing(tmp_path: Path, bootstra
     for name in jobs:
         pipeline.finish(name)
     pipeline.check(("job", "other"))
+
+
+@pytest.mark.full
+def test_a_broker_killed_in_mid_transaction_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path / "broker")
+    info = broker.start()
+    try:
+        pipeline = Pipeline.create(tmp_path, info.bootstrap_servers)
+        pipeline.feed("job", seed=3)
+        plan = pipeline.plan(Step.COMMIT, Victim.HELD)
+        job = pipeline.start(env=plan.to_env())
+        wait_for(plan.marker, job, pipeline)
+        os.kill(info.pid, signal.SIGKILL)
+        assert broker.start().bootstrap_servers == info.bootstrap_servers
+        plan.release.touch()
+        job.wait(JOB_SECONDS_MAX)  # it may end well or not: either is an answer to an unknown outcome
+
+        pipeline.finish()
+        pipeline.check()
+    finally:
+        broker.stop()
