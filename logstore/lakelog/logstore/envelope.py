@@ -84,7 +84,10 @@ def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Cha
     by_hand = [field for field, column in zip(fields, columns, strict=True) if column is None]
     if by_hand:
         try:
-            rows = [parse_json(line) for line in cut.lines.to_pybytes().splitlines()]
+            # One call for all rows takes less than half the time of a call for each.
+            rows = parse_json(b"[%b]" % cut.lines.to_pybytes()[:-1].replace(b"\n", b","))
+            if len(rows) != len(cut.kinds):
+                raise NotColumnarError
             arrays |= _parse_columns(rows, by_hand)
         except (ValueError, AttributeError, RecursionError) as error:
             raise NotColumnarError from error
