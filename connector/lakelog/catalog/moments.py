@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakelog.common.errors import InvalidRequestError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLIS_DIGITS_MIN = 9  # fewer digits are a date such as 20260131
 
 
-def to_millis(moment: str | int | datetime) -> int:
-    """Milliseconds since 1970 UTC: of a datetime, of text such as `2026-01-31 12:00:00.5`, or a number as it is.
+def parse_moment(text: str, zone: tzinfo = UTC) -> int:
+    """Milliseconds since 1970 of a text such as `2026-01-31 12:00:00.5`; a long number is taken as that already.
 
-    Without a zone it is local time, as in the option `scan.timestamp`. Raises InvalidRequestError.
+    `zone` is for text without one. Raises InvalidRequestError.
     """
-    if isinstance(moment, int):
-        return moment
-    if isinstance(moment, str):
-        text = moment.strip()
-        if text.isascii() and text.isdigit() and len(text) > 8:
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError as error:
-            raise InvalidRequestError(
-                f"{text!r} is no moment; expected a form such as 2026-01-31T12:00:00, 2026-01-31T12:00:00Z, or"
-                " milliseconds since 1970"
-            ) from error
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) >= _MILLIS_DIGITS_MIN:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"{text!r} is no moment; expected a form such as 2026-01-31T12:00:00, 2026-01-31T12:00:00+01:00, or"
+            " milliseconds since 1970"
+        ) from error
+    return to_millis(moment if moment.tzinfo is not None else moment.replace(tzinfo=zone))
+
+
+def to_millis(moment: datetime) -> int:
+    """Milliseconds since 1970, rounded down; a moment without a zone is in the zone of this machine."""
     return (moment.astimezone() - _EPOCH) // timedelta(milliseconds=1)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from lakelog.catalog import Catalog
-from lakelog.catalog.moments import to_millis
+from lakelog.catalog.moments import parse_moment
 from lakelog.cli.arguments import AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, parse_type
@@ -34,7 +34,9 @@ Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="KEY=V
 def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     snapshot_id: Annotated[int | None, typer.Option(help="Read this snapshot.")] = None,
-    timestamp: Annotated[str | None, typer.Option(help="Read the table as it was at this moment.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(help="Read the table as it was at this moment; UTC without a zone.")
+    ] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
     where: Annotated[str | None, typer.Option(help="Only rows that meet this SQL condition.")] = None,
     warehouse: Warehouse = HERE,
@@ -47,7 +49,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
         columns=parse_names(columns) if columns is not None else None,
         where=where,
         snapshot_id=snapshot_id,
-        timestamp_millis=None if timestamp is None else to_millis(timestamp),
+        timestamp_millis=None if timestamp is None else parse_moment(timestamp),
     )
     for batch in batches:
         fields = found.schema.select(batch.schema.names)
