@@ -49,8 +49,8 @@ class SortedRun:
 
     @property
     def may_hold_deletes(self) -> bool:
-        """False when no row is a delete; an unknown number counts as some."""
-        return any(file.delete_row_count != 0 for file in self.files)
+        """False when no row is a delete."""
+        return any(may_hold_deletes(file) for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,14 @@ class Section:
     def is_raw(self) -> bool:
         """True when the rows can be read as they are: one run, and no deletes."""
         return len(self.runs) == 1 and not self.runs[0].may_hold_deletes
+
+
+def may_hold_deletes(file: DataFileMeta) -> bool:
+    """False when no row of the file is a delete. An unknown number counts as some.
+
+    So does every file of level 0: pypaimon 2.1 says that its files hold no deletes even when they do.
+    """
+    return file.level == 0 or file.delete_row_count != 0
 
 
 def runs_of(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> tuple[SortedRun, ...]:

@@ -155,6 +155,13 @@ SEQUENCE_FIELD = Option(
     doc="Columns that decide which row of a key is the last, before the order of arrival.",
     kind="column names with commas",
 )
+ROWKIND_FIELD = Option(
+    key="rowkind.field",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written.",
+    kind="a column name",
+)
 CHANGELOG_PRODUCER = Option(
     key="changelog-producer",
     parse=ChangelogProducer,

@@ -14,6 +14,7 @@ from lakelog.filestore.options import (
     FILE_FORMAT,
     IGNORE_DELETE,
     MERGE_ENGINE,
+    ROWKIND_FIELD,
     SEQUENCE_FIELD,
     BucketFunction,
     ChangelogProducer,
@@ -40,6 +41,7 @@ def check_writable(schema: TableSchema) -> None:
         (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
         (IGNORE_DELETE.key, IGNORE_DELETE.of(options), False),
         (SEQUENCE_FIELD.key, SEQUENCE_FIELD.of(options), ()),
+        (ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),
     )
     for key, found, supported in refused:
         if found != supported:

@@ -12,7 +12,7 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.compact.picking import CompactUnit, max_level, pick_full, pick_universal
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_writer import StoredRows, target_file_bytes, write_data_files
-from lakelog.filestore.levels import Section, runs_of, sections_of
+from lakelog.filestore.levels import Section, may_hold_deletes, runs_of, sections_of
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
@@ -81,8 +81,8 @@ def compact_bucket(
 ) -> CompactResult | None:
     """Merge the runs of a unit into files of its output level; None when every file is where it should be.
 
-    A file that overlaps no other and is large enough only changes its level. The table changes by the commit of the
-    result's entries.
+    A large file that overlaps no other, and for sure holds no deletes, only changes its level. The table changes by the
+    commit of the result's entries.
     """
     check_primary_key_writable(table)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
@@ -90,9 +90,9 @@ def compact_bucket(
     before: list[DataFileMeta] = []
     after: list[DataFileMeta] = []
     small_bytes = target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
-    for group in rewrite_groups(sections_of(unit.inputs, table.key_types), unit, small_bytes=small_bytes):
+    for group in rewrite_groups(sections_of(unit.inputs, table.key_types), small_bytes=small_bytes):
         files = [file for section in group for file in section.files]
-        if len(files) == 1 and not _must_rewrite(files[0], unit):
+        if len(files) == 1 and not _must_rewrite(files[0]):
             if files[0].level != unit.output_level:
                 before.append(files[0])
                 after.append(replace(files[0], level=unit.output_level))
@@ -105,13 +105,11 @@ def compact_bucket(
     return CompactResult(partition=partition, bucket=bucket, before=tuple(before), after=tuple(after))
 
 
-def rewrite_groups(
-    sections: Sequence[Section], unit: CompactUnit, *, small_bytes: int
-) -> Iterator[tuple[Section, ...]]:
+def rewrite_groups(sections: Sequence[Section], *, small_bytes: int) -> Iterator[tuple[Section, ...]]:
     """Neighbouring sections that are written together; a large file that needs no rewrite is alone. Pure."""
     held: list[Section] = []
     for section in sections:
-        is_alone = len(section.files) == 1 and not _must_rewrite(section.files[0], unit)
+        is_alone = len(section.files) == 1 and not _must_rewrite(section.files[0])
         if not is_alone or section.size_bytes < small_bytes:
             held.append(section)
             continue
@@ -123,8 +121,9 @@ def rewrite_groups(
         yield tuple(held)
 
 
-def _must_rewrite(file: DataFileMeta, unit: CompactUnit) -> bool:
-    return unit.drops_deletes and file.delete_row_count != 0
+def _must_rewrite(file: DataFileMeta) -> bool:
+    """Whether the file cannot just change its level: deletes are dropped, or become known, only by a rewrite."""
+    return may_hold_deletes(file)
 
 
 def _merged_pieces(reader: BucketReader, group: Sequence[Section], *, keeps_deletes: bool) -> Iterator[StoredRows]:

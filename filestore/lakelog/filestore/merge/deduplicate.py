@@ -17,6 +17,8 @@ from lakelog.filestore.merge.order import is_last_of_key, to_series
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 _OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
+_INSERT = pa.scalar(int(RowKind.INSERT), pa.int8())
+_KIND_COLUMN = pa.field(VALUE_KIND, pa.int8(), nullable=False)
 _ROW = "row"
 _SEQUENCE = "sequence"
 _IS_ADD = "is_add"
@@ -43,14 +45,14 @@ def newest_rows(keys: pl.DataFrame) -> pl.Series:
 def merge_ordered(slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
     """The rows that stay, in key order, with all columns of the slices.
 
-    `slices` goes from youngest to oldest and has the same columns in each. `is_ranked` says that every row of a slice
-    is younger than every row of the next; else sequence numbers decide, for equal ones an add wins over a delete, then
-    the younger run.
+    `slices` goes from youngest to oldest; only kinds may be missing, where all rows are adds. `is_ranked` says that
+    every row of a slice is younger than every row of the next; else sequence numbers decide, for equal ones an add
+    wins over a delete, then the younger run.
     """
     if len(slices) == 1:
         return slices[0].rows if keeps_deletes else without_deletes(slices[0].rows)
     oldest_first = list(reversed(slices))
-    rows = pa.concat_tables([part.rows for part in oldest_first])
+    rows = pa.concat_tables(_with_same_columns([part.rows for part in oldest_first]))
     frame = pl.concat([part.keys for part in oldest_first]).with_row_index(_ROW)
     key_names = slices[0].keys.columns
     sort_by = list(key_names)
@@ -95,6 +97,19 @@ def without_deletes(rows: pa.Table) -> pa.Table:
         return rows
     adds = _are_adds(rows)
     return rows if adds.all() else rows.filter(adds.to_arrow())
+
+
+def _with_same_columns(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """The tables, with kinds in all of them when one has kinds."""
+    if not any(VALUE_KIND in table.column_names for table in tables):
+        return list(tables)
+    names = next(table.column_names for table in tables if VALUE_KIND in table.column_names)
+    return [
+        table.select(names)
+        if VALUE_KIND in table.column_names
+        else table.append_column(_KIND_COLUMN, pa.repeat(_INSERT, table.num_rows)).select(names)
+        for table in tables
+    ]
 
 
 def are_adds(kinds: pl.Series) -> pl.Series:

@@ -35,38 +35,38 @@ class BucketReader:
 
     def rows(self, section: Section, fields: Sequence[DataField]) -> Iterator[pa.Table]:
         """The rows of a section in the columns `fields` and maybe more, in no order; deletes are applied."""
-        kinds = [KIND_FIELD] if any(run.may_hold_deletes for run in section.runs) else []
         if len(section.runs) == 1:
-            pieces = self._pieces(section.runs[0], [*fields, *kinds], self._budget_bytes // _COPIES)
+            run = section.runs[0]
+            pieces = self._pieces(run, [*fields, *_kinds_of(run)], self._budget_bytes // _COPIES)
             yield from (without_deletes(piece) for piece in pieces)
             return
         is_ranked = are_ranked(section.runs)
-        numbers = [] if is_ranked else [SEQUENCE_FIELD]
-        for slices in aligned_slices(self._cursors(section, [*self._with_keys(fields), *numbers, *kinds])):
+        wanted = [*self._with_keys(fields), *([] if is_ranked else [SEQUENCE_FIELD])]
+        for slices in aligned_slices(self._cursors(section, [[*wanted, *_kinds_of(run)] for run in section.runs])):
             yield from merge_unordered(slices, is_ranked=is_ranked)
 
     def stored_rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[pa.Table]:
         """The rows of a section in key order with all columns, sequence numbers and kinds."""
         is_ranked = are_ranked(section.runs)
         fields = [*self._table.schema.fields, SEQUENCE_FIELD, KIND_FIELD]
-        for slices in aligned_slices(self._cursors(section, fields)):
+        for slices in aligned_slices(self._cursors(section, [fields] * len(section.runs))):
             yield merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
 
     def _with_keys(self, fields: Sequence[DataField]) -> list[DataField]:
         keys = self._table.schema.key_fields
         return [*fields, *(key for key in keys if key not in fields)]
 
-    def _cursors(self, section: Section, fields: Sequence[DataField]) -> list[RunCursor]:
-        shares = share_budget(
-            [run.row_count * row_bytes(fields) for run in section.runs], self._budget_bytes // _COPIES
-        )
+    def _cursors(self, section: Section, fields: Sequence[Sequence[DataField]]) -> list[RunCursor]:
+        """A cursor for each run, with the columns that are read of it."""
+        wishes = [run.row_count * row_bytes(read) for run, read in zip(section.runs, fields, strict=True)]
+        shares = share_budget(wishes, self._budget_bytes // _COPIES)
         return [
             RunCursor(
-                tables=self._pieces(run, fields, share),
+                tables=self._pieces(run, read, share),
                 key_fields=self._table.schema.key_fields,
                 rows_left=run.row_count,
             )
-            for run, share in zip(section.runs, shares, strict=True)
+            for run, read, share in zip(section.runs, fields, shares, strict=True)
         ]
 
     def _pieces(self, run: SortedRun, fields: Sequence[DataField], piece_bytes: int) -> Iterator[pa.Table]:
@@ -120,6 +120,11 @@ class BucketReader:
                     f"{'missing' if found is None else f'{found.name!r} {found.type}'}; reading over schema changes "
                     "is not there yet"
                 )
+
+
+def _kinds_of(run: SortedRun) -> list[DataField]:
+    """The column of row kinds, where it says anything."""
+    return [KIND_FIELD] if run.may_hold_deletes else []
 
 
 def row_bytes(fields: Sequence[DataField]) -> int:

@@ -1,0 +1,79 @@
+"""pypaimon reads what we write, and we read what it writes: row for row, over many types."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.types import ROW_KIND_TEXTS
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+from tests.support import pypaimon_job
+from tests.support.strategies import Model, Write
+
+ROOT = Path(__file__).parent.parent.parent
+KINDS = ["plain", "partitioned"]
+
+
+def run_job(python: Path, *arguments: str) -> object:
+    """Run one job of pypaimon, and give what it prints."""
+    script = Path(pypaimon_job.__file__)
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [python, script, *arguments], capture_output=True, text=True, check=False, env=clean, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def row_kinds(rows: pa.Table) -> pa.Array:
+    return pa.array([ROW_KIND_TEXTS.index(text) for text in rows["op"].to_pylist()], pa.int8())
+
+
+def make_table(warehouse: Path, kind: str, options: dict[str, str]) -> FileStoreTable:
+    primary, partition = pypaimon_job.keys_of(kind)
+    schema = build_schema(
+        pypaimon_job.SCHEMA,
+        primary_keys=primary,
+        partition_keys=partition,
+        options={"bucket": str(pypaimon_job.BUCKETS), **options},
+    )
+    return FileStoreTable.create(warehouse / "db.db" / "ours", schema)
+
+
+@pytest.mark.parametrize("options", [{"write-only": "true"}, {"num-sorted-run.compaction-trigger": "2"}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_reads_what_we_write(tmp_path: Path, pypaimon_python: Path, kind: str, options: dict[str, str]) -> None:
+    table = make_table(tmp_path, kind, options)
+    for rows in pypaimon_job.commits():
+        table.write(rows, kinds=row_kinds(rows))
+    ours = pypaimon_job.shown(table.to_arrow())
+    assert len(ours) > 50
+    assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+    table = make_table(tmp_path, kind, {"write-only": "true"})
+    for rows in pypaimon_job.commits():
+        table.write(rows, kinds=row_kinds(rows))
+    ours = pypaimon_job.shown(table.to_arrow())
+    table.compact()
+    assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_we_read_what_it_writes(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+    run_job(pypaimon_python, "write", str(tmp_path), "db.theirs", kind)
+    table = FileStoreTable.open(tmp_path / "db.db" / "theirs")
+    found = table.to_arrow()
+    assert pypaimon_job.shown(found) == run_job(pypaimon_python, "read", str(tmp_path), "db.theirs")
+    model = Model.of(make_table(tmp_path, kind, {}).schema)
+    for rows in pypaimon_job.commits():
+        model.apply(Write(rows=rows, kinds=row_kinds(rows)))
+    assert found.num_rows == len(model.rows)

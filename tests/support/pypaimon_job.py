@@ -1,0 +1,158 @@
+"""What pypaimon is asked to do, in a process and an environment of its own: write a table, or read one.
+
+    python pypaimon_job.py write <warehouse> <table> <plain|partitioned>
+    python pypaimon_job.py read <warehouse> <table>
+
+Both sides make the same input rows from this file; what they read travels as JSON. It knows nothing of lakelog.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from importlib import import_module
+from typing import Any  # Any: values of every column type, and pypaimon, which only the other environment has
+
+import pyarrow as pa
+
+BUCKETS = 3
+COMMITS = 5
+KIND_COLUMN = "op"
+FIELDS = [
+    pa.field("id", pa.int64(), nullable=False),
+    pa.field("tag", pa.string(), nullable=False),
+    pa.field("day", pa.date32(), nullable=False),
+    pa.field(KIND_COLUMN, pa.string()),
+    pa.field("flag", pa.bool_()),
+    pa.field("i1", pa.int8()),
+    pa.field("i2", pa.int16()),
+    pa.field("i4", pa.int32()),
+    pa.field("f4", pa.float32()),
+    pa.field("f8", pa.float64()),
+    pa.field("d9", pa.decimal128(9, 2)),
+    pa.field("d18", pa.decimal128(18, 6)),
+    pa.field("d30", pa.decimal128(30, 5)),
+    pa.field("text", pa.string()),
+    pa.field("data", pa.binary()),
+    pa.field("clock", pa.time32("ms")),
+    pa.field("ts3", pa.timestamp("ms")),
+    pa.field("ts6", pa.timestamp("us")),
+    pa.field("ltz", pa.timestamp("us", tz="UTC")),
+    pa.field("items", pa.list_(pa.int32())),
+    pa.field("pairs", pa.map_(pa.string(), pa.int64())),
+    pa.field("inner", pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.string())])),
+]
+SCHEMA = pa.schema(FIELDS)
+OPTIONS = {"bucket": str(BUCKETS), "file.format": "parquet"}
+
+
+def keys_of(kind: str) -> tuple[list[str], list[str]]:
+    """Primary key and partition columns of a kind of table."""
+    return (["id", "tag", "day"], ["day"]) if kind == "partitioned" else (["id", "tag"], [])
+
+
+def commits() -> Iterator[pa.Table]:
+    """The rows of each commit, in arrival order; the column `op` tells whether a row is +I, +U or -D."""
+    chance = random.Random(7)
+    for number in range(COMMITS):
+        rows = [_row(chance) for _ in range(60)]
+        if number < 2:
+            rows = [{**row, KIND_COLUMN: "+I"} for row in rows]
+        yield pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _row(chance: random.Random) -> dict[str, Any]:
+    def maybe(value: Any) -> Any:
+        return None if chance.random() < 0.15 else value
+
+    moment = datetime(1969, 1, 1) + timedelta(microseconds=chance.randrange(10**17))
+    number = chance.randrange(50) - 10
+    return {
+        "id": number * 10**12 if number % 2 else number,
+        "tag": chance.choice(("", "a", "tag with space", "ü€😀", "a rather long tag that leaves its slot")),
+        "day": date(2026, 1, 1) + timedelta(days=number % 3),
+        KIND_COLUMN: chance.choice(("+I", "+U", "+U", "-D")),
+        "flag": maybe(chance.random() < 0.5),
+        "i1": maybe(chance.choice((-128, 0, 127))),
+        "i2": maybe(chance.choice((-32768, 5, 32767))),
+        "i4": maybe(chance.randrange(-(2**31), 2**31)),
+        "f4": maybe(chance.choice((0.5, -1.25, float("nan"), float("inf"), -0.0))),
+        "f8": maybe(chance.choice((0.1, 1e300, 5e-324, float("nan"), float("-inf")))),
+        "d9": maybe(Decimal(chance.randrange(-(10**9) + 1, 10**9)).scaleb(-2)),
+        "d18": maybe(Decimal(chance.randrange(-(10**18) + 1, 10**18)).scaleb(-6)),
+        "d30": maybe(Decimal(chance.randrange(-(10**29), 10**29)).scaleb(-5)),
+        "text": maybe("".join(chance.choices('aé😀"\\\n\x00 ', k=chance.randrange(12)))),
+        "data": maybe(chance.randbytes(chance.randrange(10))),
+        "clock": maybe(time(chance.randrange(24), 59, 58)),
+        "ts3": maybe(moment.replace(microsecond=moment.microsecond // 1000 * 1000)),
+        "ts6": maybe(moment),
+        "ltz": maybe(moment.replace(tzinfo=UTC)),
+        "items": maybe([maybe(chance.randrange(9)) for _ in range(chance.randrange(4))]),
+        "pairs": maybe([(key, maybe(chance.randrange(10**12))) for key in "abc"[: chance.randrange(4)]]),
+        "inner": maybe({"x": maybe(chance.randrange(9)), "y": maybe("y")}),
+    }
+
+
+def shown(table: pa.Table) -> list[str]:
+    """Each row as text in which every value is exact, sorted."""
+    rows = [[_shown(row[field.name]) for field in FIELDS] for row in table.to_pylist()]
+    return sorted(json.dumps(row) for row in rows)
+
+
+def _shown(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case bytes():
+            return value.hex()
+        case list():
+            return [_shown(item) for item in value]
+        case tuple():
+            return [_shown(item) for item in value]
+        case dict():
+            return [[key, _shown(item)] for key, item in value.items()]
+        case datetime():
+            return value.replace(tzinfo=None).isoformat(timespec="microseconds")
+    return str(value)
+
+
+def _write(warehouse: str, name: str, kind: str) -> None:
+    """Make the table and commit the rows with pypaimon; it takes the row kinds from the column `op`."""
+    pypaimon = import_module("pypaimon")
+    catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
+    catalog.create_database(name.partition(".")[0], True)
+    primary, partition = keys_of(kind)
+    schema = pypaimon.Schema.from_pyarrow_schema(
+        SCHEMA,
+        primary_keys=primary,
+        partition_keys=partition,
+        options={**OPTIONS, "rowkind.field": KIND_COLUMN},
+    )
+    catalog.create_table(name, schema, False)
+    table = catalog.get_table(name)
+    for rows in commits():
+        builder = table.new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        write.write_arrow(rows)
+        commit.commit(write.prepare_commit())
+        write.close()
+        commit.close()
+
+
+def _read(warehouse: str, name: str) -> list[str]:
+    pypaimon = import_module("pypaimon")
+    catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
+    builder = catalog.get_table(name).new_read_builder()
+    splits = builder.new_scan().plan().splits()
+    return shown(builder.new_read().to_arrow(splits))
+
+
+if __name__ == "__main__":
+    verb, *arguments = sys.argv[1:]
+    if verb == "write":
+        _write(*arguments)
+    print(json.dumps(None if verb == "write" else _read(*arguments)))
