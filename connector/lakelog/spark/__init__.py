@@ -1,8 +1,10 @@
 """Spark Structured Streaming on lakelog tables: the importer of pyspark."""
 
+from lakelog.spark.bucketing import bucket_column
+from lakelog.spark.read import read, register
 from lakelog.spark.session import name_worker_python
 from lakelog.spark.sink import LakelogSink, write_stream
 
 name_worker_python()
 
-__all__ = ["LakelogSink", "write_stream"]
+__all__ = ["LakelogSink", "bucket_column", "read", "register", "write_stream"]

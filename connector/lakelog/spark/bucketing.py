@@ -13,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
+from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import IN_SLOT_BYTES, MAX_COMPACT_PRECISION, null_bits_width
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.options import BucketFunction
 from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.types import to_spark_type
 
 _INTEGER_MASKS = {
@@ -35,6 +37,21 @@ _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (*_TEXT, TypeRoot.BINARY, TypeRoot.VARBINARY)
 _MILLIS_PRECISION = 3
 _ZERO_WORD = "X'0000000000000000'"
+
+
+def bucket_column(rows: DataFrame, table: Table | FileStoreTable) -> Column:
+    """The bucket (INT) in which the table keeps each row.
+
+    Raises InvalidRequestError when the rows lack a bucket key column, or the table has no fixed buckets.
+    """
+    schema = table.schema
+    missing = [name for name in schema.bucket_keys if name not in rows.columns]
+    if missing:
+        raise InvalidRequestError(
+            f"the bucket of table {table.name} follows from {', '.join(schema.bucket_keys)}; the rows lack "
+            f"{', '.join(missing)}"
+        )
+    return bucket_column_of(schema)
 
 
 def bucket_column_of(schema: TableSchema) -> Column:

@@ -1,0 +1,78 @@
+"""The data source `lakelog`: `spark.read`, `spark.readStream`, `df.write` and `df.writeStream` by `format("lakelog")`.
+
+Filters are never pushed into it: Spark 4.3 keeps one read function for a relation, filters included, and gives wrong
+rows when two queries filter it differently. Columns and rows are chosen by options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+
+from lakelog.catalog import Table
+from lakelog.filestore.scan import plan
+from lakelog.spark.options import ReadOptions, open_from_options, parse_read_options
+from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
+from lakelog.spark.source import LakelogStreamReader
+from lakelog.spark.tables import log_target
+
+FORMAT = "lakelog"
+
+
+class LakelogDataSource(DataSource):
+    """One use of the format, with its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> spark.StructType:
+        """The columns that the options choose. Raises what is wrong with the options at the user's load()."""
+        table, options = self._read()
+        return read_schema(table.schema, options)
+
+    def reader(self, schema: spark.StructType) -> DataSourceReader:
+        """Reads a snapshot."""
+        table, options = self._read()
+        return SnapshotReader(TableRows.of(table.file_store, None, schema, options), options)
+
+    def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
+        """Reads snapshot and log, or follows snapshots."""
+        table, options = self._read()
+        target = log_target(table)
+        rows = TableRows.of(table.file_store, target, schema, options)
+        return LakelogStreamReader(table.file_store, target, rows, options)
+
+    def _read(self) -> tuple[Table, ReadOptions]:
+        table = open_from_options(self.options)
+        return table, parse_read_options(self.options, table)
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads one snapshot, which is chosen when Spark plans: what is made of one DataFrame sees one snapshot."""
+
+    def __init__(self, rows: TableRows, options: ReadOptions) -> None:
+        """Read nothing yet."""
+        self._rows = rows
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The splits of the snapshot."""
+        table, options = self._rows.table, self._options
+        snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp_millis=options.timestamp_millis)
+        splits = plan(table, snapshot, where=options.where).splits
+        groups = pack(splits, lambda split: split.size_bytes, count_min=partition_count(), size_max=PARTITION_BYTES)
+        return [SplitsPartition(group) for group in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in a worker."""
+        return self._rows.read(partition)

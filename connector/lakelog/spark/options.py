@@ -1,0 +1,233 @@
+"""Options of reads and writes by `format("lakelog")`. Spark hands their keys over in lower case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from lakelog.catalog import Table
+from lakelog.common.errors import InvalidRequestError, OptionError
+from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
+from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_names
+from lakelog.filestore.predicate import Predicate, check_filter, parse_where
+from lakelog.logstore.options import SCAN as LOG_SCAN
+from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
+from lakelog.logstore.options import LogScan
+from lakelog.spark.tables import resolve_table
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("expected 1 or more")
+    return number
+
+
+PATH = Option(
+    key="path",
+    parse=str,
+    default="",
+    doc="The folder of the table; what `load(path)` and `save(path)` set.",
+    kind="a folder",
+)
+TABLE = Option(
+    key="table",
+    parse=str,
+    default="",
+    doc="The table's identifier in the warehouse that `warehouse` names, in place of `path`.",
+    kind="database.table",
+)
+WAREHOUSE = Option(
+    key="warehouse",
+    parse=str,
+    default="",
+    doc="The folder of the warehouse that holds `table`.",
+    kind="a folder",
+)
+COLUMNS: Option[tuple[str, ...]] = Option(
+    key="columns",
+    parse=parse_names,
+    default=(),
+    doc="The columns to read, with commas; all without it. Spark does not tell a reader which columns it needs.",
+    kind="column names",
+)
+WHERE = Option(
+    key="where",
+    parse=str,
+    default="",
+    doc="A condition in Spark SQL: only rows that pass are read. Files that cannot hold one are skipped.",
+    kind="a condition",
+)
+TIMEZONE = Option(
+    key="timezone",
+    parse=ZoneInfo,
+    default=ZoneInfo("UTC"),
+    doc="The zone of timestamps without one in `where` and `scan.timestamp`; `UTC` without it.",
+    kind="a zone such as Europe/Berlin",
+)
+ROW_KIND = Option(
+    key="row-kind",
+    parse=parse_bool,
+    default=False,
+    doc="Adds the column `_row_kind` (`+I`, `-U`, `+U`, `-D`). Without it a stream gives only rows that are there "
+    "after a change (`+I` and `+U`), never deletes and old values.",
+    kind="true or false",
+)
+MAX_ROWS_PER_TRIGGER: Option[int | None] = Option(
+    key="maxRowsPerTrigger",
+    parse=_positive,
+    default=None,
+    doc="About how many records a micro-batch of a stream reads at most. It ends at a transaction: one that is larger "
+    "is read whole.",
+    kind="a positive number",
+)
+MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
+    key="maxBytesPerTrigger",
+    parse=parse_size_bytes,
+    default=None,
+    doc="About how many bytes of files or log a micro-batch of a stream reads at most, as `maxRowsPerTrigger`.",
+    kind="a size",
+)
+COMMIT_USER = Option(
+    key="commit-user",
+    parse=str,
+    default="",
+    doc="The name under which a stream commits, in place of Spark's query id: the same over restarts, for one query.",
+)
+
+SPARK_OPTIONS: tuple[Option[object], ...] = (
+    PATH,
+    TABLE,
+    WAREHOUSE,
+    COLUMNS,
+    WHERE,
+    TIMEZONE,
+    ROW_KIND,
+    MAX_ROWS_PER_TRIGGER,
+    MAX_BYTES_PER_TRIGGER,
+    COMMIT_USER,
+)
+_READ_OPTIONS = (
+    *SPARK_OPTIONS,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    LOG_SCAN,
+    LOG_SCAN_TIMESTAMP_MILLIS,
+)
+_WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER)
+# What Spark itself puts beside the user's options.
+_OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
+_OF_SPARK_PREFIXES = ("option.", "__")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a read asks for. `columns` None is all; `start_millis` is where a stream with from-timestamp begins."""
+
+    columns: tuple[str, ...] | None
+    where: Predicate | None
+    snapshot_id: int | None
+    timestamp_millis: int | None
+    has_row_kind: bool
+    scan: LogScan
+    max_rows: int | None
+    max_bytes: int | None
+
+
+def open_from_options(given: Mapping[str, str]) -> Table:
+    """The table that the options name. Raises InvalidRequestError when they name none, NotFoundError."""
+    options = {key.lower(): value for key, value in given.items()}
+    path, table, warehouse = PATH.of(options), TABLE.of(options), WAREHOUSE.of(options)
+    if table:
+        if path:
+            raise InvalidRequestError(f"give 'path' ({path}) or 'table' ({table}), not both")
+        return resolve_table(table, warehouse=warehouse or None)
+    if not path:
+        raise InvalidRequestError(
+            "no table is named: give a path, load(path) or save(path), or the options 'table' and 'warehouse'. A table "
+            "that CREATE TABLE ... USING lakelog made keeps no options: use CREATE TEMPORARY VIEW ... USING lakelog "
+            "OPTIONS (path '...')"
+        )
+    return resolve_table(path, warehouse=warehouse or None)
+
+
+def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
+    """The options of a read, checked against the table. Raises OptionError, InvalidRequestError."""
+    options = _checked(given, _READ_OPTIONS)
+    columns = COLUMNS.of(options) or None
+    if columns is not None:
+        table.schema.select(columns)
+    where = _parse_where(options, table)
+    snapshot_id = SCAN_SNAPSHOT_ID.of(options)
+    moments = [
+        moment
+        for moment in (
+            SCAN_TIMESTAMP_MILLIS.of(options),
+            LOG_SCAN_TIMESTAMP_MILLIS.of(options),
+            _moment_millis(options),
+        )
+        if moment is not None
+    ]
+    if len(moments) + (snapshot_id is not None) > 1:
+        raise InvalidRequestError(
+            f"a read starts at one point; give one of {SCAN_SNAPSHOT_ID.key}, {SCAN_TIMESTAMP.key} and "
+            f"{SCAN_TIMESTAMP_MILLIS.key}"
+        )
+    scan = LOG_SCAN.of({**table.schema.options, **options})
+    return ReadOptions(
+        columns=columns,
+        where=where,
+        snapshot_id=snapshot_id,
+        timestamp_millis=moments[0] if moments else None,
+        has_row_kind=ROW_KIND.of(options),
+        scan=scan,
+        max_rows=MAX_ROWS_PER_TRIGGER.of(options),
+        max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
+    )
+
+
+def check_write_options(given: Mapping[str, str]) -> str | None:
+    """The commit user that the options of a write give, if any. Raises OptionError."""
+    return COMMIT_USER.of(_checked(given, _WRITE_OPTIONS)) or None
+
+
+def parse_moment(text: str, zone: ZoneInfo) -> int:
+    """Milliseconds since 1970 of a moment in ISO form; `zone` is for text without one. Raises ValueError."""
+    moment = datetime.fromisoformat(text.strip())
+    return to_millis(moment if moment.tzinfo is not None else moment.replace(tzinfo=zone))
+
+
+def to_millis(moment: datetime) -> int:
+    """Milliseconds since 1970; a moment without a zone is in the zone of this machine."""
+    return int(moment.timestamp() * 1000)
+
+
+def _moment_millis(options: Mapping[str, str]) -> int | None:
+    text = SCAN_TIMESTAMP.of(options)
+    if text is None:
+        return None
+    try:
+        return parse_moment(text, TIMEZONE.of(options))
+    except ValueError as error:
+        raise OptionError.bad_value(SCAN_TIMESTAMP.key, text, "a moment such as 2026-01-31 12:00:00") from error
+
+
+def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
+    text = WHERE.of(options)
+    if not text:
+        return None
+    predicate = parse_where(text, zone=TIMEZONE.of(options).key)
+    check_filter(predicate, table.schema.fields)
+    return predicate
+
+
+def _checked(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:
+    """The options under their own keys. Raises OptionError for a key that nobody knows."""
+    spelled = {option.key.lower(): option.key for option in known}
+    options = {spelled.get(key.lower(), key): value for key, value in given.items()}
+    asked = [key for key in options if key.lower() not in _OF_SPARK and not key.startswith(_OF_SPARK_PREFIXES)]
+    check_known(asked, known)
+    return options

@@ -1,0 +1,368 @@
+"""The streaming source: snapshot rows first, then the log from the very offsets that the snapshot holds.
+
+Spark runs one planner process for a query's whole run; it asks for offsets and partitions, and ships what reads them
+to the workers. Nothing but the offsets survives a restart, so they say everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any  # Any: offsets are JSON objects
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.filestore.delta import delta_files
+from lakelog.filestore.manifest import ManifestEntry
+from lakelog.filestore.scan import DataSplit, plan
+from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.offsets import last_stable_offsets
+from lakelog.logstore.options import LogScan
+from lakelog.protocol.state import LogState
+from lakelog.protocol.stores import LogTarget, read_state
+from lakelog.spark.admission import NO_LIMITS, Limits, advance_log, take_snapshots, take_splits
+from lakelog.spark.lease import SnapshotLease
+from lakelog.spark.offsets import (
+    FollowOffset,
+    LogOffset,
+    Offset,
+    SnapshotOffset,
+    StartOffset,
+    TableMark,
+    offset_from_json,
+    offset_to_json,
+)
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.reading import (
+    PARTITION_BYTES,
+    DeltaPartition,
+    LogPartition,
+    SplitsPartition,
+    TableRows,
+    pack,
+    partition_count,
+)
+
+HEAD_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """How far a stream may read: up to this snapshot, and up to these offsets of the log."""
+
+    snapshot_id: int
+    ends: Mapping[int, int]
+
+
+class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a table as a stream of changes."""
+
+    def __init__(self, table: FileStoreTable, target: LogTarget | None, rows: TableRows, options: ReadOptions) -> None:
+        """Read nothing yet. Raises InvalidRequestError for options that do not go together."""
+        self._rows = rows
+        self._planner: StreamPlanner | None = StreamPlanner(table, target, options)
+
+    def __getstate__(self) -> TableRows:
+        # Workers only read; what the planner remembers stays in its process.
+        return self._rows
+
+    def __setstate__(self, rows: TableRows) -> None:
+        self._rows = rows
+        self._planner = None
+
+    @property
+    def planner(self) -> StreamPlanner:
+        """What plans; only in the planner process."""
+        assert self._planner is not None
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Always the same: where to start is decided by the first batch, which Spark stores."""
+        return self.planner.to_json(self.planner.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of the options, in the one form that Spark can carry."""
+        limits = self.planner.limits
+        if limits.rows is not None:
+            return ReadMaxRows(limits.rows)
+        return ReadAllAvailable() if limits.size_bytes is None else ReadMaxBytes(limits.size_bytes)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends."""
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
+        end = self.planner.end_of_batch(self.planner.from_json(start), limits)
+        return self.planner.to_json(end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Let what is there now be all that there is."""
+        self.planner.fix_head()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """What the tasks of a batch read."""
+        return self.planner.partitions(self.planner.from_json(start), self.planner.from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in a worker."""
+        return self._rows.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything up to `end` is processed: snapshots before it are let go."""
+        self.planner.let_go(self.planner.from_json(end))
+
+    def stop(self) -> None:
+        """Let go of every snapshot. Spark calls this after errors only."""
+        self.planner.release()
+
+
+class StreamPlanner:
+    """Decides where batches end, and what they consist of."""
+
+    def __init__(self, table: FileStoreTable, target: LogTarget | None, options: ReadOptions) -> None:
+        """Check the options. Raises InvalidRequestError."""
+        self._table = table
+        self._target = target
+        self._options = options
+        self._mark = TableMark(uuid=table.uuid, name=table.name)
+        self._lease = SnapshotLease(table)
+        self._head: tuple[float, Head] | None = None
+        self._fixed_head: Head | None = None
+        self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
+        self._positions: dict[int, LogOffset] = {}
+        self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
+        if options.scan is LogScan.FROM_SNAPSHOT and options.snapshot_id is None:
+            raise InvalidRequestError("log.scan=from-snapshot needs scan.snapshot-id")
+        if options.scan is LogScan.FROM_TIMESTAMP and options.timestamp_millis is None:
+            raise InvalidRequestError("log.scan=from-timestamp needs scan.timestamp or scan.timestamp-millis")
+
+    def to_json(self, offset: Offset) -> dict[str, Any]:
+        """The offset as Spark stores it."""
+        return offset_to_json(offset, self._mark)
+
+    def from_json(self, fields: Mapping[str, Any]) -> Offset:
+        """A stored offset. Raises InvalidRequestError for another table's."""
+        offset = offset_from_json(fields, self._mark)
+        if isinstance(offset, LogOffset) and (self._target is None or offset.topic_id != self._target.topic_id):
+            found = "no log" if self._target is None else f"the topic {self._target.topic_id}"
+            raise CorruptDataError(
+                f"the checkpoint has read topic {offset.topic_id} of table {self._mark.name}, which has {found} now: "
+                "start anew with another checkpoint location"
+            )
+        return offset
+
+    def initial(self) -> Offset:
+        """Where a new query starts."""
+        return StartOffset(start=self._options.scan.value)
+
+    def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        """Where the batch that begins at `start` ends; `start` when there is nothing to read."""
+        match start:
+            case StartOffset():
+                return self._first_end(start, limits)
+            case SnapshotOffset():
+                return self._snapshot_end(start.snapshot, start.split, limits)
+            case LogOffset():
+                return self._log_end(start, limits)
+            case FollowOffset():
+                return self._follow_end(start, limits)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """What lies between two offsets."""
+        if isinstance(end, SnapshotOffset):
+            first = start.split if isinstance(start, SnapshotOffset) else 0
+            return self._split_partitions(end.snapshot, first, end.split)
+        if isinstance(start, SnapshotOffset):
+            return self._split_partitions(start.snapshot, start.split, None)
+        if isinstance(start, StartOffset):
+            return self._first_partitions(start, end)
+        if isinstance(start, LogOffset) and isinstance(end, LogOffset):
+            return self._log_partitions(start.offsets, end.offsets)
+        if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
+            return self._delta_partitions(start.consumed, end.consumed)
+        raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
+
+    def fix_head(self) -> None:
+        """Read up to where the table is now, and no further."""
+        self._fixed_head = self._look()
+
+    def let_go(self, end: Offset) -> None:
+        """Keep what comes after `end`."""
+        match end:
+            case SnapshotOffset():
+                self._lease.hold(end.snapshot)
+            case FollowOffset():
+                self._lease.hold(end.consumed + 1)
+            case _:
+                self._lease.release()
+
+    def release(self) -> None:
+        """Keep nothing."""
+        self._lease.release()
+
+    # The first batch decides where the stream starts.
+
+    def _first_end(self, start: StartOffset, limits: Limits) -> Offset:
+        scan = LogScan(start.start)
+        base = self._base_snapshot(scan)
+        if scan is LogScan.FULL and base is not None:
+            self._lease.hold(base.id)
+            return self._snapshot_end(base.id, 0, limits)
+        offset = self._after(base)
+        if scan is LogScan.FULL:  # nothing to read at once, and maybe nothing at all yet
+            return start if self.end_of_batch(offset, limits) == offset else offset
+        if scan is LogScan.LATEST and isinstance(offset, LogOffset):
+            return advance_log(offset, (), self._now().ends, NO_LIMITS)
+        return offset
+
+    def _base_snapshot(self, scan: LogScan) -> Snapshot | None:
+        """The snapshot that the stream starts with (full) or after (otherwise); None before the first."""
+        options = self._options
+        snapshots = self._table.snapshots
+        if options.snapshot_id is not None:
+            chosen = snapshots.get(options.snapshot_id)
+            if scan is not LogScan.FROM_SNAPSHOT:
+                return chosen
+            return snapshots.get(chosen.id - 1) if chosen.id > 1 else None
+        if options.timestamp_millis is not None:
+            found = snapshots.at_or_before(options.timestamp_millis)
+            if found is None and (snapshots.earliest_id() or 1) > 1:
+                raise NotFoundError(
+                    f"table {self._mark.name} has no snapshot at or before {options.timestamp_millis} ms any more; "
+                    "name a later moment"
+                )
+            return found
+        newest = self._now().snapshot_id
+        return snapshots.get(newest) if newest else None
+
+    def _after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
+        """Where the changes after a snapshot begin."""
+        if self._target is None:
+            return FollowOffset(consumed=snapshot.id if snapshot else 0)
+        return self._position(snapshot)
+
+    def _first_partitions(self, start: StartOffset, end: Offset) -> list[InputPartition]:
+        is_full = LogScan(start.start) is LogScan.FULL
+        if is_full and isinstance(end, LogOffset | FollowOffset) and end.consumed:
+            return self._split_partitions(end.consumed, 0, None)
+        return []
+
+    # Snapshot rows.
+
+    def _snapshot_end(self, snapshot_id: int, first: int, limits: Limits) -> Offset:
+        self._lease.hold(snapshot_id)
+        splits = self._splits_of(snapshot_id)
+        end = take_splits([(split.row_count, split.size_bytes) for split in splits], first, limits)
+        if end < len(splits):
+            return SnapshotOffset(snapshot=snapshot_id, split=end)
+        return self._after(self._table.snapshots.get(snapshot_id))
+
+    def _splits_of(self, snapshot_id: int) -> tuple[DataSplit, ...]:
+        """All splits, also those without a row that passes `where`: their numbers are in offsets."""
+        if self._splits is None or self._splits[0] != snapshot_id:
+            snapshot = self._table.snapshots.get(snapshot_id)
+            self._splits = (snapshot_id, plan(self._table, snapshot).splits)
+        return self._splits[1]
+
+    def _split_partitions(self, snapshot_id: int, first: int, end: int | None) -> list[InputPartition]:
+        self._lease.hold(snapshot_id)
+        splits = self._splits_of(snapshot_id)[first:end]
+        groups = pack(splits, lambda split: split.size_bytes, count_min=partition_count(), size_max=PARTITION_BYTES)
+        return [SplitsPartition(group) for group in groups]
+
+    # The log.
+
+    def _log_end(self, start: LogOffset, limits: Limits) -> LogOffset:
+        head = self._now()
+        first = head.snapshot_id if limits == NO_LIMITS else start.consumed + 1
+        return advance_log(start, self._positions_from(first, head.snapshot_id), head.ends, limits)
+
+    def _positions_from(self, first: int, newest: int) -> Iterator[LogOffset]:
+        """Log positions of the snapshots from `first` to `newest` that have not expired."""
+        self._positions = {at: position for at, position in self._positions.items() if at >= first}
+        earliest = self._table.snapshots.earliest_id() or 1
+        for snapshot_id in range(max(first, earliest, 1), newest + 1):
+            if snapshot_id not in self._positions:
+                try:
+                    snapshot = self._table.snapshots.get(snapshot_id)
+                except NotFoundError:  # expired since we looked
+                    continue
+                self._positions[snapshot_id] = self._position(snapshot)
+            yield self._positions[snapshot_id]
+
+    def _position(self, snapshot: Snapshot | None) -> LogOffset:
+        """Where the log goes on after a snapshot; its beginning before the first."""
+        assert self._target is not None
+        if snapshot is None:
+            log, snapshot_id = LogState(topic_id=self._target.topic_id), 0
+        else:
+            log = read_state(self._table, snapshot, topic_id=self._target.topic_id).logged
+            snapshot_id = snapshot.id
+        return LogOffset.of_snapshot(snapshot_id, log, self._table.bucket_count)
+
+    def _log_partitions(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[InputPartition]:
+        ranges = [(bucket, start.get(bucket, 0), offset) for bucket, offset in sorted(end.items())]
+        wanted = [one for one in ranges if one[2] > one[1]]
+        groups = pack(wanted, lambda one: one[2] - one[1], count_min=partition_count(), size_max=1 << 62)
+        return [LogPartition(group) for group in groups]
+
+    # A table without a log: its snapshots.
+
+    def _follow_end(self, start: FollowOffset, limits: Limits) -> FollowOffset:
+        newest = self._now().snapshot_id
+        counts = ((at, self._added_rows(at)) for at in range(start.consumed + 1, newest + 1))
+        consumed = take_snapshots(counts, start.consumed, limits)
+        return FollowOffset(consumed=consumed)
+
+    def _added_rows(self, snapshot_id: int) -> int:
+        return sum(entry.file.row_count for entry in delta_files(self._table, self._followed(snapshot_id)))
+
+    def _followed(self, snapshot_id: int) -> Snapshot:
+        try:
+            return self._table.snapshots.get(snapshot_id)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of table {self._mark.name} has expired before this query has read it, so its "
+                "changes are lost to it; start anew with another checkpoint location"
+            ) from error
+
+    def _delta_partitions(self, consumed: int, end: int) -> list[InputPartition]:
+        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for snapshot_id in range(consumed + 1, end + 1):
+            for entry in delta_files(self._table, self._followed(snapshot_id)):
+                buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+        groups = pack(
+            list(buckets.values()),
+            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
+            count_min=partition_count(),
+            size_max=PARTITION_BYTES,
+        )
+        return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]
+
+    # Where the table is now.
+
+    def _now(self) -> Head:
+        if self._fixed_head is not None:
+            return self._fixed_head
+        if self._head is None or time.monotonic() - self._head[0] > HEAD_SECONDS:
+            self._head = (time.monotonic(), self._look())
+        return self._head[1]
+
+    def _look(self) -> Head:
+        newest = self._table.snapshots.latest()
+        ends: dict[int, int] = {}
+        if self._target is not None:
+            stable = last_stable_offsets(self._target.client_config, self._target.topic, self._table.bucket_count)
+            # The last stable offset may lag behind what a snapshot has taken in already.
+            held = self._position(newest).offsets
+            ends = {bucket: max(at.offset, held.get(bucket, 0)) for bucket, at in stable.items()}
+        return Head(snapshot_id=newest.id if newest else 0, ends=ends)
