@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from lakelog.cli.main import main
-from lakelog.cli.options import GROUPS, default_text, options_page
+from lakelog.cli.options import default_text, option_groups, options_page
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 
+GROUPS = option_groups()
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 
 

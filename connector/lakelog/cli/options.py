@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
@@ -15,10 +16,6 @@ from lakelog.common.options import Option, parse_duration_millis, parse_size_byt
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 
-GROUPS: dict[str, Sequence[Option[object]]] = {
-    "File store": FILESTORE_OPTIONS,
-    "Log store": LOGSTORE_OPTIONS,
-}
 _SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
 _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
 _PAGE_HEAD = """# Options
@@ -30,6 +27,16 @@ one that nobody declares is an error that names the nearest one. `fields.*` and 
 """
 
 
+def option_groups() -> dict[str, Sequence[Option[object]]]:
+    """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
+    groups: dict[str, Sequence[Option[object]]] = {"File store": FILESTORE_OPTIONS, "Log store": LOGSTORE_OPTIONS}
+    with contextlib.suppress(ModuleNotFoundError):
+        from lakelog.spark.options import SPARK_OPTIONS  # noqa: PLC0415  # needs the extra
+
+        groups["Spark reads and writes"] = SPARK_OPTIONS
+    return groups
+
+
 def show_options(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/options.md.")] = False,
 ) -> None:
@@ -38,7 +45,7 @@ def show_options(
         sys.stdout.write(options_page())
         return
     console = Console(width=None if sys.stdout.isatty() else 160)
-    for title, options in GROUPS.items():
+    for title, options in option_groups().items():
         grid = Grid("key", "type", "default", "meaning", title=title, title_justify="left", box=None)
         grid.columns[0].no_wrap = True
         for option in _sorted(options):
@@ -53,7 +60,7 @@ def options_page() -> str:
 
 def _page_lines() -> Iterator[str]:
     yield _PAGE_HEAD
-    for title, options in GROUPS.items():
+    for title, options in option_groups().items():
         yield f"## {title}\n"
         yield "| key | type | default | meaning |"
         yield "|---|---|---|---|"

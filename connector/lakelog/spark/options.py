@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
+from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
 from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_names
@@ -194,24 +194,13 @@ def check_write_options(given: Mapping[str, str]) -> str | None:
     return COMMIT_USER.of(_checked(given, _WRITE_OPTIONS)) or None
 
 
-def parse_moment(text: str, zone: ZoneInfo) -> int:
-    """Milliseconds since 1970 of a moment in ISO form; `zone` is for text without one. Raises ValueError."""
-    moment = datetime.fromisoformat(text.strip())
-    return to_millis(moment if moment.tzinfo is not None else moment.replace(tzinfo=zone))
-
-
-def to_millis(moment: datetime) -> int:
-    """Milliseconds since 1970; a moment without a zone is in the zone of this machine."""
-    return int(moment.timestamp() * 1000)
-
-
 def _moment_millis(options: Mapping[str, str]) -> int | None:
     text = SCAN_TIMESTAMP.of(options)
     if text is None:
         return None
     try:
         return parse_moment(text, TIMEZONE.of(options))
-    except ValueError as error:
+    except InvalidRequestError as error:
         raise OptionError.bad_value(SCAN_TIMESTAMP.key, text, "a moment such as 2026-01-31 12:00:00") from error
 
 

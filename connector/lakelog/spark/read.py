@@ -10,11 +10,12 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
+from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.options import SCAN_SNAPSHOT_ID
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.spark.data_source import FORMAT, LakelogDataSource
-from lakelog.spark.options import COLUMNS, TIMEZONE, WHERE, parse_moment
+from lakelog.spark.options import COLUMNS, TIMEZONE, WHERE
 from lakelog.spark.session import prepare_session
 from lakelog.spark.tables import TableName, resolve_table
 
@@ -77,7 +78,7 @@ def _point(as_of: AsOf, zone: ZoneInfo) -> tuple[int | None, int | None]:
     text = as_of.isoformat() if isinstance(as_of, datetime) else as_of
     try:
         return None, parse_moment(text, zone)
-    except ValueError as error:
+    except InvalidRequestError as error:
         raise InvalidRequestError(
             f"as_of is {as_of!r}; expected a snapshot id, a datetime, or text such as '2026-01-31 12:00:00'"
         ) from error

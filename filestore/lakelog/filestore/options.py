@@ -372,7 +372,7 @@ SCAN_TIMESTAMP = Option(
     key="scan.timestamp",
     parse=str,
     default=None,
-    doc="The moment whose state is read, as text such as 2026-01-31 12:00:00 in the local time zone.",
+    doc="The moment whose state is read, as text such as 2026-01-31 12:00:00; UTC unless a zone is given.",
     kind="a timestamp",
 )
 SCAN_TIMESTAMP_MILLIS = Option(
