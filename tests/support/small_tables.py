@@ -1,0 +1,80 @@
+"""A small table with two buckets, and batches of a job for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakelog.filestore.commit import CommitClock, append_commit
+from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write import write_rows
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int32())])
+NO_WAIT = CommitClock(sleep=lambda seconds: None)
+UNSYNCED = LocalFileIO(sync_data=False)
+
+
+def make_table(
+    folder: Path | str, file_io: FileIO = UNSYNCED, *, options: Mapping[str, str] | None = None
+) -> FileStoreTable:
+    """An empty table in `folder`."""
+    schema = build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "2", **(options or {})})
+    return FileStoreTable.create(f"{folder}/t", schema, file_io)
+
+
+def in_new_process(path: str, file_io: FileIO = UNSYNCED) -> FileStoreTable:
+    """The table as a process sees it that remembers nothing."""
+    ENTRY_CACHE.clear()
+    LIST_CACHE.clear()
+    return FileStoreTable.open(path, file_io)
+
+
+def rows_of(batch: int, *, count: int = 6) -> pa.Table:
+    """The rows of a batch: each one overwrites half of the keys of the one before."""
+    ids = [batch * count // 2 + index for index in range(count)]
+    return pa.table([pa.array(ids, pa.int64()), pa.array([batch] * count, pa.int32())], schema=SCHEMA)
+
+
+def prepare_batch(table: FileStoreTable, batch: int) -> list[ManifestEntry]:
+    """The files of a batch, not committed."""
+    live = table.live_files.of(table.snapshots.latest())
+    return write_rows(table, rows_of(batch), first_sequence=live.next_sequence)
+
+
+def commit_batch(table: FileStoreTable, batch: int, *, user: str = "job") -> Snapshot | None:
+    """What a job does with a micro-batch; again after a crash."""
+    entries = prepare_batch(table, batch)
+    return append_commit(table, user=user, identifier=batch, digest=str(batch), entries=entries, clock=NO_WAIT)
+
+
+def append_own_rows(table: FileStoreTable, batch: int, *, user: str) -> Snapshot | None:
+    """Commit one row that no other user and no other batch has."""
+    row = pa.table([pa.array([int(user) * 1_000 + batch], pa.int64()), pa.array([batch], pa.int32())], schema=SCHEMA)
+    entries = write_rows(table, row, first_sequence=lambda partition, bucket: batch)
+    return append_commit(table, user=user, identifier=batch, digest=None, entries=entries)
+
+
+def committed_batches(table: FileStoreTable, user: str = "job") -> list[int]:
+    """The identifiers of a user's snapshots, oldest first."""
+    snapshots = (table.snapshots.get(snapshot_id) for snapshot_id in table.snapshots.ids())
+    return [snapshot.commit_identifier for snapshot in snapshots if snapshot.commit_user == user]
+
+
+def content(table: FileStoreTable) -> dict[int, int]:
+    """The batch that wrote each id last."""
+    rows = table.to_arrow()
+    return dict(zip(rows["id"].to_pylist(), rows["batch"].to_pylist(), strict=True))
+
+
+def content_after(batches: int) -> dict[int, int]:
+    """What the table holds once batches 0 to `batches` - 1 are in."""
+    written: dict[int, int] = {}
+    for batch in range(batches):
+        written |= dict.fromkeys(rows_of(batch)["id"].to_pylist(), batch)
+    return written
