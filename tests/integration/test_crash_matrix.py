@@ -127,7 +127,7 @@ class Pipeline:
         assert snapshot_rows(table) == truth
         if len(names) == 1:
             self.check_whole_batches(names[0])
-            pass  # assert fold_read_batches(self.folder / f"{names[0]}-read") == Counter(truth)
+            assert fold_read_batches(self.folder / f"{names[0]}-read") == Counter(truth)
 
     def check_whole_batches(self, name: str) -> None:
         """Each snapshot under an empty ledger holds exactly the batches up to its identifier."""

@@ -31,11 +31,11 @@ def main(folder: Path, name: str) -> None:
     (folder / f"{name}.group").write_text(str(os.getpgid(0)), encoding="utf-8")
     spark = make_session()
     write(spark, folder, name)
-    # read(spark, folder, name)
+    read(spark, folder, name)
     for file in sorted((folder / f"{name}-staged").glob("*.parquet")):
         file.rename(folder / f"{name}-source" / file.name)
     write(spark, folder, name)
-    # read(spark, folder, name)
+    read(spark, folder, name)
     spark.stop()
 
 
