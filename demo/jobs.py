@@ -49,7 +49,11 @@ def count_flights(spark: SparkSession, workspace: Workspace) -> StreamingQuery:
     """Read `flights`, its snapshot first and then its log, and keep the counts by carrier and status up to date."""
     catalog = Catalog(str(workspace.lake))
     changes = (
-        spark.readStream.format("lakelog").option("path", catalog.table(FLIGHTS).path).option("row-kind", "true").load()
+        spark.readStream.format("lakelog")
+        .option("path", catalog.table(FLIGHTS).path)
+        .option("columns", "carrier,status")
+        .option("row-kind", "true")
+        .load()
     )
     sign = sf.when(sf.col("_row_kind").isin("+I", "+U"), 1).otherwise(-1)
     counts = changes.groupBy("carrier", "status").agg(sf.sum(sign).alias("count"))

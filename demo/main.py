@@ -131,7 +131,7 @@ def run(settings: Settings, workspace: Workspace, console: Console) -> bool:
 
 
 def _play(settings: Settings, workspace: Workspace, console: Console, catalog: Catalog, stream: ChangeStream) -> Played:
-    plan = KillPlan(identifier=len(stream.files) // 3, step=settings.kill_at)
+    plan = KillPlan(step=settings.kill_at, earliest=len(stream.files) // 3, latest=len(stream.files) * 2 // 3)
     display = Display(console, change_count=stream.change_count, file_count=len(stream.files))
 
     def log_end() -> Offsets:

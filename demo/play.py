@@ -16,10 +16,10 @@ from demo.workspace import READER, WRITER, Workspace
 from lakelog.protocol.steps import Step
 
 JOBS_MODULE = "demo.jobs"
-READER_STARTS_AFTER = 2  # snapshots: it has some to read before the log
+READER_STARTS_AFTER = 1  # snapshot, which it reads before the log
 LOOK_SECONDS = 0.1
 AIM_SECONDS = 0.001
-STALL_SECONDS_MAX = 120.0
+STALL_SECONDS_MAX = 300.0
 
 
 class JobFailedError(Exception):
@@ -28,14 +28,18 @@ class JobFailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KillPlan:
-    """Strike when the first bucket of batch `identifier`, or of a later one, has come to `step`."""
+    """When to strike: once the first bucket of a batch has come to `step`.
 
-    identifier: int
+    The batch is the first one from `earliest` on that begins after the reader has read something, at most `latest`.
+    """
+
     step: Step
+    earliest: int
+    latest: int
 
-    def is_due(self, taken: Sequence[StepTaken]) -> bool:
-        """True when one of the steps is the one."""
-        return any(step.identifier >= self.identifier and step.step is self.step for step in taken)
+    def choose(self, newest: int) -> int:
+        """The batch to strike when the reader has read and `newest` is being written."""
+        return min(self.latest, max(self.earliest, newest + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class Play:
     _steps: list[StepLog] = field(default_factory=list)
     _reader: Job | None = None
     _read: Sequence[MicroBatch] = ()
+    _target: int | None = None
     _seen: tuple[int, int] = (0, 0)
     _moved_at: float = field(default_factory=time.monotonic)
 
@@ -152,14 +157,22 @@ class Play:
         seen = (sum(len(log.taken) for log in self._steps), len(self._read))
         if seen != self._seen:
             self._seen, self._moved_at = seen, time.monotonic()
+        if self._target is None and self._read:
+            self._target = self.plan.choose(self._newest())
 
     def _is_kill_due(self) -> bool:
         self._steps[-1].read()
-        return self.plan.is_due(self._steps[-1].taken)
+        target = self._kill_target()
+        return any(taken.identifier >= target and taken.step is self.plan.step for taken in self._steps[-1].taken)
 
     def _is_kill_near(self) -> bool:
-        taken = self._steps[-1].taken
-        return len(self._steps) == 1 and bool(taken) and taken[-1].identifier >= self.plan.identifier - 1
+        return len(self._steps) == 1 and self._newest() >= self._kill_target() - 1
+
+    def _kill_target(self) -> int:
+        return self.plan.latest if self._target is None else self._target
+
+    def _newest(self) -> int:
+        return max((taken.identifier for taken in self._steps[-1].taken), default=-1)
 
     def _committed(self) -> set[int]:
         return set().union(*(committed(log.taken) for log in self._steps))

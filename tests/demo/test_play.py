@@ -23,12 +23,12 @@ def workspace(tmp_path: Path) -> Workspace:
     return workspace
 
 
-def make_play(workspace: Workspace, *, kill_at: Step = Step.PRODUCE, batch: int = demo_jobs.KILLED_BATCH) -> Play:
+def make_play(workspace: Workspace) -> Play:
     file = ChangeFile(path=Path("none"), row_count=20, change_count=10, last_at=datetime(2013, 1, 1, tzinfo=UTC))
     return Play(
         workspace=workspace,
         files=[file] * demo_jobs.BATCHES,
-        plan=KillPlan(identifier=batch, step=kill_at),
+        plan=KillPlan(step=Step.PRODUCE, earliest=1, latest=demo_jobs.KILLED_BATCH),
         display=Display(Console(quiet=True), change_count=40, file_count=demo_jobs.BATCHES),
         log_end=lambda: {0: 10},
         jobs_module=demo_jobs.__name__,
@@ -77,3 +77,11 @@ def test_ctrl_c_ends_the_jobs(workspace: Workspace, monkeypatch: pytest.MonkeyPa
         play.run()
     assert len(play._jobs) == 2
     assert_all_are_gone(play)
+
+
+@pytest.mark.parametrize(
+    ("newest", "target"),
+    [(3, 10), (12, 13), (25, 20)],  # 13: a batch that is under way may be past the step already
+)
+def test_the_kill_waits_for_the_reader_within_bounds(newest: int, target: int) -> None:
+    assert KillPlan(step=Step.COMMIT, earliest=10, latest=20).choose(newest) == target
