@@ -17,7 +17,6 @@ from lakelog.filestore.merge.order import is_last_of_key, to_series
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 _OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
-_INSERT = pa.scalar(int(RowKind.INSERT), pa.int8())
 _KIND_COLUMN = pa.field(VALUE_KIND, pa.int8(), nullable=False)
 _ROW = "row"
 _SEQUENCE = "sequence"
@@ -107,7 +106,7 @@ def _with_same_columns(tables: Sequence[pa.Table]) -> list[pa.Table]:
     return [
         table.select(names)
         if VALUE_KIND in table.column_names
-        else table.append_column(_KIND_COLUMN, pa.repeat(_INSERT, table.num_rows)).select(names)
+        else table.append_column(_KIND_COLUMN, pa.nulls(table.num_rows, pa.int8()).fill_null(int(RowKind.INSERT))).select(names)
         for table in tables
     ]
 
