@@ -14,12 +14,15 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 
 from lakelog.catalog import Table
 from lakelog.filestore.scan import plan
-from lakelog.spark.options import ReadOptions, open_from_options, parse_read_options
+from lakelog.spark.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
+from lakelog.spark.options import ReadOptions, check_write_options, open_from_options, parse_read_options
 from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
 from lakelog.spark.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
@@ -51,6 +54,18 @@ class LakelogDataSource(DataSource):
         target = log_target(table)
         rows = TableRows.of(table.file_store, target, schema, options)
         return LakelogStreamReader(table.file_store, target, rows, options)
+
+    def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
+        """Appends rows, or replaces all. Raises InvalidRequestError for a table with a log."""
+        table = open_from_options(self.options)
+        check_write_options(self.options)
+        return FilesWriter(FilesPlan.of(table, schema, is_overwrite=overwrite))
+
+    def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Appends micro-batches, or replaces all rows by each (complete mode)."""
+        table = open_from_options(self.options)
+        commit_user = check_write_options(self.options)
+        return FilesStreamWriter(FilesPlan.of(table, schema, is_overwrite=overwrite), commit_user)
 
     def _read(self) -> tuple[Table, ReadOptions]:
         table = open_from_options(self.options)

@@ -30,7 +30,6 @@ from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
 BATCH_BYTES = 16 << 20
 BATCH_RECORDS = 65_536
 PARTITION_BYTES = 128 << 20
-_PASSES = "\0passes"  # no column can have this name by accident
 _ADDS = pa.array([kind.value for kind in RowKind if kind.is_add], pa.int8())
 _KIND_TEXTS = pa.array(ROW_KIND_TEXTS)
 
@@ -202,4 +201,4 @@ def _mask(batch: pa.RecordBatch, where: Predicate, schema: TableSchema) -> pa.Ar
     fields = resolved_columns(where, schema.fields)
     frame = pl.from_arrow(pa.Table.from_batches([batch]).select([field.name for field in fields] or [ROW_KIND_COLUMN]))
     assert isinstance(frame, pl.DataFrame)
-    return frame.with_columns(to_polars(where, fields).fill_null(False).alias(_PASSES))[_PASSES].to_arrow()
+    return frame.with_columns(to_polars(where, fields).fill_null(False).alias("passes"))["passes"].to_arrow()

@@ -1,0 +1,196 @@
+"""Writes by `format("lakelog")` to tables without a log: `df.write`, `df.writeStream`, INSERT INTO.
+
+Spark plans them without us, so rows reach the tasks in any distribution. That is enough for files; the buckets of a log
+have owners, so tables with a log are refused and the error names what writes them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from lakelog.catalog import Table
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.manifest import FileKind
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.users import USERS_KEY, CommitUser, users_to_json, with_user
+from lakelog.filestore.write import add_entry
+from lakelog.protocol.driver import Verdict, check_identity
+from lakelog.protocol.header import BucketFile
+from lakelog.protocol.state import Batch
+from lakelog.protocol.stores import DriverSnapshots
+from lakelog.spark.alignment import QUERY_ID
+from lakelog.spark.batch_write import next_sequence, now_millis
+from lakelog.spark.compaction import compact_due
+from lakelog.spark.projection import check_schema
+from lakelog.spark.task import FilesWrite
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles(WriterCommitMessage):
+    """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch."""
+
+    files: tuple[tuple[int, BucketFile], ...]
+    row_count: int
+    base_id: int
+    query_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesPlan:
+    """One write as planned: on which snapshot, with which sequence numbers, in place of what is there or beside it."""
+
+    table: FileStoreTable
+    base_id: int
+    first_sequence: int
+    is_overwrite: bool
+
+    @classmethod
+    def of(cls, table: Table, schema: spark.StructType, *, is_overwrite: bool) -> FilesPlan:
+        """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError."""
+        check_has_no_log(table)
+        check_schema(schema, table.schema, table_name=table.name)
+        state = DriverSnapshots(table.file_store, None).newest()
+        return cls(
+            table=table.file_store,
+            base_id=state.snapshot_id,
+            first_sequence=next_sequence(table.file_store, state),
+            is_overwrite=is_overwrite,
+        )
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """Write the rows of one task. Raises InvalidRequestError for rows that do not fit."""
+        context = TaskContext.get()
+        assert context is not None, "a write task runs in a Spark worker"
+        write = FilesWrite(table=self.table, first_sequence=self.first_sequence)
+        message = write.write(map(_with_kind_values, batches), context.partitionId())
+        return WrittenFiles(message.files, message.row_count, self.base_id, context.getLocalProperty(QUERY_ID))
+
+    def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
+        """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
+        snapshots = DriverSnapshots(self.table, None)
+        files = [file for message in written for file in message.files]
+        # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
+        base_id = min((message.base_id for message in written), default=self.base_id)
+
+        def resolve(latest: Snapshot | None) -> CommitRequest | None:
+            properties = {}
+            if is_stream:
+                state = snapshots.newest()
+                if check_identity(state, batch) is Verdict.REPLAY:
+                    return None
+                last = CommitUser(identifier=batch.identifier, digest=None, time_millis=now_millis())
+                properties[USERS_KEY] = users_to_json(with_user(state.users, batch.user, last))
+            self._check_base(latest, base_id, files)
+            live = self.table.live_files.of(latest).entries() if self.is_overwrite else ()
+            return CommitRequest(
+                commit_user=batch.user,
+                commit_identifier=batch.identifier,
+                kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
+                entries=[
+                    *(replace(entry, kind=FileKind.DELETE) for entry in live),
+                    *(add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files),
+                ],
+                properties=properties,
+            )
+
+        if TableCommit(self.table).commit(resolve) is not None:
+            compact_due(self.table, batch, snapshots, {(file.partition, bucket) for bucket, file in files})
+
+    def _check_base(self, latest: Snapshot | None, base_id: int, files: Sequence[tuple[int, BucketFile]]) -> None:
+        """Raise ConflictError when what has changed since would be lost, or be younger than these rows."""
+        found = 0 if latest is None else latest.id
+        if found == base_id:
+            return
+        live = self.table.live_files.of(latest)
+        is_older = any(
+            file.meta.min_sequence_number < live.next_sequence(file.partition, bucket) for bucket, file in files
+        )
+        if self.is_overwrite or is_older:
+            raise ConflictError(
+                f"snapshot {found} of table {self.table.name} appeared while rows were written on snapshot {base_id}; "
+                "nothing was committed: write again"
+            )
+
+
+class FilesWriter(DataSourceArrowWriter):
+    """A batch write. Files of a write that failed stay until orphans are cleaned: they may be in a snapshot."""
+
+    def __init__(self, plan: FilesPlan) -> None:
+        """Write nothing yet."""
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """One task's rows."""
+        return self._plan.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """One snapshot of all files."""
+        batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
+        self._plan.commit(_written(messages), batch, is_stream=False)
+
+
+class FilesStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write: each micro-batch once, under Spark's query id or `commit_user`.
+
+    Spark commits a batch again after a crash, and calls abort with all messages after a commit that raised, maybe
+    after it took effect: so the commit asks the table, and abort deletes nothing.
+    """
+
+    def __init__(self, plan: FilesPlan, commit_user: str | None) -> None:
+        """Write nothing yet."""
+        self._plan = plan
+        self._commit_user = commit_user
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """One task's rows."""
+        return self._plan.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say."""
+        written = _written(messages)
+        users = {message.query_id for message in written if message.query_id}
+        user = self._commit_user or next(iter(users), None)
+        if user is None or not (self._plan.is_overwrite or any(message.row_count for message in written)):
+            return
+        batch = Batch(user=user, identifier=batchId, source_digest=None)
+        self._plan.commit(written, batch, is_stream=True)
+
+
+def check_has_no_log(table: Table) -> None:
+    """Raise InvalidRequestError for a table with a log, naming what writes it."""
+    if table.log is not None:
+        raise InvalidRequestError(
+            f"table {table.name} has a log, whose buckets have one owner each: write a stream with "
+            "lakelog.spark.write_stream(df, table, ...) or with LakelogSink in foreachBatch. Batch statements (save, "
+            "INSERT) on tables with a log come with a later version"
+        )
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
+    return [message for message in messages if isinstance(message, WrittenFiles)]
+
+
+def _with_kind_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with row kinds as numbers. Raises InvalidRequestError for a text that is none."""
+    if ROW_KIND_COLUMN not in batch.schema.names:
+        return batch
+    at = batch.schema.get_field_index(ROW_KIND_COLUMN)
+    texts = batch.column(at)
+    kinds = pc.index_in(texts, value_set=pa.array(ROW_KIND_TEXTS, texts.type))
+    if kinds.null_count:
+        odd = texts.filter(kinds.is_null())[0].as_py()
+        raise InvalidRequestError(
+            f"column {ROW_KIND_COLUMN!r} must be one of {', '.join(ROW_KIND_TEXTS)}, found {odd!r}"
+        )
+    return batch.set_column(at, pa.field(ROW_KIND_COLUMN, pa.int8()), kinds.cast(pa.int8()))
