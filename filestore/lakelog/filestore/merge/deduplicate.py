@@ -17,7 +17,6 @@ from lakelog.filestore.merge.order import is_last_of_key, to_series
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 _OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
-_KIND_COLUMN = pa.field(VALUE_KIND, pa.int8(), nullable=False)
 _ROW = "row"
 _SEQUENCE = "sequence"
 _IS_ADD = "is_add"
@@ -100,15 +99,20 @@ def without_deletes(rows: pa.Table) -> pa.Table:
 
 def _with_same_columns(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """The tables, with kinds in all of them when one has kinds."""
-    if not any(VALUE_KIND in table.column_names for table in tables):
+    schema = next((table.schema for table in tables if VALUE_KIND in table.column_names), None)
+    if schema is None:
         return list(tables)
-    names = next(table.column_names for table in tables if VALUE_KIND in table.column_names)
+    kind = schema.field(VALUE_KIND)
     return [
-        table.select(names)
+        table.select(schema.names)
         if VALUE_KIND in table.column_names
-        else table.append_column(_KIND_COLUMN, pa.nulls(table.num_rows, pa.int8()).fill_null(int(RowKind.INSERT))).select(names)
+        else table.append_column(kind, _inserts(table.num_rows)).select(schema.names)
         for table in tables
     ]
+
+
+def _inserts(count: int) -> pa.Array:
+    return pa.nulls(count, pa.int8()).fill_null(int(RowKind.INSERT))
 
 
 def are_adds(kinds: pl.Series) -> pl.Series:
