@@ -104,7 +104,6 @@ def to_micro_batch(progress: StreamingQueryProgress) -> MicroBatch | None:
         row_count=progress.numInputRows,
         seconds=progress.durationMs["triggerExecution"] / 1000,
         read_at=begun_at + sum(millis.values()) / 1000,
-        snapshot_id=offset.get("snapshot", offset.get("consumed")),
         log_offsets={int(bucket): end for bucket, end in log.items()} if log is not None else None,
     )
 

@@ -17,15 +17,14 @@ Offsets = Mapping[int, int]
 class MicroBatch:
     """One finished micro-batch of a run.
 
-    `read_at` (seconds since 1970) is when the sink was handed the batch's rows. Of a reader of a lakelog table: the
-    snapshot that it began with, and how far it has read the log; `log_offsets` is None while it reads the snapshot.
+    `read_at` (seconds since 1970) is when the sink was handed the batch's rows. `log_offsets` tells how far a reader of
+    a lakelog table has read the log after it; None while the snapshot is being read, and for other sources.
     """
 
     identifier: int
     row_count: int
     seconds: float
     read_at: float
-    snapshot_id: int | None
     log_offsets: Offsets | None
 
     def to_json(self) -> str:
@@ -36,7 +35,6 @@ class MicroBatch:
                 "rows": self.row_count,
                 "seconds": self.seconds,
                 "readAt": self.read_at,
-                "snapshot": self.snapshot_id,
                 "logOffsets": self.log_offsets,
             }
         )
@@ -51,7 +49,6 @@ class MicroBatch:
             row_count=fields["rows"],
             seconds=fields["seconds"],
             read_at=fields["readAt"],
-            snapshot_id=fields["snapshot"],
             log_offsets=None if offsets is None else {int(bucket): offset for bucket, offset in offsets.items()},
         )
 
@@ -70,19 +67,20 @@ def covers(reached: Offsets, wanted: Offsets) -> bool:
 
 
 def log_to_reader_seconds(
-    logged_at: Mapping[int, float], log_ends: Mapping[int, Offsets], batches: Sequence[MicroBatch], *, base: Offsets
+    logged_at: Mapping[int, float], log_ends: Mapping[int, Offsets], batches: Sequence[MicroBatch]
 ) -> Mapping[int, float]:
     """Writer's batch -> seconds from its last commit in the log to the reader's micro-batch that holds all of it.
 
-    `log_ends` are the log offsets of each batch's snapshot, `base` those of the snapshot that the reader began with:
-    what that holds did not come by the log and is left out.
+    `log_ends` are the log offsets of each batch's snapshot. Left out is what did not come fresh from the log: what the
+    reader had with its snapshot, and what its first micro-batch of the log caught up with.
     """
+    by_log = [batch for batch in batches if batch.log_offsets is not None]
+    fresh = by_log[2:]
     seconds: dict[int, float] = {}
     for identifier, end in log_ends.items():
-        if identifier not in logged_at or covers(base, end):
+        if identifier not in logged_at or (len(by_log) > 1 and covers(by_log[1].log_offsets or {}, end)):
             continue
-        arrivals = (batch.read_at for batch in batches if batch.log_offsets and covers(batch.log_offsets, end))
-        arrived_at = next(arrivals, None)
+        arrived_at = next((batch.read_at for batch in fresh if covers(batch.log_offsets or {}, end)), None)
         if arrived_at is not None:
             seconds[identifier] = arrived_at - logged_at[identifier]
     return seconds

@@ -76,14 +76,13 @@ def print_figures(
         )
         console.print(f"  micro-batch      median {times.median:.2f} s, max {times.max:.2f} s, of {times.count}")
     if latency is None:
-        console.print("  log to reader    no batch reached the reader by the log")
+        console.print("  log to reader    too few batches came fresh from the log")
     else:
         console.print(
-            f"  log to reader    median {latency.median:.2f} s, p95 {latency.p95:.2f} s, max {latency.max:.2f} s, of "
-            f"{latency.count} batches: from the commit of"
-        )
-        console.print(
-            "                   the batch's last transaction to the reader's foreachBatch call that gets all of it"
+            f"""  log to reader    median {latency.median:.2f} s, p95 {latency.p95:.2f} s, max {latency.max:.2f} s, \
+of {latency.count} batches written after
+                   the reader had caught up: from the commit of a batch's last transaction in the log
+                   until the reader's foreachBatch function is called with all of it"""
         )
 
 

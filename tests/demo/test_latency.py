@@ -8,24 +8,26 @@ from demo.latency import MicroBatch, Offsets, Spread, log_to_reader_seconds, rea
 
 
 def read(identifier: int, read_at: float, offsets: Offsets | None) -> MicroBatch:
-    return MicroBatch(
-        identifier=identifier, row_count=1, seconds=0.5, read_at=read_at, snapshot_id=3, log_offsets=offsets
-    )
+    return MicroBatch(identifier=identifier, row_count=1, seconds=0.5, read_at=read_at, log_offsets=offsets)
+
+
+STARTED = (read(0, 8.0, {0: 10, 1: 10}), read(1, 9.0, {0: 12, 1: 12}))  # the snapshot, then what it lacked
 
 
 def test_a_batch_arrives_when_all_its_buckets_have() -> None:
-    batches = [read(0, 9.0, None), read(1, 12.0, {0: 20, 1: 10}), read(2, 15.0, {0: 20, 1: 20})]
-    seconds = log_to_reader_seconds({5: 11.5}, {5: {0: 20, 1: 20}}, batches, base={0: 10, 1: 10})
-    assert seconds == {5: 3.5}
+    batches = [*STARTED, read(2, 12.0, {0: 20, 1: 12}), read(3, 15.0, {0: 20, 1: 20})]
+    assert log_to_reader_seconds({5: 11.5}, {5: {0: 20, 1: 20}}, batches) == {5: 3.5}
 
 
-def test_a_batch_that_came_with_the_snapshot_did_not_come_by_the_log() -> None:
-    batches = [read(1, 12.0, {0: 20})]
-    assert log_to_reader_seconds({5: 1.0}, {5: {0: 10}}, batches, base={0: 10}) == {}
+@pytest.mark.parametrize("end", [{0: 10, 1: 10}, {0: 12, 1: 12}])
+def test_what_the_reader_started_with_did_not_come_fresh_from_the_log(end: Offsets) -> None:
+    batches = [*STARTED, read(2, 15.0, {0: 20, 1: 20})]
+    assert log_to_reader_seconds({5: 1.0}, {5: end}, batches) == {}
 
 
 def test_a_batch_that_has_not_arrived_has_no_time() -> None:
-    assert log_to_reader_seconds({5: 1.0}, {5: {0: 30}}, [read(1, 12.0, {0: 20})], base={}) == {}
+    batches = [*STARTED, read(2, 15.0, {0: 20, 1: 20})]
+    assert log_to_reader_seconds({5: 1.0}, {5: {0: 30}}, batches) == {}
 
 
 def test_micro_batches_are_read_as_they_are_written(tmp_path: Path) -> None:

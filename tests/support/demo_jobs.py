@@ -46,9 +46,7 @@ def _take(step: Step, identifier: int, bucket: int | None) -> None:
 
 
 def _note(progress: Path, identifier: int) -> None:
-    batch = MicroBatch(
-        identifier=identifier, row_count=10, seconds=0.5, read_at=time.time(), snapshot_id=1, log_offsets={0: 10}
-    )
+    batch = MicroBatch(identifier=identifier, row_count=10, seconds=0.5, read_at=time.time(), log_offsets={0: 10})
     with progress.open("a", encoding="utf-8") as lines:
         lines.write(batch.to_json() + "\n")
 
