@@ -1,0 +1,175 @@
+"""Level-0 files: what is in them and what the table knows of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakelog.common.types import DataField, parse_type
+from lakelog.filestore.binary_row import deserialize_row, serialize_row
+from lakelog.filestore.data_file import FileSource
+from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write import prepare_level0, split_rows, write_rows
+from tests.support.faulty_file_io import FaultyFileIO
+from tests.support.small_tables import UNSYNCED
+
+NO_PARTITION = bytes(12)
+TYPES = {"name": "STRING NOT NULL", "ratio": "DOUBLE NOT NULL", "amount": "DECIMAL(20, 2)"}
+
+
+def make(folder: Path, options: dict[str, str] | None = None, **more: object) -> FileStoreTable:
+    fields = [DataField(id=0, name=name, type=parse_type(text)) for name, text in TYPES.items()]
+    keys = {"primary_keys": ["name", "ratio"], "partition_keys": [], **more}
+    schema = build_schema(fields, options={"bucket": "2", **(options or {})}, **keys)  # type: ignore[arg-type]  # mixed
+    return FileStoreTable.create(folder / "t", schema, UNSYNCED)
+
+
+def rows(*values: tuple[str, float, str | None]) -> pa.Table:
+    names, ratios, amounts = zip(*values, strict=True)
+    decimals = pa.array([None if text is None else Decimal(text) for text in amounts], pa.decimal128(20, 2))
+    return pa.table([pa.array(names, pa.string()), pa.array(ratios, pa.float64()), decimals], names=list(TYPES))
+
+
+FOUR = rows(("b", 1.0, "1"), ("a", float("nan"), "2"), ("b", 1.0, "3"), ("a", -0.0, None))
+KINDS = pa.array([0, 0, 3, 2], pa.int8())
+
+
+def test_the_last_row_of_each_key_stays_with_its_arrival_as_sequence_number(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    prepared = prepare_level0(table, NO_PARTITION, 1, FOUR, KINDS, first_sequence=100)
+    assert prepared is not None
+    (file,) = prepared.files
+    stored = pq.read_table(table.data_path(NO_PARTITION, 1, file))
+    assert stored.column_names == ["_KEY_name", "_KEY_ratio", "_SEQUENCE_NUMBER", "_VALUE_KIND", *TYPES]
+    assert stored["_KEY_name"].to_pylist() == stored["name"].to_pylist() == ["a", "a", "b"]
+    assert str(stored["_KEY_ratio"].to_pylist()) == "[-0.0, nan, 1.0]"
+    assert stored["_SEQUENCE_NUMBER"].to_pylist() == [103, 101, 102]
+    assert stored["_VALUE_KIND"].to_pylist() == [2, 0, 3]
+    assert prepared.merged["amount"].to_pylist() == [None, Decimal("2.00"), Decimal("3.00")]
+    assert prepared.merged_kinds.to_pylist() == [2, 0, 3]
+    assert prepared.next_sequence == 104
+
+
+def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    prepared = prepare_level0(table, NO_PARTITION, 1, FOUR, KINDS, first_sequence=100)
+    assert prepared is not None
+    (file,) = prepared.files
+    kinds = table.key_types
+    assert deserialize_row(kinds, file.min_key) == ("a", -0.0)
+    assert deserialize_row(kinds, file.max_key) == ("b", 1.0)
+    assert file.key_stats.min_values == serialize_row(kinds, ["a", -0.0])
+    assert str(deserialize_row(kinds, file.key_stats.max_values)) == "('b', nan)"
+    assert file.key_stats.null_counts == (0, 0)
+    assert (file.row_count, file.delete_row_count, file.level, file.schema_id) == (3, 1, 0, 0)
+    assert (file.min_sequence_number, file.max_sequence_number) == (101, 103)
+    assert (file.file_source, file.value_stats_cols) == (FileSource.APPEND, ())
+    assert file.file_size_bytes == table.file_io.size(table.data_path(NO_PARTITION, 1, file))
+
+
+def test_no_rows_give_no_file(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    assert prepare_level0(table, NO_PARTITION, 0, FOUR.slice(0, 0), None, first_sequence=0) is None
+    assert write_rows(table, FOUR.slice(0, 0), first_sequence={}) == []
+    assert not (tmp_path / "t" / "bucket-0").exists()
+
+
+def test_rows_beyond_the_target_size_roll_into_files_of_rising_keys(tmp_path: Path) -> None:
+    table = make(tmp_path, {"target-file-size": "1 kb", "file.block-size": "1 kb"})
+    many = rows(*((f"key {number:05}", 0.5, "1") for number in range(500)))
+    prepared = prepare_level0(table, NO_PARTITION, 0, many, None, first_sequence=0)
+    assert prepared is not None
+    assert len(prepared.files) > 3
+    assert sum(file.row_count for file in prepared.files) == 500
+    bounds = [deserialize_row(table.key_types, key) for file in prepared.files for key in (file.min_key, file.max_key)]
+    assert bounds == sorted(bounds, key=str)
+    assert (prepared.files[0].min_sequence_number, prepared.files[-1].max_sequence_number) == (0, 499)
+
+
+def test_thin_files_leave_the_key_columns_out_and_are_read_all_the_same(tmp_path: Path) -> None:
+    table = make(tmp_path, {"data-file.thin-mode": "true"})
+    table.write(FOUR)
+    (entry, *_) = table.live_files.of(table.snapshots.latest()).entries()
+    path = table.data_path(entry.partition, entry.bucket, entry.file)
+    assert pq.read_schema(path).names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", *TYPES]
+    assert table.to_arrow().num_rows == 3
+
+
+def test_rows_are_split_by_partition_and_bucket_in_arrival_order(tmp_path: Path) -> None:
+    table = make(tmp_path, partition_keys=["name"])
+    many = rows(*((name, number / 2, str(number)) for number in range(20) for name in ("x", "y")))
+    parts = split_rows(table, many, pa.array([number % 4 for number in range(40)], pa.int8()))
+    assert sorted((part.partition[-8:-7], part.bucket) for part in parts) == [
+        (name, bucket) for name in (b"x", b"y") for bucket in (0, 1)
+    ]
+    assert sum(part.rows.num_rows for part in parts) == 40
+    for part in parts:
+        amounts = part.rows["amount"].to_pylist()
+        assert amounts == sorted(amounts)
+        names = part.rows["name"].to_pylist()
+        assert part.kinds.to_pylist() == [
+            (2 * int(amount) + (name == "y")) % 4 for name, amount in zip(names, amounts, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (pa.array([0, 1, 2], pa.int8()), "4 values of int8"),
+        (pa.array([0, 1, 2, 3], pa.int32()), "int8"),
+        (pa.array([0, 1, None, 3], pa.int8()), "1 of them null"),
+        (pa.array([0, 1, 2, 9], pa.int8()), "found 9"),
+    ],
+)
+def test_odd_row_kinds_are_refused(tmp_path: Path, kinds: pa.Array, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        prepare_level0(make(tmp_path), NO_PARTITION, 0, FOUR, kinds, first_sequence=0)
+
+
+def test_row_kinds_may_come_in_chunks(tmp_path: Path) -> None:
+    chunked = pa.chunked_array([[0, 0], [3, 2]], pa.int8())
+    prepared = prepare_level0(make(tmp_path), NO_PARTITION, 0, FOUR, chunked, first_sequence=0)
+    assert prepared is not None
+    assert prepared.files[0].delete_row_count == 1
+
+
+def test_a_failed_write_leaves_no_file_behind(tmp_path: Path) -> None:
+    class NoSync(LocalFileIO):
+        def sync(self, path: str) -> None:
+            raise UnavailableError(f"{path}: disk full")
+
+    table = FileStoreTable.open(make(tmp_path).path, NoSync())
+    with pytest.raises(UnavailableError, match="disk full"):
+        prepare_level0(table, NO_PARTITION, 0, FOUR, KINDS, first_sequence=0)
+    assert list((tmp_path / "t" / "bucket-0").iterdir()) == []
+
+
+def test_a_prepared_file_is_durable_before_its_name_is_told(tmp_path: Path) -> None:
+    counting = FaultyFileIO(UNSYNCED)
+    table = FileStoreTable.open(make(tmp_path).path, counting)
+    prepare_level0(table, NO_PARTITION, 0, FOUR, KINDS, first_sequence=0)
+    assert counting.calls[-2:] == ["open_output", "sync"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"merge-engine": "aggregation"}, {"sequence.field": "amount"}, {"rowkind.field": "name"}], ids=str
+)
+def test_tables_that_we_would_write_wrongly_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
+    table = make(tmp_path)
+    foreign = FileStoreTable(
+        path=table.path,
+        file_io=UNSYNCED,
+        schema=type(table.schema).from_json(
+            table.schema.to_json().replace('"bucket": "2"', f'"bucket": "2", {str(options)[1:-1]}'.replace("'", '"')),
+            path="schema-0",
+        ),
+    )
+    with pytest.raises(UnsupportedError, match=next(iter(options))):
+        prepare_level0(foreign, NO_PARTITION, 0, FOUR, KINDS, first_sequence=0)
