@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.snapshot import CommitKind
-from lakelog.spark import write_stream
-from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history, write_files
+from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.promises import check_log_equals_files, snapshot_rows
+from tests.support.streams import feed, write_changes
 
 pytestmark = pytest.mark.integration
-
-CHANGES_DDL = "id BIGINT, name STRING, amount BIGINT, _row_kind STRING"
 
 
 @pytest.fixture
@@ -29,42 +27,17 @@ def create(catalog: Catalog, *, log: bool = True, buckets: int = 3, options: dic
     return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=given)
 
 
-def changes_of(spark: SparkSession, folder: Path) -> DataFrame:
-    return spark.readStream.schema(CHANGES_DDL).option("maxFilesPerTrigger", 1).parquet(str(folder))
-
-
-def stream(spark: SparkSession, folder: Path, catalog: Catalog, name: str = "job") -> str:
-    query = write_stream(
-        changes_of(spark, folder / "source"),
-        "db.t",
-        catalog=catalog,
-        checkpoint_location=str(folder / name),
-        available_now=True,
-    )
-    query.awaitTermination()
-    return query.id
-
-
-def feed(folder: Path, history: ChangeHistory, files: range) -> None:
-    part = ChangeHistory(files=[history.files[at] for at in files], truths=[history.truths[at] for at in files])
-    write_files(part, folder / f"new-{files.start}")
-    (folder / "source").mkdir(exist_ok=True)
-    for file in sorted((folder / f"new-{files.start}").iterdir()):
-        file.rename(folder / "source" / f"{files.start:04d}-{file.name}")
-
-
 @pytest.mark.parametrize("log", [True, False], ids=["logged", "without log"])
 def test_every_batch_is_one_snapshot_and_a_restart_goes_on(
     log: bool, spark: SparkSession, tmp_path: Path, catalog: Catalog
 ) -> None:
     history = make_history(5, files=5, changes_per_file=200, keys=80)
-    create(catalog, log=log, options={"num-sorted-run.compaction-trigger": "3"})
+    table = create(catalog, log=log, options={"num-sorted-run.compaction-trigger": "3"})
     feed(tmp_path, history, range(3))
-    user = stream(spark, tmp_path, catalog)
+    user = write_changes(spark, tmp_path, table)
     feed(tmp_path, history, range(3, 5))
-    assert stream(spark, tmp_path, catalog) == user
+    assert write_changes(spark, tmp_path, table) == user
 
-    table = catalog.table("db.t")
     appends = [one for one in table.snapshots() if one.commit_kind is CommitKind.APPEND]
     assert [(one.commit_user, one.commit_identifier) for one in appends] == [(user, at) for at in range(5)]
     assert [snapshot_rows(table, one.id) for one in appends] == list(history.truths)

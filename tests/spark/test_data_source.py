@@ -1,0 +1,199 @@
+"""The format in Spark: batch reads and writes, time travel, SQL, and errors at the user's call."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import lakelog.spark
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.snapshot import CommitKind
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("at", pa.timestamp("ms", tz="UTC")),
+        pa.field("price", pa.decimal128(10, 2)),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("more", pa.struct([pa.field("a", pa.int16()), pa.field("b", pa.map_(pa.string(), pa.date32()))])),
+    ]
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path)
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    return catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+
+
+def rows_of(*keys: int, name: str = "a") -> pa.Table:
+    day = datetime(2024, 2, 29, 12, 30, 0, 123_000, UTC)
+    row = {"name": name, "at": day, "price": None, "tags": ["x", None], "more": {"a": 7, "b": [("k", day.date())]}}
+    return pa.Table.from_pylist([{"id": key, **row} for key in keys], schema=SCHEMA)
+
+
+def load(spark: SparkSession, table: Table, **options: str) -> DataFrame:
+    return spark.read.format("lakelog").options(**options).load(table.path)
+
+
+def names(rows: DataFrame) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in rows.collect()}
+
+
+def test_a_read_gives_every_value_as_it_was_written(spark: SparkSession, table: Table) -> None:
+    table.file_store.write(rows_of(1, 2, 3))
+
+    found = load(spark, table).orderBy("id").toArrow()
+
+    assert found.to_pylist() == rows_of(1, 2, 3).to_pylist()
+
+
+def test_one_dataframe_filtered_twice_is_right_both_times(spark: SparkSession, table: Table) -> None:
+    table.file_store.write(rows_of(*range(10)))
+    rows = load(spark, table)
+
+    assert [row["id"] for row in rows.filter("id = 3").union(rows.filter("id = 5")).collect()] == [3, 5]
+    assert rows.count() == 10
+
+
+def test_columns_rows_and_points_in_time_are_chosen_by_arguments(
+    spark: SparkSession, catalog: Catalog, table: Table
+) -> None:
+    first = table.file_store.write(rows_of(1, 2))
+    table.file_store.write(rows_of(2, name="b"))
+    then = datetime.fromtimestamp(first.time_millis / 1000, UTC)
+
+    def read(**what: object) -> list[tuple[object, ...]]:
+        frame = lakelog.spark.read(spark, "db.t", catalog=catalog, columns=["id", "name"], **what)  # type: ignore[arg-type]  # one helper for all arguments
+        return sorted(tuple(row) for row in frame.collect())
+
+    assert read() == [(1, "a"), (2, "b")]
+    assert read(where="name = 'b'") == [(2, "b")]
+    assert read(as_of=1) == read(as_of=then) == read(as_of=then.isoformat()) == [(1, "a"), (2, "a")]
+    by_option = load(spark, table, **{"scan.timestamp-millis": str(first.time_millis)})
+    assert names(by_option) == names(load(spark, table, **{"scan.snapshot-id": "1"})) == {1: "a", 2: "a"}
+
+
+def test_the_users_own_schema_chooses_columns(spark: SparkSession, table: Table) -> None:
+    table.file_store.write(rows_of(1))
+
+    found = spark.read.format("lakelog").schema("name STRING, id BIGINT").load(table.path)
+
+    assert [tuple(row) for row in found.collect()] == [("a", 1)]
+
+
+def test_sql_reads_and_writes_a_temporary_view(spark: SparkSession, table: Table) -> None:
+    table.file_store.write(rows_of(1))
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakelog OPTIONS (path '{table.path}')")
+    spark.sql("INSERT INTO v SELECT 2, name, at, price, tags, more FROM v")
+
+    assert names(load(spark, table)) == {1: "a", 2: "a"}
+
+
+def test_append_upserts_and_overwrite_replaces(spark: SparkSession, table: Table) -> None:
+    for mode, keys, name in (("append", (1, 2), "a"), ("append", (2, 3), "b"), ("overwrite", (9,), "c")):
+        given = spark.createDataFrame(rows_of(*keys, name=name))
+        given.write.format("lakelog").mode(mode).save(table.path)
+        if name == "b":
+            assert names(load(spark, table)) == {1: "a", 2: "b", 3: "b"}
+
+    assert names(load(spark, table)) == {9: "c"}
+    assert [one.commit_kind for one in table.snapshots()] == [
+        CommitKind.APPEND,
+        CommitKind.APPEND,
+        CommitKind.OVERWRITE,
+    ]
+
+
+def test_a_stream_appends_each_batch_once(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    table = catalog.create_table(
+        "db.s", schema=pa.schema([pa.field("value", pa.string(), nullable=False)]), primary_key=["value"]
+    )
+    (tmp_path / "in").mkdir()
+    for round_ in range(2):
+        (tmp_path / f"in/{round_}").write_text(f"line {round_}\n")
+        query = (
+            spark.readStream.text(str(tmp_path / "in"))
+            .writeStream.format("lakelog")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(table.path)
+        )
+        query.awaitTermination()
+
+    found = [(one.commit_user, one.commit_identifier) for one in table.snapshots()]
+    assert found == [(query.id, 0), (query.id, 1)]
+    assert sorted(row[0] for row in load(spark, table).collect()) == ["line 0", "line 1"]
+
+
+def logged(catalog: Catalog) -> Table:
+    """A table whose options name a log; no broker is asked before anything is written."""
+    table = catalog.create_table("db.logged", schema=SCHEMA, primary_key=["id"])
+    schema_file = Path(table.path) / "schema/schema-0"
+    text = schema_file.read_text()
+    log = '"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1", '
+    schema_file.write_text(text.replace('"options": {', '"options": {' + log))
+    return catalog.table("db.logged")
+
+
+def test_a_table_with_a_log_is_not_written_by_format(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    table = logged(catalog)
+    rows = spark.createDataFrame(rows_of(1))
+    with pytest.raises(PySparkException, match=r"lakelog\.spark\.write_stream"):
+        rows.write.format("lakelog").mode("append").save(table.path)
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_text("a")
+    lines = spark.readStream.text(str(tmp_path / "in"))
+    query = lines.writeStream.format("lakelog").option("checkpointLocation", str(tmp_path / "c")).start(table.path)
+    with pytest.raises(PySparkException, match=r"lakelog\.spark\.write_stream"):
+        query.processAllAvailable()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scan.snapshotid": "1"}, r"did you mean 'scan\.snapshot-id'"),
+        ({"scan.snapshot-id": "x"}, "'scan.snapshot-id' has the value 'x'"),
+        ({"columns": "nope"}, "column 'nope' does not exist; the columns are id, name"),
+        ({"where": "nope > 1"}, "nope"),
+    ],
+)
+def test_wrong_options_fail_at_load(spark: SparkSession, table: Table, options: dict[str, str], message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
+        load(spark, table, **options)
+
+
+def test_missing_tables_fail_at_load(spark: SparkSession, catalog: Catalog, table: Table, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="holds no table"):
+        spark.read.format("lakelog").load(str(tmp_path / "nowhere"))
+    with pytest.raises(PySparkException, match="no table is named"):
+        spark.read.format("lakelog").load()
+    with pytest.raises(NotFoundError, match=r"table db\.u does not exist"):
+        lakelog.spark.read(spark, "db.u", catalog=catalog)
+    with pytest.raises(InvalidRequestError, match="is a table's identifier"):
+        lakelog.spark.read(spark, "db.t")
+    with pytest.raises(NotFoundError, match="snapshot 7"):
+        lakelog.spark.read(spark, table, as_of=7)
+
+
+def test_rows_that_do_not_fit_fail_the_write(spark: SparkSession, table: Table) -> None:
+    with pytest.raises(PySparkException, match="lack column"):
+        spark.range(3).write.format("lakelog").mode("append").save(table.path)
+    nulls = spark.createDataFrame(rows_of(1)).selectExpr(
+        "CAST(null AS BIGINT) AS id", "name", "at", "price", "tags", "more"
+    )
+    with pytest.raises(PySparkException, match="column 'id' is a primary key column"):
+        nulls.write.format("lakelog").mode("append").save(table.path)
+    assert list(table.snapshots()) == []
