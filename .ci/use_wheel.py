@@ -20,7 +20,8 @@ for part in (lakelog.common, lakelog.filestore, lakelog.logstore):
     assert Path(str(part.__file__)).is_relative_to(sys.prefix), f"{part.__file__} is not from the wheel"
     assert Path(str(part.__file__)).with_name("py.typed").exists()
 
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = session.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 rows = [(1, "one"), (2, "two")]
 spark.createDataFrame(rows, "id BIGINT, name STRING").write.format("lakelog").mode("append").save(table)
 assert sorted(map(tuple, spark.read.format("lakelog").load(table).collect())) == rows
