@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.options import SCAN_SNAPSHOT_ID
 from lakelog.filestore.predicate import check_filter, parse_where
-from lakelog.spark.data_source import FORMAT, LakelogDataSource
-from lakelog.spark.options import COLUMNS, TIMEZONE, WHERE
+from lakelog.spark.data_source import LakelogDataSource
+from lakelog.spark.file_scan import Selection, scan_snapshot
 from lakelog.spark.session import prepare_session
 from lakelog.spark.tables import TableName, resolve_table
 
@@ -34,26 +33,22 @@ def read(
 ) -> DataFrame:
     """The rows of a table as a DataFrame.
 
-    `columns` and `where` (Spark SQL) reach the files, unlike `select` and `filter` on the result. `as_of` is a snapshot
-    id, a moment, or a moment as text. The snapshot is chosen when Spark plans the first query of the DataFrame; all of
-    its queries see that one. Raises NotFoundError and InvalidRequestError at once.
+    `columns` and `where` (Spark SQL) reach all files; `select` and `filter` on the result only those that need no
+    merge. `as_of` is a snapshot id, a moment, or a moment as text; the newest snapshot is read without it. The snapshot
+    is chosen now: all queries of the DataFrame see that one. Raises NotFoundError and InvalidRequestError at once.
     """
     opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     prepare_session(spark)
-    reader = spark.read.format(FORMAT).option(TIMEZONE.key, zone)
-    if columns is not None:
-        opened.schema.select(columns)
-        reader = reader.option(COLUMNS.key, _joined(columns))
+    fields = opened.schema.fields if columns is None else opened.schema.select(_checked(columns))
+    predicate = None
     if where is not None:
-        check_filter(parse_where(where, zone=zone), opened.schema.fields)
-        reader = reader.option(WHERE.key, where)
-    if as_of is not None:
-        snapshot_id, moment = _point(as_of, ZoneInfo(zone))
-        found = opened.file_store.snapshot(snapshot_id=snapshot_id, timestamp_millis=moment)
-        assert found is not None, "a point in time has a snapshot, or is an error"
-        reader = reader.option(SCAN_SNAPSHOT_ID.key, found.id)
-    return reader.load(opened.path)
+        predicate = parse_where(where, zone=zone)
+        check_filter(predicate, opened.schema.fields)
+    snapshot_id, moment = (None, None) if as_of is None else _point(as_of, ZoneInfo(zone))
+    snapshot = opened.file_store.snapshot(snapshot_id=snapshot_id, timestamp_millis=moment)
+    selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
+    return scan_snapshot(spark, opened.file_store, snapshot, selection)
 
 
 def register(spark: SparkSession) -> None:
@@ -62,13 +57,10 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(LakelogDataSource)
 
 
-def _joined(columns: Sequence[str]) -> str:
+def _checked(columns: Sequence[str]) -> Sequence[str]:
     if isinstance(columns, str):
         raise InvalidRequestError(f"columns must be a list of names, found the text {columns!r}")
-    for name in columns:
-        if "," in name:
-            raise InvalidRequestError(f"column {name!r} has a comma in its name: select it from the DataFrame instead")
-    return ",".join(columns)
+    return columns
 
 
 def _point(as_of: AsOf, zone: ZoneInfo) -> tuple[int | None, int | None]:
