@@ -85,7 +85,7 @@ class SnapshotReader(DataSourceReader):
         table, options = self._rows.table, self._options
         snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp_millis=options.timestamp_millis)
         splits = plan(table, snapshot, where=options.where).splits
-        groups = pack(splits, lambda split: split.size_bytes, count_min=partition_count(), size_max=PARTITION_BYTES)
+        groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -177,18 +177,14 @@ def partition_count() -> int:
     return os.cpu_count() or 1
 
 
-def pack(items: Sequence[Item], size_of: Callable[[Item], int], *, count_min: int, size_max: int) -> list[list[Item]]:
-    """The items in groups of neighbours: `count_min` of them, or more where a group would exceed `size_max`.
-
-    Fewer where there are fewer items.
-    """
-    total = sum(max(size_of(item), 1) for item in items)
-    target = max(1, min(size_max, -(-total // max(1, count_min))))
+def pack(items: Sequence[Item], size_of: Callable[[Item], int], *, count: int, size_max: int) -> list[list[Item]]:
+    """The items in about `count` groups of neighbours; more where a group of several would exceed `size_max`."""
+    target = sum(size_of(item) for item in items) / count
     groups: list[list[Item]] = []
     held = 0
     for item in items:
-        size = max(size_of(item), 1)
-        if not groups or held + size > target:
+        size = size_of(item)
+        if not groups or held >= target or held + size > size_max:
             groups.append([])
             held = 0
         groups[-1].append(item)

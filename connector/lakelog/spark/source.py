@@ -276,7 +276,7 @@ class StreamPlanner:
     def _split_partitions(self, snapshot_id: int, first: int, end: int | None) -> list[InputPartition]:
         self._lease.hold(snapshot_id)
         splits = self._splits_of(snapshot_id)[first:end]
-        groups = pack(splits, lambda split: split.size_bytes, count_min=partition_count(), size_max=PARTITION_BYTES)
+        groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]
 
     # The log.
@@ -312,7 +312,7 @@ class StreamPlanner:
     def _log_partitions(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[InputPartition]:
         ranges = [(bucket, start.get(bucket, 0), offset) for bucket, offset in sorted(end.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
-        groups = pack(wanted, lambda one: one[2] - one[1], count_min=partition_count(), size_max=1 << 62)
+        groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
         return [LogPartition(group) for group in groups]
 
     # A table without a log: its snapshots.
@@ -343,7 +343,7 @@ class StreamPlanner:
         groups = pack(
             list(buckets.values()),
             lambda entries: sum(entry.file.file_size_bytes for entry in entries),
-            count_min=partition_count(),
+            count=partition_count(),
             size_max=PARTITION_BYTES,
         )
         return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]
@@ -362,7 +362,15 @@ class StreamPlanner:
         ends: dict[int, int] = {}
         if self._target is not None:
             stable = last_stable_offsets(self._target.client_config, self._target.topic, self._table.bucket_count)
-            # The last stable offset may lag behind what a snapshot has taken in already.
             held = self._position(newest).offsets
-            ends = {bucket: max(at.offset, held.get(bucket, 0)) for bucket, at in stable.items()}
+            ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
         return Head(snapshot_id=newest.id if newest else 0, ends=ends)
+
+
+def readable_end(held: int, stable: int) -> int:
+    """How far a bucket can be read: to the last stable offset, or to what the newest snapshot holds.
+
+    The last stable offset may lag behind a snapshot. One step behind a transaction that a snapshot holds it has only
+    passed the transaction's end mark, which is no record: nothing to make a batch of.
+    """
+    return held if stable <= held + (1 if held else 0) else stable
