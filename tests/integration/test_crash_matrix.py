@@ -31,12 +31,12 @@ from tests.support.promises import (
     snapshot_states,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 FILES = 6
 FIRST_FILES = 2
 CRASH_AT = 3
-JOB_SECONDS_MAX = 150
+JOB_SECONDS_MAX = 280
 
 WORKER_STEPS = (Step.FENCE, Step.LOOK, Step.PREPARE, Step.BEGIN, Step.PRODUCE, Step.COMMIT, Step.AFTER_COMMIT)
 DRIVER_STEPS = (Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT, Step.BETWEEN_APPEND_AND_COMPACT)
