@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
@@ -73,6 +74,7 @@ def _wall_clock_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
+@cache
 def _writer_version() -> str:
     try:
         return f"lakelog-{version('lakelog')}"
