@@ -21,8 +21,10 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.batch_write import BatchWrite
+from lakelog.spark.compaction import compaction_beside
 from lakelog.spark.plan import check_order, run_nothing
 from lakelog.spark.projection import check_schema
+from lakelog.spark.query import TableQuery
 from lakelog.spark.session import core_count, prepare_session
 from lakelog.spark.tables import TableName, log_target, resolve_table
 
@@ -158,7 +160,8 @@ def write_stream(
 
     `output_mode` is `append` or `update`; updated rows of an aggregation are upserts. Without `available_now` or
     `processing_time` Spark starts each batch as soon as the one before it has ended. Raises, before anything starts,
-    NotFoundError for the table and InvalidRequestError for what does not fit.
+    NotFoundError for the table, InvalidRequestError for what does not fit, UnavailableError when the log does not
+    answer.
     """
     sink = LakelogSink(
         table,
@@ -174,6 +177,8 @@ def write_stream(
     check_order(rows, sink.order_by)
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
+    if sink.table.log is not None:
+        sink.table.log.check_topic()
     prepare_session(rows.sparkSession)
     writer = rows.writeStream.foreachBatch(sink).outputMode(output_mode)
     if checkpoint_location is not None:
@@ -184,7 +189,12 @@ def write_stream(
         writer = writer.trigger(availableNow=True)
     elif processing_time is not None:
         writer = writer.trigger(processingTime=processing_time)
-    return writer.start()
+    query = writer.start()
+    if not isinstance(query, StreamingQuery):  # Spark Connect: the sink, and its compaction, are on the server
+        return query
+    target = log_target(sink.table)
+    snapshots = DriverSnapshots(sink.table.file_store, None if target is None else target.topic_id)
+    return TableQuery(query, compaction_beside(snapshots), settles=available_now)
 
 
 def _check_stream(rows: DataFrame, output_mode: str, *, available_now: bool, processing_time: str | None) -> None:

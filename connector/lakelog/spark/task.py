@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
@@ -180,8 +180,10 @@ def in_order(rows: pa.Table) -> pa.Table:
         if np.all(places[1:] >= places[:-1]):
             return columns
         return columns.take(pa.array(np.argsort(places, kind="stable")))
-    keys = [(name, "ascending") for name in order_columns]
-    return columns.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_start"))
+    keys = pl.from_arrow(rows.select(order_columns))
+    assert isinstance(keys, pl.DataFrame)
+    places_in_order = keys.select(pl.arg_sort_by(order_columns, nulls_last=False)).to_series()
+    return columns.take(places_in_order.to_arrow())
 
 
 def check_owned(buckets: Iterable[int], task_count: int, task_number: int, table_name: str) -> None:

@@ -1,0 +1,102 @@
+"""Rows are checked and converted by Spark SQL before anything is written."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import DataField, parse_type
+from lakelog.filestore.schema import TableSchema
+from lakelog.spark.projection import check_schema, project_rows, refused_row_error
+
+
+def schema_of(**columns: str) -> TableSchema:
+    fields = tuple(
+        DataField(id=at, name=name, type=parse_type(text)) for at, (name, text) in enumerate(columns.items())
+    )
+    return TableSchema(id=0, fields=fields, highest_field_id=len(fields), primary_keys=(fields[0].name,))
+
+
+def project(spark: SparkSession, value: object, ddl: str, kind: str) -> object:
+    """The value of a column of Spark type `ddl`, as a table whose column has the type `kind` takes it."""
+    rows = spark.createDataFrame([(1, value)], f"k INT NOT NULL, `v w` {ddl}")
+    table = schema_of(k="INT NOT NULL", **{"v w": kind})
+    check_schema(rows.schema, table, table_name="db.t")
+    return project_rows(rows, table, table_name="db.t").collect()[0][1]
+
+
+@pytest.mark.parametrize(
+    ("value", "ddl", "kind", "expected"),
+    [
+        (5, "BIGINT", "TINYINT", 5),
+        (None, "BIGINT", "TINYINT", None),
+        (5, "INT", "DECIMAL(5, 2)", Decimal("5.00")),
+        (Decimal("1.500"), "DECIMAL(6, 3)", "DECIMAL(4, 2)", Decimal("1.50")),
+        (0.5, "FLOAT", "DOUBLE", 0.5),
+        ("abc", "STRING", "VARCHAR(3)", "abc"),
+        (
+            datetime(1960, 1, 1, 0, 0, 0, 123_000),
+            "TIMESTAMP_NTZ",
+            "TIMESTAMP(3)",
+            datetime(1960, 1, 1, 0, 0, 0, 123_000),
+        ),
+    ],
+)
+def test_a_value_that_fits_is_converted(
+    spark: SparkSession, value: object, ddl: str, kind: str, expected: object
+) -> None:
+    assert project(spark, value, ddl, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "ddl", "kind", "message"),
+    [
+        (200, "BIGINT", "TINYINT", "is TINYINT, which cannot hold 200"),
+        (1000, "INT", "DECIMAL(5, 2)", r"is DECIMAL\(5, 2\), which cannot hold 1000"),
+        (Decimal("1.005"), "DECIMAL(6, 3)", "DECIMAL(5, 2)", r"cannot hold 1\.005"),
+        (None, "STRING", "STRING NOT NULL", "is NOT NULL, but a row has a null"),
+        ("üüüü", "STRING", "VARCHAR(3)", r"is VARCHAR\(3\), but a row has 4 characters"),
+        (bytearray(b"1234"), "BINARY", "VARBINARY(3)", "has 4 bytes"),
+        (datetime(1960, 1, 1, 0, 0, 0, 1), "TIMESTAMP", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "cannot hold 1960"),
+        (datetime(1960, 1, 1, 0, 0, 0, 1000), "TIMESTAMP_NTZ", "TIMESTAMP(0)", "cannot hold 1960"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(
+    spark: SparkSession, value: object, ddl: str, kind: str, message: str
+) -> None:
+    with pytest.raises(PySparkException) as caught:
+        project(spark, value, ddl, kind)
+
+    refused = refused_row_error(caught.value)
+    assert isinstance(refused, InvalidRequestError)
+    assert refused.args[0].startswith("table db.t, column 'v w' ")
+    with pytest.raises(InvalidRequestError, match=message):
+        raise refused
+
+
+@pytest.mark.parametrize(
+    ("ddl", "message"),
+    [
+        ("k INT", r"lack column\(s\) v"),
+        ("k INT, v STRING, w INT", r"have unknown column\(s\) w"),
+        ("k INT, v TIMESTAMP_NTZ", "'v': expected STRING"),
+        ("k INT, v VARIANT", "'v' has the Spark type variant"),
+        ("k INT, v STRING, _row_kind INT", "column '_row_kind' has the type int, expected a string"),
+    ],
+)
+def test_other_columns_are_refused_without_running_anything(spark: SparkSession, ddl: str, message: str) -> None:
+    rows = spark_types.StructType.fromDDL(ddl)
+    assert isinstance(rows, spark_types.StructType)
+
+    with pytest.raises(Exception, match=message):
+        check_schema(rows, schema_of(k="INT NOT NULL", v="STRING"), table_name="db.t")
+
+
+def test_another_error_is_not_mistaken_for_a_refused_row() -> None:
+    assert refused_row_error(RuntimeError("something else")) is None
