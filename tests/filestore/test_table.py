@@ -258,3 +258,17 @@ def test_a_compaction_that_came_too_late_leaves_no_files(table: FileStoreTable) 
     assert content(table) == content_after(3)
     assert live_names(rival) <= data_files(table)
     assert len(data_files(table)) == 6 + 2  # six of the batches, two of the winner
+
+
+def test_files_that_an_unknown_commit_may_name_are_kept(tmp_path: Path) -> None:
+    class Silent(LocalFileIO):
+        def create_new(self, path: str, data: bytes) -> bool:
+            if "/snapshot/" in path:
+                raise UnavailableError(f"{path}: no answer")
+            return super().create_new(path, data)
+
+    path = make_table(tmp_path, options={"commit.max-retries": "2"}).path
+    table = FileStoreTable.open(path, Silent(sync_data=False))
+    with pytest.raises(ConflictError, match="lost 3 races"):
+        table.write(rows_of(0), clock=CommitClock(sleep=lambda _: None))
+    assert len(data_files(table)) == 2

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal  # Any: duckdb is an optional extra without types here
@@ -15,16 +17,17 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.types import DataField
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.options import TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.options import READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
 from lakelog.filestore.paths import TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.read import read_split
-from lakelog.filestore.scan import plan
+from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
@@ -97,14 +100,8 @@ class FileStoreTable(TableStore):
 
         `where` is a Spark SQL condition. What is wrong with the arguments is raised before the first batch.
         """
-        predicate = parse_where(where) if isinstance(where, str) else where
-        snapshot = self.snapshot(snapshot_id=snapshot_id, timestamp_millis=timestamp_millis)
-        if columns is not None:
-            self.schema.select(columns)
-        planned = plan(self, snapshot, where=predicate)
-        return (
-            batch for split in planned.splits for batch in read_split(self, split, columns=columns, where=predicate)
-        )
+        read = self._planned(columns, where, self.snapshot(snapshot_id=snapshot_id, timestamp_millis=timestamp_millis))
+        return (batch for split in read.splits for batch in read.batches(split))
 
     def to_arrow(
         self,
@@ -114,12 +111,25 @@ class FileStoreTable(TableStore):
         snapshot_id: int | None = None,
         timestamp_millis: int | None = None,
     ) -> pa.Table:
-        """The rows of a snapshot as one Arrow table, in no order."""
-        batches = self.to_batches(
-            columns=columns, where=where, snapshot_id=snapshot_id, timestamp_millis=timestamp_millis
+        """The rows of a snapshot as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
+        read = self._planned(columns, where, self.snapshot(snapshot_id=snapshot_id, timestamp_millis=timestamp_millis))
+        workers = max(1, min(os.cpu_count() or 1, len(read.splits)))
+        shared = replace(read, budget_bytes=read.budget_bytes // workers)
+        with ThreadPoolExecutor(workers) as pool:
+            parts = pool.map(lambda split: list(shared.batches(split)), read.splits)
+            return pa.Table.from_batches([batch for part in parts for batch in part], to_arrow_schema(read.fields))
+
+    def _planned(
+        self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: Snapshot | None
+    ) -> _PlannedRead:
+        predicate = parse_where(where) if isinstance(where, str) else where
+        return _PlannedRead(
+            table=self,
+            fields=self.schema.fields if columns is None else self.schema.select(columns),
+            where=predicate,
+            splits=plan(self, snapshot, where=predicate).splits,
+            budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
         )
-        fields = self.schema.fields if columns is None else self.schema.select(columns)
-        return pa.Table.from_batches(batches, to_arrow_schema(fields))
 
     def to_polars(
         self,
@@ -236,6 +246,27 @@ class FileStoreTable(TableStore):
                 f"table {self.name} has {_LOG_SYSTEM_KEY}={system}: a write must go through the log too; use the "
                 "stream writer of lakelog.spark"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlannedRead:
+    """What to read, and how."""
+
+    table: FileStoreTable
+    fields: Sequence[DataField]
+    where: Predicate | None
+    splits: Sequence[DataSplit]
+    budget_bytes: int
+
+    def batches(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split."""
+        return read_split(
+            self.table,
+            split,
+            columns=[field.name for field in self.fields],
+            where=self.where,
+            memory_budget_bytes=self.budget_bytes,
+        )
 
 
 class _Write:
