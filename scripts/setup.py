@@ -1,7 +1,8 @@
 """Make .venv what requirements/dev.txt says, with lakelog itself installed editable.
 
-usage: setup.py [pypaimon]
-`pypaimon` makes .venvs/pypaimon too: the reader that tests compare with, apart because of its own dependencies.
+usage: setup.py [NAME...]
+Each NAME makes .venvs/NAME of requirements/NAME.txt too: `pypaimon` is the reader that tests compare with, apart
+because of its own dependencies; `runtime` is what a user of the wheel gets.
 
 Runs on any Python 3.11 with nothing installed. A stamp in the environment tells what it was made from, so a second run
 has nothing to do; a lock lets two scripts run at once.
@@ -30,8 +31,8 @@ def main(arguments: Sequence[str]) -> None:
     """Set up the project's environment, and the others that are named."""
     venv = ROOT / ".venv"
     make_current(venv, REQUIREMENTS / "dev.txt", editable=True)
-    if "pypaimon" in arguments:
-        make_current(ROOT / ".venvs" / "pypaimon", REQUIREMENTS / "pypaimon.txt", uv=venv / "bin" / "uv")
+    for name in arguments:
+        make_current(ROOT / ".venvs" / name, REQUIREMENTS / f"{name}.txt", uv=venv / "bin" / "uv")
 
 
 def make_current(venv: Path, pins: Path, *, editable: bool = False, uv: Path | None = None) -> None:
@@ -129,13 +130,14 @@ def install(venv: Path, pins: Path, uv: Path, *, editable: bool) -> None:
     say(f"installing {count} packages of {pins.relative_to(ROOT)}")
     python = str(venv / "bin" / "python")
     # Compiled once, here: where PYTHONDONTWRITEBYTECODE is set, each worker would compile all it imports again.
-    by_uv: list[str | Path] = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
+    by_uv: list[str | Path] = ["pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     by_pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     wanted: list[list[str | Path]] = [["--require-hashes", "-r", pins]]
     if editable:
         wanted.append(["--no-build-isolation", "--no-deps", "--editable", ROOT])
     for what in wanted:
-        if not succeeds([*by_uv, *what]):
+        # The system's certificates know the proxies of companies, uv's own are there without a system's.
+        if not succeeds([uv, "--system-certs", *by_uv, *what]) and not succeeds([uv, *by_uv, *what]):
             say("uv could not do it, see above; trying pip")
             run([*by_pip, *what])
 
