@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.changes import TABLE_SCHEMA
@@ -30,6 +30,14 @@ def create(folder: Path, servers: str, **options: str) -> Table:
     catalog = Catalog(str(folder / "lake"), bootstrap_servers=servers)
     logged = {"bucket": "2", "log.system": "kafka"} | {key.replace("_", "."): text for key, text in options.items()}
     return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=logged)
+
+
+def set_option(table: Table, key: str, value: str) -> None:
+    """Change an option behind lakelog's back."""
+    file = Path(table.path) / "schema/schema-0"
+    fields = json.loads(file.read_text())
+    fields["options"][key] = value
+    file.write_text(json.dumps(fields))
 
 
 RowsOf = Callable[[str], DataFrame]
@@ -107,13 +115,28 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark: SparkSession
 
 
 def test_a_broker_that_does_not_answer_is_named_at_the_call(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    file = Path(table.path) / "schema/schema-0"
-    fields = json.loads(file.read_text())
-    fields["options"]["log.kafka.bootstrap.servers"] = "127.0.0.1:1"
-    file.write_text(json.dumps(fields))
+    set_option(table, "log.kafka.bootstrap.servers", "127.0.0.1:1")
 
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
         write_stream(source(spark, put(tmp_path, "0")), table.path, checkpoint_location=tmp_path / "c")
+
+
+def test_another_topic_of_the_same_name_is_neither_written_nor_read(
+    spark: SparkSession, table: Table, tmp_path: Path
+) -> None:
+    set_option(table, "log.topic-id", "AAAAAAAAAAAAAAAAAAAAAA")
+
+    with pytest.raises(CorruptDataError, match="the topic was deleted and made again"):
+        write_stream(source(spark, put(tmp_path, "0")), table.path, checkpoint_location=tmp_path / "c")
+    query = (
+        spark.readStream.format("lakelog")
+        .load(table.path)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "r"))
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="the topic was deleted and made again"):
+        query.awaitTermination()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import write_stream
-from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history
+from tests.support.changes import TABLE_SCHEMA, ChangeHistory, Row, make_history
 from tests.support.promises import check_log_equals_files, fold_read_batches
 from tests.support.streams import feed, keep_batch, write_changes
 
@@ -41,7 +41,9 @@ def start(rows: DataFrame, folder: Path, *, available_now: bool) -> StreamingQue
     (folder / "out").mkdir(exist_ok=True)
     writer = rows.writeStream.foreachBatch(partial(keep_batch, folder / "out"))
     writer = writer.option("checkpointLocation", str(folder / "reader"))
-    return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="200 milliseconds")).start()
+    return (
+        writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="200 milliseconds")
+    ).start()
 
 
 def read_now(spark: SparkSession, table: Table, folder: Path, **options: str) -> int:
@@ -130,3 +132,33 @@ def _source_of(lineage: str) -> dict[str, Any]:
     (source,) = batch["sources"]
     assert isinstance(source, dict)
     return source
+
+
+def test_a_stream_may_begin_with_changes_from_a_point_on(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    history = history_of(3)
+    for at in range(3):
+        feed(tmp_path, history, range(at, at + 1))
+        write_changes(spark, tmp_path, table)
+    first, second = list(table.snapshots())[:2]
+    starts = {
+        "from snapshot": {"log.scan": "from-snapshot", "scan.snapshot-id": str(second.id)},
+        "from timestamp": {"log.scan": "from-timestamp", "scan.timestamp-millis": str(first.time_millis)},
+        "latest": {"log.scan": "latest"},
+    }
+    for name, options in starts.items():
+        (tmp_path / name).mkdir()
+        read_now(spark, table, tmp_path / name, **options)
+
+    changes = fold_changes(history, range(1, 3))
+    assert fold_read_batches(tmp_path / "from snapshot/out") == changes
+    assert fold_read_batches(tmp_path / "from timestamp/out") == changes
+    assert fold_read_batches(tmp_path / "latest/out") == Counter()
+
+
+def fold_changes(history: ChangeHistory, files: range) -> Counter[Row]:
+    """What these files change in the rows: new ones plus, old ones minus."""
+    changed: Counter[Row] = Counter()
+    for at in files:
+        for kind, row in history.files[at]:
+            changed[row] += 1 if kind in ("+I", "+U") else -1
+    return Counter({row: count for row, count in changed.items() if count})

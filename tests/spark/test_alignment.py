@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.spark import alignment
 from lakelog.spark.alignment import MicroBatch, digest_of, identify_batch, parse_offset_log
 
 
@@ -59,6 +60,17 @@ def test_the_digest_is_of_what_the_offset_log_says_of_the_sources(spark: SparkSe
 
     assert (tmp_path / "checkpoint/offsets/0").read_text().split("\n")[2:] == ['{"logOffset":0}']
     assert batch.source_digest == digest_of(['{"logOffset":0}'])
+
+
+def test_a_checkpoint_on_another_file_system_is_read_through_hadoop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = put(tmp_path / "in", "a")
+    _, (near,) = run_batches(spark, source, tmp_path / "near", identify_batch)
+    monkeypatch.setattr(alignment, "local_path", lambda location: None)
+    _, (far,) = run_batches(spark, source, tmp_path / "far away", identify_batch)
+
+    assert far.source_digest == near.source_digest
 
 
 def test_a_writer_name_and_a_commit_user_make_other_users(spark: SparkSession, tmp_path: Path) -> None:

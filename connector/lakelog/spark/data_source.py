@@ -52,6 +52,8 @@ class LakelogDataSource(DataSource):
         """Reads snapshot and log, or follows snapshots."""
         table, options = self._read()
         target = log_target(table)
+        if table.log is not None:
+            table.log.check_topic()
         rows = TableRows.of(table.file_store, target, schema, options)
         return LakelogStreamReader(table.file_store, target, rows, options)
 

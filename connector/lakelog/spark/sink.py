@@ -101,6 +101,8 @@ class LakelogSink:
                     write.write_files(rows, state)
                 else:
                     is_first = micro.run is None or self._visited_run != micro.run
+                    if is_first and self.table.log is not None:
+                        self.table.log.check_topic()
                     write.write_logged(rows, state, target, visits_all=is_first)
                     self._visited_run = micro.run
                 return
