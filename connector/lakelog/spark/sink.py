@@ -13,6 +13,7 @@ from threading import Lock
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
@@ -72,12 +73,21 @@ class LakelogSink:
         Raises InvalidRequestError for rows that do not fit, and what the protocol raises; then nothing is in the table
         that another run of the same batch would not complete.
         """
-        check_schema(rows.schema, self.table.schema, table_name=self.table.name)
-        check_order(rows, self.order_by)
+        self.check_rows(rows)
         micro = identify_batch(rows, batch_id, writer_name=self._writer_name, commit_user=self._commit_user)
         _FINISHED.check_new(self.table, micro)
         self._write_once(rows, micro)
         _FINISHED.add(self.table, micro)
+
+    def check_rows(self, rows: DataFrame) -> None:
+        """Raise InvalidRequestError unless rows with these columns can be written. Runs nothing.
+
+        Columns of `order_by` that the table lacks are only looked at.
+        """
+        check_order(rows, self.order_by)
+        looked_at = set(self.order_by).difference(self.table.schema.field_names)
+        fields = [field for field in rows.schema.fields if field.name not in looked_at]
+        check_schema(StructType(fields), self.table.schema, table_name=self.table.name)
 
     def _write_once(self, rows: DataFrame, micro: MicroBatch) -> None:
         target = log_target(self.table)
@@ -175,8 +185,7 @@ def write_stream(
         task_count=task_count,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
-    check_schema(rows.schema, sink.table.schema, table_name=sink.table.name)
-    check_order(rows, sink.order_by)
+    sink.check_rows(rows)
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
