@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkAttributeError, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
@@ -90,6 +92,23 @@ def test_a_query_without_checkpoint_location_is_refused(spark: SparkSession, tmp
 def test_a_dataframe_that_is_no_micro_batch_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidRequestError, match=r"pass it to writeStream\.foreachBatch"):
         identify_batch(spark.range(1), 0)
+
+
+class ConnectSession:
+    """A session as Spark Connect has it: it shows no context."""
+
+    @property
+    def sparkContext(self) -> object:
+        raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": "x"})
+
+
+def test_on_connect_the_user_names_the_writer() -> None:
+    batch = cast("DataFrame", SimpleNamespace(sparkSession=ConnectSession()))  # no server is needed to say who writes
+
+    with pytest.raises(InvalidRequestError, match=r"on Spark Connect .* give commit_user"):
+        identify_batch(batch, 3)
+    micro = identify_batch(batch, 3, commit_user="me", writer_name="errors")
+    assert (micro.user, micro.identifier, micro.source_digest) == ("me/errors", 3, None)
 
 
 def test_an_offset_log_gives_its_source_lines() -> None:
