@@ -26,6 +26,7 @@ from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history, wri
 from tests.support.crash import CrashPlan, Victim
 from tests.support.promises import (
     check_log_equals_files,
+    fold_read_batches,
     read_headers,
     snapshot_rows,
     snapshot_states,

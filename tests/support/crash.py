@@ -34,7 +34,7 @@ class Victim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashPlan:
-    """Where to strike.
+    """Where to strike: at the step, in batch `identifier` or the first one after it that takes the step.
 
     `marker` appears when the plan has struck; a held process goes on once `release` exists. The job writes its process
     group into `group_file` before it starts.
@@ -72,7 +72,7 @@ def _plan() -> CrashPlan:
 def observe(step: Step, user: str, identifier: int, bucket: int | None) -> None:
     """Strike when the plan says so; the first process to create the marker is the one."""
     plan = _plan()
-    if step is not plan.step or identifier != plan.identifier:
+    if step is not plan.step or identifier < plan.identifier:
         return
     try:
         descriptor = os.open(plan.marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

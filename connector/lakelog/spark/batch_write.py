@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
@@ -16,7 +17,7 @@ from lakelog.protocol.state import Batch, TableState
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget
 from lakelog.protocol.task import BucketAnswer
-from lakelog.spark.compaction import compact_due
+from lakelog.spark.compaction import compaction_beside
 from lakelog.spark.plan import rows_by_bucket, run_tasks
 from lakelog.spark.projection import project_rows
 from lakelog.spark.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
@@ -52,10 +53,9 @@ class BatchWrite:
         if not self._is_worth_a_snapshot(messages, answers):
             return
         commit_batch(self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=now_millis)
-        touched = {
+        self._compact_later(
             (file.partition, one.bucket) for one in answers for header in one.transactions for file in header.files
-        }
-        compact_due(self.table, self.batch, self.snapshots, touched)
+        )
 
     def write_files(self, rows: DataFrame, state: TableState) -> None:
         """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
@@ -72,7 +72,11 @@ class BatchWrite:
             return
         guarded = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
         commit_files(self.batch, files, snapshots=guarded, observe=process_observer(), clock=now_millis)
-        compact_due(self.table, self.batch, self.snapshots, {(file.partition, bucket) for bucket, file in files})
+        self._compact_later((file.partition, bucket) for bucket, file in files)
+
+    def _compact_later(self, files: Iterable[BucketId]) -> None:
+        live = self.table.live_files.of(self.table.snapshots.latest())
+        compaction_beside(self.snapshots).after_batch(self.batch, files, live)
 
     def _placed(self, rows: DataFrame) -> DataFrame:
         return rows_by_bucket(

@@ -1,16 +1,25 @@
-"""Compaction after a batch: due buckets are merged by the driver, and a COMPACT snapshot takes the result in."""
+"""Compaction beside a stream: the driver merges what is due, and a COMPACT snapshot takes the result in."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Condition, Lock
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
-from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.compact.rewriting import (
+    CompactResult,
+    compact_bucket,
+    must_writers_wait,
+    pick_settling_unit,
+    pick_unit,
+)
+from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.options import WRITE_ONLY
-from lakelog.filestore.store import TableStore
 from lakelog.protocol.driver import commit_compaction
 from lakelog.protocol.ports import CompactedBucket
 from lakelog.protocol.state import Batch
@@ -20,28 +29,142 @@ from lakelog.protocol.stores import DriverSnapshots
 logger = logging.getLogger("lakelog.spark")
 
 THREADS_MAX = 2
+_THREAD_NAME = "lakelog-compact"
+
+Pick = Callable[[LiveFiles, BucketId], CompactUnit | None]
 
 
-def compact_due(table: TableStore, batch: Batch, snapshots: DriverSnapshots, buckets: Iterable[BucketId]) -> None:
-    """Compact what is due among `buckets`. The batch is in the table already: nothing here fails it."""
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Buckets to look at, with how many files one batch adds to each, and the newest batch that touched them."""
+
+    batch: Batch
+    files: Counter[BucketId]
+
+
+@dataclass(eq=False, slots=True)
+class BackgroundCompaction:
+    """Compacts one table beside the streams of this process that write it: the next batch is under way meanwhile.
+
+    It has one thread and a view of the table of its own. A compaction that a kill ends leaves files that nobody names.
+    """
+
+    snapshots: DriverSnapshots
+    _changed: Condition = field(default_factory=Condition)
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, _THREAD_NAME))
+    _is_running: bool = False
+    _next: _Work | None = None
+    _written: _Work | None = None
+    _error: BaseException | None = None
+
+    def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles) -> None:
+        """Tell of a batch that is in the table: the bucket of each file that it added, and the live files.
+
+        What is due in these buckets is compacted later, or before this returns when one of them has so many runs that
+        writers must wait. Raises what an earlier compaction met, but for errors of ours, which are logged.
+        """
+        table = self.snapshots.table
+        work = _Work(batch, Counter(files))
+        if not work.files or WRITE_ONLY.of(table.schema.options):
+            return
+        with self._changed:
+            self._next = _joined(self._next, work)
+            self._written = _joined(self._written, work)
+            if not self._is_running:
+                self._is_running = True
+                self._threads.submit(self._run)
+        if any(must_writers_wait(table, live.files(*bucket), files_per_batch=n) for bucket, n in work.files.items()):
+            self.wait()
+        self._check()
+
+    def wait(self) -> None:
+        """Return when nothing runs any more. Raises as `after_batch`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_running)
+        self._check()
+
+    def settle(self) -> None:
+        """Wait, then merge the buckets that are worth it: after a stream's end nobody comes back to them soon."""
+        self.wait()
+        with self._changed:
+            written, self._written = self._written, None
+        if written is not None:
+            _compact(
+                written,
+                self.snapshots,
+                lambda live, bucket: pick_settling_unit(self.snapshots.table, live.files(*bucket)),
+            )
+
+    def _run(self) -> None:
+        while (work := self._take()) is not None:
+            try:
+                compact_due(work.batch, self.snapshots, work.files.elements())
+            except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
+                with self._changed:
+                    self._error = error
+
+    def _take(self) -> _Work | None:
+        with self._changed:
+            work, self._next = self._next, None
+            if work is None:
+                self._is_running = False
+                self._changed.notify_all()
+            return work
+
+    def _check(self) -> None:
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+def _joined(older: _Work | None, newer: _Work) -> _Work:
+    """Both; of a bucket in both the larger number of files."""
+    return newer if older is None else _Work(newer.batch, older.files | newer.files)
+
+
+_lock = Lock()
+_compactions: dict[tuple[str, str, int, str | None], BackgroundCompaction] = {}
+
+
+def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
+    """The one that compacts a table in this process."""
+    table = snapshots.table
+    key = (table.path, table.uuid, table.schema.id, snapshots.topic_id)
+    with _lock:
+        if key not in _compactions:
+            _compactions[key] = BackgroundCompaction(replace(snapshots, table=replace(table)))
+        return _compactions[key]
+
+
+def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId]) -> None:
+    """Compact what is due in the buckets of files that one batch has added. Errors of ours are logged, never raised."""
+    table = snapshots.table
     if WRITE_ONLY.of(table.schema.options):
         return
+    work = _Work(batch, Counter(files))
+    _compact(
+        work,
+        snapshots,
+        lambda live, bucket: pick_unit(table, live.files(*bucket), files_per_batch=work.files[bucket]),
+    )
+
+
+def _compact(work: _Work, snapshots: DriverSnapshots, pick: Pick) -> None:
+    """Compact the units picked. The batch is in the table already: nothing here fails it."""
+    table = snapshots.table
     try:
         live = table.live_files.of(table.snapshots.latest())
-        units = [
-            (partition, bucket, unit)
-            for partition, bucket in sorted(set(buckets))
-            if (unit := pick_unit(table, live.files(partition, bucket), is_full=False)) is not None
-        ]
+        units = [(*bucket, unit) for bucket in sorted(work.files) if (unit := pick(live, bucket)) is not None]
         if not units:
             return
-        with ThreadPoolExecutor(min(len(units), THREADS_MAX), thread_name_prefix="lakelog-compact") as pool:
+        with ThreadPoolExecutor(min(len(units), THREADS_MAX), thread_name_prefix=_THREAD_NAME) as pool:
             results = list(pool.map(lambda unit: compact_bucket(table, *unit), units))
         compacted = [_compacted(result) for result in results if result is not None]
         if compacted:
-            commit_compaction(batch, compacted, snapshots=snapshots, observe=process_observer())
+            commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
     except LakelogError as error:
-        logger.warning("%s: the compaction after batch %d did not happen: %s", table.name, batch.identifier, error)
+        logger.warning("%s: a compaction after batch %d did not happen: %s", table.name, work.batch.identifier, error)
 
 
 def _compacted(result: CompactResult) -> CompactedBucket:

@@ -105,7 +105,7 @@ class FilesPlan:
             )
 
         if TableCommit(self.table).commit(resolve) is not None:
-            compact_due(self.table, batch, snapshots, {(file.partition, bucket) for bucket, file in files})
+            compact_due(batch, snapshots, [(file.partition, bucket) for bucket, file in files])
 
     def _check_base(self, latest: Snapshot | None, base_id: int, files: Sequence[tuple[int, BucketFile]]) -> None:
         """Raise ConflictError when what has changed since would be lost, or be younger than these rows."""

@@ -26,6 +26,7 @@ from lakelog.logstore.reader import read_range
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.spark.worker import spare_modules_from_collection
 
 BATCH_BYTES = 16 << 20
 BATCH_RECORDS = 65_536
@@ -89,6 +90,7 @@ class TableRows:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
+        spare_modules_from_collection()
         match partition:
             case SplitsPartition():
                 return self._splits(partition.splits)

@@ -30,6 +30,7 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import ChangeRows, LogTarget, TaskFiles, TaskLog
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.spark.worker import spare_modules_from_collection
 
 BUCKET_COLUMN = "_lakelog_bucket"
 ORDER_COLUMN = "_lakelog_order"
@@ -207,6 +208,7 @@ def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:
 
 
 def _answered(write: Callable[[], TaskMessage]) -> TaskMessage:
+    spare_modules_from_collection()
     try:
         return write()
     except LakelogError as error:

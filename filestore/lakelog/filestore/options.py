@@ -267,7 +267,8 @@ NUM_SORTED_RUNS_TRIGGER = Option(
     key="num-sorted-run.compaction-trigger",
     parse=_positive,
     default=5,
-    doc="Sorted runs in a bucket at which a compaction is picked.",
+    doc="Sorted runs in a bucket at which a compaction is picked; the files that the tasks of one batch add count as "
+    "one.",
     kind="a positive number",
 )
 NUM_SORTED_RUNS_STOP = Option(
@@ -289,6 +290,14 @@ SIZE_AMPLIFICATION_PERCENT = Option(
     parse=_not_negative,
     default=200,
     doc="Bytes of younger runs, in percent of the oldest run's, beyond which all runs are merged.",
+    kind="a number from 0 on",
+)
+SETTLING_AMPLIFICATION_PERCENT = Option(
+    key="compaction.settling-size-amplification-percent",
+    parse=_not_negative,
+    default=10,
+    doc="Bytes of younger runs, in percent of the oldest run's, beyond which all runs are merged at the end of a "
+    "stream that ends by itself (`available_now`), so that reads need not merge. An option of lakelog.",
     kind="a number from 0 on",
 )
 SIZE_RATIO_PERCENT = Option(

@@ -9,18 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.types import RowKind
-from lakelog.filestore.compact.picking import CompactUnit, max_level, pick_full, pick_universal
+from lakelog.filestore.compact.picking import CompactUnit, max_level, pick_for_space_amp, pick_full, pick_universal
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_writer import StoredRows, target_file_bytes, write_data_files
-from lakelog.filestore.levels import Section, may_hold_deletes, runs_of, sections_of
+from lakelog.filestore.levels import Section, SortedRun, may_hold_deletes, runs_of, sections_of
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import BucketReader
 from lakelog.filestore.options import (
     NUM_LEVELS,
+    NUM_SORTED_RUNS_STOP,
     NUM_SORTED_RUNS_TRIGGER,
     READ_MEMORY_BUDGET,
+    SETTLING_AMPLIFICATION_PERCENT,
     SIZE_AMPLIFICATION_PERCENT,
     SIZE_RATIO_PERCENT,
 )
@@ -28,6 +30,7 @@ from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import check_primary_key_writable
 
+_RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
 _SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
 
 
@@ -54,21 +57,43 @@ class CompactResult:
         ]
 
 
-def pick_unit(table: TableStore, files: Sequence[DataFileMeta], *, is_full: bool) -> CompactUnit | None:
-    """What to compact in a bucket of these files, by the table's options; None when nothing is due."""
+def pick_unit(
+    table: TableStore, files: Sequence[DataFileMeta], *, is_full: bool = False, files_per_batch: int = 1
+) -> CompactUnit | None:
+    """What to compact in a bucket of these files, by the table's options; None when nothing is due.
+
+    `files_per_batch` is how many level-0 files one batch adds to the bucket: they count as one run of the trigger.
+    """
     options = table.schema.options
     runs = runs_of(files, table.key_types)
-    trigger = NUM_SORTED_RUNS_TRIGGER.of(options)
-    level_max = max_level(runs, level_count=NUM_LEVELS.of(options) or trigger + 1)
     if is_full:
-        return pick_full(runs, level_max=level_max)
+        return pick_full(runs, level_max=_level_max(table, runs))
     return pick_universal(
         runs,
-        trigger=trigger,
+        trigger=NUM_SORTED_RUNS_TRIGGER.of(options) * files_per_batch,
         amplification_percent_max=SIZE_AMPLIFICATION_PERCENT.of(options),
         ratio_percent=SIZE_RATIO_PERCENT.of(options),
-        level_max=level_max,
+        level_max=_level_max(table, runs),
     )
+
+
+def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> CompactUnit | None:
+    """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is."""
+    runs = runs_of(files, table.key_types)
+    percent = SETTLING_AMPLIFICATION_PERCENT.of(table.schema.options)
+    return pick_for_space_amp(runs, trigger=2, percent_max=percent, level_max=_level_max(table, runs))
+
+
+def must_writers_wait(table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1) -> bool:
+    """Whether a bucket has so many runs that it must be compacted before more are written."""
+    options = table.schema.options
+    stop = NUM_SORTED_RUNS_STOP.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + _RUNS_BEFORE_STOP
+    return len(runs_of(files, table.key_types)) >= stop * files_per_batch
+
+
+def _level_max(table: TableStore, runs: Sequence[SortedRun]) -> int:
+    options = table.schema.options
+    return max_level(runs, level_count=NUM_LEVELS.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + 1)
 
 
 def compact_bucket(
