@@ -191,6 +191,19 @@ def test_an_own_snapshot_of_unknown_outcome_is_found_by_its_uuid(table: FileStor
     assert silent.has_unknown_outcome
 
 
+def test_a_store_that_says_no_to_its_own_success_is_not_believed(table: FileStoreTable) -> None:
+    class RetriesByItself(LocalFileIO):
+        def create_new(self, path: str, data: bytes) -> bool:
+            super().create_new(path, data)
+            return "/snapshot/" not in path and self.exists(path)
+
+    unsure = FileStoreTable.open(table.path, RetriesByItself(sync_data=False))
+    entries = prepare_batch(table, 0)
+    snapshot = commit(unsure, request(entries=entries))
+    assert snapshot.id == 1
+    assert content(in_new_process(table.path)) == content_after(1)
+
+
 def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(table: FileStoreTable) -> None:
     class NoHints(LocalFileIO):
         def write_bytes(self, path: str, data: bytes) -> None:

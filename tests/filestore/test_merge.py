@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +61,16 @@ def test_keys_sort_as_the_format_sorts_them(case: tuple[list[DataField], pa.Tabl
     assert [key_of_row(keys, row) <= key_of_row(keys, 0) for row in range(rows.num_rows)] == [
         order[row] <= order[0] for row in range(rows.num_rows)
     ]
+
+
+@pytest.mark.parametrize("text", ["FLOAT", "DOUBLE"])
+def test_floats_sort_as_java_sorts_them(text: str) -> None:
+    field = DataField(id=0, name="k", type=parse_type(text))
+    ordered = [None, -math.inf, -1.5, -1e-40, -0.0, 0.0, 1e-40, 1.5, math.inf, math.nan]
+    shuffled = [ordered[index] for index in (9, 4, 0, 8, 5, 2, 7, 1, 3, 6)]
+    rows = pa.table({"k": pa.array(shuffled, to_arrow_type(field.type))})
+    positions = newest_rows(key_frame(rows, [field])).to_arrow()
+    assert str(rows["k"].take(positions).to_pylist()) == str(pa.array(ordered, rows["k"].type).to_pylist())
 
 
 @CALM

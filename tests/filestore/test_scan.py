@@ -8,12 +8,15 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.filestore.commit import append_commit
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read import read_split
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write import write_rows
+from tests.support import small_tables
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import (
     UNSYNCED,
@@ -128,7 +131,8 @@ def test_a_known_state_is_brought_up_to_date_from_the_deltas_alone(tmp_path: Pat
     assert len(counting.calls) <= 3  # the state's own snapshot, the delta list, its manifest
 
 
-def test_a_history_written_anew_after_a_rollback_is_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batches", [(12, 13), (12, 13, 14)], ids=str)
+def test_a_history_written_anew_after_a_rollback_is_seen(tmp_path: Path, batches: tuple[int, ...]) -> None:
     table = make_table(tmp_path)
     for batch in range(4):
         commit_batch(table, batch)
@@ -138,9 +142,11 @@ def test_a_history_written_anew_after_a_rollback_is_seen(tmp_path: Path) -> None
         UNSYNCED.delete(table.paths.snapshot(snapshot_id))
     table.snapshots.write_latest_hint(2)
     rewriter = in_new_process(table.path)
-    for batch in (2, 3, 4):
+    for batch in batches:
         commit_batch(rewriter, batch, user="other")
-    assert content(follower) == content(rewriter) == content_after(5)
+    found = content(rewriter)
+    assert set(found.values()) == {0, 1, *batches}
+    assert content(follower) == found
 
 
 def test_a_state_that_contradicts_itself_is_corrupt(tmp_path: Path) -> None:
@@ -153,6 +159,20 @@ def test_a_state_that_contradicts_itself_is_corrupt(tmp_path: Path) -> None:
     gone = [type(entry)(**{**{name: getattr(entry, name) for name in entry.__slots__}, "kind": FileKind.DELETE})]
     with pytest.raises(CorruptDataError, match="never added"):
         live.apply(gone * 2)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_rows_are_told_apart_by_sequence_numbers_where_files_mix_them(tmp_path: Path, is_compacted: bool) -> None:
+    table = make_table(tmp_path, options={"write-only": "true", "bucket": "1"})
+    long = pa.table([[*range(100), 200], [1] * 101], schema=small_tables.SCHEMA)  # id 0 has number 0, id 200 has 100
+    short = pa.table([[0, 200], [2, 2]], schema=small_tables.SCHEMA)  # numbers 50 and 51
+    for user, rows, first in (("a", short, 50), ("b", long, 0)):
+        entries = write_rows(table, rows, first_sequence={(bytes(12), 0): first})
+        append_commit(table, user=user, identifier=0, digest=None, entries=entries)
+    if is_compacted:
+        table.compact()
+    found = content(table)
+    assert (found[0], found[200], len(found)) == (2, 1, 101)
 
 
 def test_a_file_that_is_gone_is_named(partitioned: FileStoreTable) -> None:

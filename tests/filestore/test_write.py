@@ -140,14 +140,22 @@ def test_row_kinds_may_come_in_chunks(tmp_path: Path) -> None:
     assert prepared.files[0].delete_row_count == 1
 
 
-def test_a_failed_write_leaves_no_file_behind(tmp_path: Path) -> None:
-    class NoSync(LocalFileIO):
-        def sync(self, path: str) -> None:
-            raise UnavailableError(f"{path}: disk full")
+@pytest.mark.parametrize("fails_at", [1, 3])
+def test_a_failed_write_leaves_no_file_behind(tmp_path: Path, fails_at: int) -> None:
+    synced: list[str] = []
 
-    table = FileStoreTable.open(make(tmp_path).path, NoSync())
+    class DiskFull(LocalFileIO):
+        def sync(self, path: str) -> None:
+            synced.append(path)
+            if len(synced) == fails_at:
+                raise UnavailableError(f"{path}: disk full")
+
+    options = {"target-file-size": "1 kb", "file.block-size": "1 kb"}
+    table = FileStoreTable.open(make(tmp_path, options).path, DiskFull())
+    many = rows(*((f"key {number:05}", 0.5, "1") for number in range(500)))
     with pytest.raises(UnavailableError, match="disk full"):
-        prepare_level0(table, NO_PARTITION, 0, FOUR, KINDS, first_sequence=0)
+        prepare_level0(table, NO_PARTITION, 0, many, None, first_sequence=0)
+    assert len(synced) == fails_at
     assert list((tmp_path / "t" / "bucket-0").iterdir()) == []
 
 
