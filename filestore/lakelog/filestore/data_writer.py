@@ -24,7 +24,7 @@ from lakelog.filestore.options import (
     TARGET_FILE_SIZE,
     THIN_MODE,
 )
-from lakelog.filestore.paths import FileNames, partition_path
+from lakelog.filestore.paths import FileNames
 from lakelog.filestore.schema import KEY_FIELD_ID_START, TableSchema
 from lakelog.filestore.schema_rules import KEY_PREFIX
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
@@ -72,7 +72,7 @@ def write_data_files(
     """
     names = names or FileNames()
     target = target_file_bytes(table.schema)
-    folder = table.paths.bucket_dir(partition_path(table.schema, partition), bucket)
+    folder = table.bucket_dir(partition, bucket)
     block_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or ROW_GROUP_BYTES
     done: list[DataFileMeta] = []
     current: _OpenFile | None = None

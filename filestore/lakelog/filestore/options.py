@@ -216,6 +216,12 @@ DATA_FILE_PREFIX = Option(
     default="data-",
     doc="How names of data files begin.",
 )
+DATA_FILE_DIRECTORY = Option(
+    key="data-file.path-directory",
+    parse=str,
+    default="",
+    doc="A folder below the table's that holds the data files; the table's own by default.",
+)
 CHANGELOG_FILE_PREFIX = Option(
     key="changelog-file.prefix",
     parse=str,

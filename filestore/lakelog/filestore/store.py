@@ -10,7 +10,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.live_files import LiveFilesCache
 from lakelog.filestore.manifest import ManifestFiles
-from lakelog.filestore.options import MANIFEST_COMPRESSION, TABLE_UUID
+from lakelog.filestore.options import DATA_FILE_DIRECTORY, MANIFEST_COMPRESSION, TABLE_UUID
 from lakelog.filestore.paths import TablePaths, partition_path
 from lakelog.filestore.schema import (
     SEQUENCE_NUMBER,
@@ -94,8 +94,12 @@ class TableStore:
         """Types of the trimmed primary key."""
         return tuple(field.type for field in self.schema.key_fields)
 
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        """The folder of a bucket's data files."""
+        folder = DATA_FILE_DIRECTORY.of(self.schema.options).strip("/")
+        root = TablePaths(f"{self.path}/{folder}") if folder else self.paths
+        return root.bucket_dir(partition_path(self.schema, partition), bucket)
+
     def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
         """Where a data file is."""
-        if file.external_path is not None:
-            return file.external_path
-        return self.paths.data_file(partition_path(self.schema, partition), bucket, file.file_name)
+        return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
