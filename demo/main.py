@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         workspace.create()
         has_passed = run(settings, workspace, console)
     except (JobFailedError, LakelogError, OSError) as error:
-        console.print(f"\nThe demo failed: {error}", style="bold red", markup=False)
+        console.print(f"\nThe demo failed: {error}", style="bold red", markup=False, soft_wrap=True)
         has_passed = False
     except KeyboardInterrupt:
         console.print("\nStopped.")

@@ -18,7 +18,7 @@ from lakelog.protocol.steps import Step
 JOBS_MODULE = "demo.jobs"
 READER_STARTS_AFTER = 1  # snapshot, which it reads before the log
 LOOK_SECONDS = 0.1
-AIM_SECONDS = 0.001
+AIM_SECONDS = 0.002
 STALL_SECONDS_MAX = 300.0
 
 
@@ -68,6 +68,7 @@ class Play:
     _reader: Job | None = None
     _read: Sequence[MicroBatch] = ()
     _target: int | None = None
+    _is_kill_due: bool = False
     _seen: tuple[int, int] = (0, 0)
     _moved_at: float = field(default_factory=time.monotonic)
 
@@ -82,15 +83,15 @@ class Play:
 
     def _run(self) -> Played:
         writer = self._start_writer()
-        self._look_until(lambda: self._is_kill_due() or not writer.is_running)
-        if not writer.is_running:
+        self._look_until(lambda: self._is_kill_due or not writer.is_running)
+        if not self._is_kill_due:
             self._look()
             raise JobFailedError(
                 f"the writer was done before a batch came to {self.plan.step.value!r}: nothing to kill"
             )
         struck_count = writer.kill()
         self._jobs.remove(writer)
-        self._steps[-1].read()
+        self._read_steps()
 
         writer = self._start_writer()
         self._look_until(lambda: not writer.is_running)
@@ -134,12 +135,22 @@ class Play:
         return job
 
     def _look_until(self, is_over: Callable[[], bool]) -> None:
+        looked_at = 0.0
         while not is_over():
-            self._look()
-            time.sleep(AIM_SECONDS if self._is_kill_near() else LOOK_SECONDS)
+            if time.monotonic() - looked_at >= LOOK_SECONDS:
+                self._look()
+                looked_at = time.monotonic()
+            time.sleep(AIM_SECONDS if self._is_aiming() else LOOK_SECONDS)
+            self._read_steps()
+
+    def _read_steps(self) -> None:
+        fresh = self._steps[-1].read()
+        target = self._kill_target()
+        self._is_kill_due |= any(taken.identifier >= target and taken.step is self.plan.step for taken in fresh)
 
     def _look(self) -> None:
         """See what the jobs did, show it, and start the reader when it is its time. Raises JobFailedError."""
+        self._read_steps()
         self._note_movement()
         for job in self._jobs:
             if not job.is_running and job.process.returncode != 0:
@@ -152,7 +163,6 @@ class Play:
         self._show()
 
     def _note_movement(self) -> None:
-        self._steps[-1].read()
         self._read = read_batches(self.workspace.progress(READER))
         seen = (sum(len(log.taken) for log in self._steps), len(self._read))
         if seen != self._seen:
@@ -160,19 +170,15 @@ class Play:
         if self._target is None and self._read:
             self._target = self.plan.choose(self._newest())
 
-    def _is_kill_due(self) -> bool:
-        self._steps[-1].read()
-        target = self._kill_target()
-        return any(taken.identifier >= target and taken.step is self.plan.step for taken in self._steps[-1].taken)
-
-    def _is_kill_near(self) -> bool:
+    def _is_aiming(self) -> bool:
         return len(self._steps) == 1 and self._newest() >= self._kill_target() - 1
 
     def _kill_target(self) -> int:
         return self.plan.latest if self._target is None else self._target
 
     def _newest(self) -> int:
-        return max((taken.identifier for taken in self._steps[-1].taken), default=-1)
+        taken = self._steps[-1].taken
+        return taken[-1].identifier if taken else -1
 
     def _committed(self) -> set[int]:
         return set().union(*(committed(log.taken) for log in self._steps))

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from demo.changes import ChangeStream
 from demo.checks import Check, check_counts, check_log, check_rows
 from demo.latency import Offsets, Spread, log_to_reader_seconds
-from demo.log_fold import until
 from demo.play import Played
 from demo.steps import logged_at
-from demo.tables import SnapshotLine, read_log
+from demo.tables import SnapshotLine, fold_log
 from demo.truth import count_by_status, flights_at
 from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
 from lakelog.catalog import Catalog
@@ -43,19 +42,18 @@ def _checks(
     rows = table.to_polars()
     yield check_rows("flights = truth from the CSV", rows, truth)
 
-    newest = snapshots[-1]
-    log = read_log(table, newest.offsets)
+    made_by = _appends_by_batch(snapshots)
+    then = made_by[killed_batch]
+    log, log_then = fold_log(table, [snapshots[-1].offsets, then.offsets])
     yield check_log("log of flights = its snapshot", log, rows)
 
     counts = catalog.table(FLIGHTS_BY_STATUS).to_polars()
     yield check_counts("flights_by_status = truth", counts, count_by_status(truth))
 
-    made_by = _appends_by_batch(snapshots)
-    then = made_by[killed_batch]
     rows_then = table.to_polars(snapshot_id=then.id)
     truth_then = flights_at(stream.flights, stream.files[killed_batch].last_at)
     yield check_rows(f"snapshot {then.id}, of the killed batch = truth then", rows_then, truth_then)
-    yield check_log(f"log until snapshot {then.id} = that snapshot", until(log, then.offsets), rows_then)
+    yield check_log(f"log until snapshot {then.id} = that snapshot", log_then, rows_then)
 
     batch = len(stream.files) // 5
     millis = made_by[batch].time_millis

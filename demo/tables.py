@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
 
 from demo.flights import KEY, TABLE_SCHEMA
-from demo.log_fold import BUCKET_COLUMN
+from demo.log_fold import FoldedLog, fold, unite, until
 from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.snapshot import CommitKind
@@ -80,21 +80,20 @@ def list_snapshots(table: Table) -> list[SnapshotLine]:
     return lines
 
 
-def read_log(table: Table, ends: Mapping[int, int]) -> pl.DataFrame:
-    """Every change of the log from its start to `ends` (bucket -> offset, exclusive), each bucket in log order.
+def fold_log(table: Table, ends: Sequence[Mapping[int, int]]) -> list[FoldedLog]:
+    """Read the log, a bucket at a time, and fold it up to each of `ends`: bucket -> offset, exclusive."""
+    folded: list[list[FoldedLog]] = [[] for _ in ends]
+    for bucket in range(table.file_store.bucket_count):
+        changes = _read_bucket(table, bucket, max(end[bucket] for end in ends))
+        for parts, end in zip(folded, ends, strict=True):
+            parts.append(fold(until(changes, end[bucket])))
+    return [unite(parts) for parts in folded]
 
-    The columns of the table, `_row_kind` (the RowKind's value), `_offset` and `_bucket`.
-    """
+
+def _read_bucket(table: Table, bucket: int, end: int) -> pl.DataFrame:
     assert table.log is not None
-    parts = []
     fields = table.file_store.schema.fields
-    for bucket, end in sorted(ends.items()):
-        batches = list(
-            read_range(
-                table.log.client_config, table.log.topic, fields, partition=bucket, start=0, end=end, with_offset=True
-            )
-        )
-        if batches:
-            changes = pl.DataFrame(pa.Table.from_batches(batches))
-            parts.append(changes.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(BUCKET_COLUMN)))
-    return pl.concat(parts)
+    batches = read_range(
+        table.log.client_config, table.log.topic, fields, partition=bucket, start=0, end=end, with_offset=True
+    )
+    return pl.concat([pl.DataFrame(batch) for batch in batches])
