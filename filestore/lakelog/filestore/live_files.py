@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -69,30 +70,36 @@ class LiveFiles:
 
 
 class LiveFilesCache:
-    """The live files of a few snapshots. A later state is made from an earlier one by the deltas in between."""
+    """The live files of a few snapshots. A later state is made from an earlier one by the deltas in between.
+
+    Safe to share between threads.
+    """
 
     def __init__(self, manifests: ManifestFiles, snapshots: SnapshotManager) -> None:
         self._manifests = manifests
         self._snapshots = snapshots
         self._held: OrderedDict[int, tuple[Snapshot, LiveFiles]] = OrderedDict()
+        self._lock = threading.RLock()
 
     def of(self, snapshot: Snapshot | None) -> LiveFiles:
         """The live files of a snapshot; none before the first commit."""
         if snapshot is None:
             return LiveFiles()
-        held = self._held.get(snapshot.id)
-        if held is not None and held[0] == snapshot:
-            return held[1]
-        live = self._step_to(snapshot) or self._load(snapshot)
-        self.put(snapshot, live)
-        return live
+        with self._lock:
+            held = self._held.get(snapshot.id)
+            if held is not None and held[0] == snapshot:
+                return held[1]
+            live = self._step_to(snapshot) or self._load(snapshot)
+            self.put(snapshot, live)
+            return live
 
     def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
         """Remember a state that the caller has made itself, such as the one it has just committed."""
-        self._held[snapshot.id] = (snapshot, live)
-        self._held.move_to_end(snapshot.id)
-        while len(self._held) > _STATES_HELD:
-            self._held.popitem(last=False)
+        with self._lock:
+            self._held[snapshot.id] = (snapshot, live)
+            self._held.move_to_end(snapshot.id)
+            while len(self._held) > _STATES_HELD:
+                self._held.popitem(last=False)
 
     def _load(self, snapshot: Snapshot) -> LiveFiles:
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
