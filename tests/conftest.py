@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.support.kafka import docker_answers, running_kafka
 
@@ -24,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The gate tries the same examples each time; `--full` looks for new ones."""
+    settings.register_profile("gate", derandomize=True)
+    if not config.getoption("--full"):
+        settings.load_profile("gate")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
