@@ -23,12 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """The gate tries the same examples each time; `--full` looks for new ones."""
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """The gate tries the same examples each time; `--full` looks for new ones."""
     settings.register_profile("gate", derandomize=True)
     if not config.getoption("--full"):
         settings.load_profile("gate")
