@@ -76,10 +76,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; gives the exit code."""
     settings = parse(arguments)
     console = _make_console()
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signal.signal(signal.SIGTERM, _stop)  # as Ctrl-C
     os.environ.pop(BOOTSTRAP_VARIABLE, None)  # the demo brings a broker of its own
     started_at = time.monotonic()
     workspace = Workspace(root=settings.folder)
+    try:
+        workspace.check_is_free()
+    except FileExistsError as error:
+        console.print(str(error), markup=False, soft_wrap=True)
+        return 2
     try:
         EmbeddedBroker(workspace.lake).stop()  # of a demo that was killed
         workspace.create()
@@ -89,6 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         has_passed = False
     except KeyboardInterrupt:
         console.print("\nStopped.")
+        if not settings.is_kept:
+            workspace.delete()
         return 130
     seconds = time.monotonic() - started_at
     if has_passed:
@@ -110,8 +117,8 @@ def _make_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_OF_FILES)
 
 
-def _exit_on_signal(number: int, _: object) -> None:
-    sys.exit(128 + number)
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run(settings: Settings, workspace: Workspace, console: Console) -> bool:

@@ -92,6 +92,8 @@ class Play:
         struck_count = writer.kill()
         self._jobs.remove(writer)
         self._read_steps()
+        # The reader goes on without the writer; with it up, the rest comes to it fresh from the log.
+        self._look_until(lambda: self._reader is None or bool(self._read))
 
         writer = self._start_writer()
         self._look_until(lambda: not writer.is_running)

@@ -56,10 +56,14 @@ class Workspace:
         """What a run printed."""
         return self.root / "logs" / f"{run}.log"
 
-    def create(self) -> None:
-        """Make the folder; refuses to take over one that is not the demo's. Raises FileExistsError."""
+    def check_is_free(self) -> None:
+        """Raise FileExistsError for a folder that holds other things than a demo."""
         if self.root.exists() and any(self.root.iterdir()) and not (self.root / _MARK).exists():
             raise FileExistsError(f"{self.root} holds other things than a demo; name another folder with --folder")
+
+    def create(self) -> None:
+        """Make the folder anew. Raises FileExistsError for one that is not the demo's."""
+        self.check_is_free()
         self.delete()
         (self.root / "logs").mkdir(parents=True)
         (self.root / _MARK).touch()
