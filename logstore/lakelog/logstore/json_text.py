@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.logstore.timestamp_text import timestamp_texts
 
 NULL = "null"
 CYCLE_DAYS = 146_097  # after 400 years the calendar repeats
@@ -165,14 +166,22 @@ def _date_texts(array: pa.Array) -> pa.Array:
 
 def _timestamp_texts(array: pa.Array) -> pa.Array:
     units_per_day = _DAY_SECONDS * UNITS_PER_SECOND[array.type.unit]
-    return _calendar_texts(array, array.cast(pa.int64()), units_per_day=units_per_day)
+    numbers = array.cast(pa.int64())
+    if _has_four_digit_years(numbers, units_per_day=units_per_day):
+        return timestamp_texts(np.asarray(numbers.fill_null(0)), array.type.unit, has_zone=array.type.tz is not None)
+    return _calendar_texts(array, numbers, units_per_day=units_per_day)
+
+
+def _has_four_digit_years(numbers: pa.Array, *, units_per_day: int) -> bool:
+    """Whether all lie in the years 0 to 9999, where Arrow's text is right."""
+    extremes = pc.min_max(numbers)
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    return low is None or bool(low >= _YEAR_0_DAY * units_per_day and high < _YEAR_10000_DAY * units_per_day)
 
 
 def _calendar_texts(array: pa.Array, numbers: pa.Array, *, units_per_day: int) -> pa.Array:
-    """Arrow's text, which is right for the years 0 to 9999; the other years by whole cycles of 400 years."""
-    extremes = pc.min_max(numbers)
-    low, high = extremes["min"].as_py(), extremes["max"].as_py()
-    if low is None or (low >= _YEAR_0_DAY * units_per_day and high < _YEAR_10000_DAY * units_per_day):
+    """Arrow's text for the years 0 to 9999; the other years by whole cycles of 400 years."""
+    if _has_four_digit_years(numbers, units_per_day=units_per_day):
         return array.cast(pa.string())
     values = np.asarray(numbers.fill_null(0))
     cycles, rest = np.divmod(values, CYCLE_DAYS * units_per_day)
