@@ -28,6 +28,7 @@ class Display(AbstractContextManager["Display"]):
             TimeElapsedColumn(),
             console=console,
             transient=True,
+            refresh_per_second=4,
             disable=not console.is_terminal,
         )
         self._writer = self._bars.add_task("writer", total=change_count, text="Spark starts")
@@ -43,7 +44,11 @@ class Display(AbstractContextManager["Display"]):
         now = time.monotonic()
         if not self._console.is_terminal and now - self._line_at > LINE_EVERY_SECONDS and line != self._last_line:
             self._line_at, self._last_line = now, line
-            self._console.print(f"  {now - self._started_at:4.0f} s  {line}", highlight=False)
+            self.say(line)
+
+    def say(self, line: str) -> None:
+        """Print a line with the seconds since the start; it stays."""
+        self._console.print(f"  {time.monotonic() - self._started_at:4.0f} s  {line}", highlight=False)
 
     def __enter__(self) -> Display:
         self._bars.start()

@@ -92,10 +92,12 @@ class Play:
         struck_count = writer.kill()
         self._jobs.remove(writer)
         self._read_steps()
+        self.display.say(f"SIGKILL to the {struck_count} processes of the writer, in batch {self._newest()}")
         # The reader goes on without the writer; with it up, the rest comes to it fresh from the log.
         self._look_until(lambda: self._reader is None or bool(self._read))
 
         writer = self._start_writer()
+        self.display.say("the writer starts again from its checkpoint")
         self._look_until(lambda: not writer.is_running)
         self._look()
         if len(self._committed()) != len(self.files):
@@ -162,6 +164,7 @@ class Play:
             raise JobFailedError(f"nothing moved for {STALL_SECONDS_MAX:.0f} s; {ends}")
         if self._reader is None and len(self._committed()) >= READER_STARTS_AFTER:
             self._start_reader()
+            self.display.say("the first snapshot is there: the reader starts")
         self._show()
 
     def _note_movement(self) -> None:

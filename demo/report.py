@@ -41,7 +41,7 @@ def print_kill(console: Console, killed: KilledBatch, process_count: int) -> Non
         grid.add_row(str(fate.bucket), fate.last_step or "not begun", fate.left_behind, fate.then)
     console.print(grid)
     if killed.driver_step is not None:
-        console.print(f"  The driver was at '{killed.driver_step}': {killed.driver_left_behind}.")
+        console.print(f"  The driver was at '{killed.driver_step}':\n  {killed.driver_left_behind}.")
 
 
 def print_snapshots(console: Console, snapshots: Sequence[SnapshotLine]) -> None:
@@ -80,9 +80,10 @@ def print_figures(
     else:
         console.print(
             f"""  log to reader    median {latency.median:.2f} s, p95 {latency.p95:.2f} s, max {latency.max:.2f} s, \
-of {latency.count} batches written after
-                   the reader had caught up: from the commit of a batch's last transaction in the log
-                   until the reader's foreachBatch function is called with all of it"""
+of {latency.count} batches:
+                   from the commit of a batch's last transaction in the log until the
+                   reader's foreachBatch function is called with all of it; without
+                   what was there already when the reader started"""
         )
 
 
