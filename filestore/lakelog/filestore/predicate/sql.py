@@ -119,7 +119,9 @@ class _Reader:
         if not isinstance(what, exp.Boolean):
             raise self._refused(node)
         holds = Compare(column=column, operator=Comparison.EQ, literal=_boolean(bool(what.this) != negated))
-        return Or(parts=(holds, IsNull(column=column, is_negated=False))) if negated else holds
+        # IS answers false for a null, never null: that counts under another NOT.
+        is_null = IsNull(column=column, is_negated=not negated)
+        return Or(parts=(holds, is_null)) if negated else And(parts=(holds, is_null))
 
     def _like(self, node: exp.Expr, negated: bool) -> Predicate:
         escape = "\\"
