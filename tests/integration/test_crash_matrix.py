@@ -45,6 +45,7 @@ IN_GATE = {
     (Step.PRODUCE, Victim.DRIVER),
     (Step.AFTER_COMMIT, Victim.DRIVER),
     (Step.COMMIT, Victim.WORKER),
+    (Step.BEFORE_SNAPSHOT, Victim.DRIVER),
     (Step.AFTER_SNAPSHOT, Victim.DRIVER),
     (Step.COMMIT, Victim.ZOMBIE),
 }
