@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -156,7 +157,11 @@ def test_a_broker_that_cannot_start_is_an_error_of_one_line(run: Run, monkeypatc
 def test_a_reader_that_went_away_ends_the_output_quietly(table: Table) -> None:
     command = f"{sys.executable} -m lakelog.cli table cat {table.path} | true"
 
-    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, text=True, check=False, timeout=60, env=buffered
+    )
 
     assert ended.stderr == ""
 

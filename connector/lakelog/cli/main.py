@@ -10,7 +10,14 @@ import typer
 from lakelog.cli import broker, options, table
 from lakelog.common.errors import LakelogError
 
+
+def _flush(*_result: object, **_arguments: object) -> None:
+    """Write what is buffered while a reader that went away still ends the program quietly; at exit it is an error."""
+    sys.stdout.flush()
+
+
 app = typer.Typer(
+    result_callback=_flush,
     help="Tables with two stores: a Kafka changelog and Apache Paimon files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
