@@ -27,7 +27,7 @@ from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import prepare_level0, write_rows
+from lakelog.filestore.write import newest_of, write_level0, write_rows
 
 BUCKETS = 4
 LEVEL_0_RUNS = 5
@@ -111,10 +111,10 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
 
     def prepare() -> None:
         for _ in range(TIMES):
-            prepare_level0(table, NO_PARTITION, 0, fresh, None, first_sequence=10**9)
+            write_level0(table, NO_PARTITION, 0, newest_of(table, fresh, None), first_sequence=10**9)
 
     contenders: dict[str, Callable[[], object]] = {
-        f"{TIMES} x prepare_level0 of {level_0_rows:,} rows": prepare,
+        f"{TIMES} x level-0 file of {level_0_rows:,} rows": prepare,
         f"plain read of {rows:,} rows": partial(read_plain, table, None),
         f"merged read of {rows:,} rows": partial(read_merged, table, None),
         "plain read of 2 columns": partial(read_plain, table, TWO_COLUMNS),

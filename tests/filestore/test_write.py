@@ -12,11 +12,11 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.binary_row import deserialize_row, serialize_row
-from lakelog.filestore.data_file import FileSource
+from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import prepare_level0, split_rows, write_rows
+from lakelog.filestore.write import newest_of, split_rows, write_level0, write_rows
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import UNSYNCED
 
@@ -41,27 +41,31 @@ FOUR = rows(("b", 1.0, "1"), ("a", float("nan"), "2"), ("b", 1.0, "3"), ("a", -0
 KINDS = pa.array([0, 0, 3, 2], pa.int8())
 
 
+def write_files(
+    table: FileStoreTable, bucket: int, given: pa.Table, kinds: pa.Array | None, first_sequence: int = 0
+) -> tuple[DataFileMeta, ...]:
+    newest = newest_of(table, given, kinds)
+    return write_level0(table, NO_PARTITION, bucket, newest, first_sequence=first_sequence)
+
+
 def test_the_last_row_of_each_key_stays_with_its_arrival_as_sequence_number(tmp_path: Path) -> None:
     table = make(tmp_path)
-    prepared = prepare_level0(table, NO_PARTITION, 1, FOUR, KINDS, first_sequence=100)
-    assert prepared is not None
-    (file,) = prepared.files
+    newest = newest_of(table, FOUR, KINDS)
+    (file,) = write_level0(table, NO_PARTITION, 1, newest, first_sequence=100)
     stored = pq.read_table(table.data_path(NO_PARTITION, 1, file))
     assert stored.column_names == ["_KEY_name", "_KEY_ratio", "_SEQUENCE_NUMBER", "_VALUE_KIND", *TYPES]
     assert stored["_KEY_name"].to_pylist() == stored["name"].to_pylist() == ["a", "a", "b"]
     assert str(stored["_KEY_ratio"].to_pylist()) == "[-0.0, nan, 1.0]"
     assert stored["_SEQUENCE_NUMBER"].to_pylist() == [103, 101, 102]
     assert stored["_VALUE_KIND"].to_pylist() == [2, 0, 3]
-    assert prepared.merged["amount"].to_pylist() == [None, Decimal("2.00"), Decimal("3.00")]
-    assert prepared.merged_kinds.to_pylist() == [2, 0, 3]
-    assert prepared.next_sequence == 104
+    assert newest.rows["amount"].to_pylist() == [None, Decimal("2.00"), Decimal("3.00")]
+    assert newest.kinds.to_pylist() == [2, 0, 3]
+    assert newest.given_count == 4
 
 
 def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) -> None:
     table = make(tmp_path)
-    prepared = prepare_level0(table, NO_PARTITION, 1, FOUR, KINDS, first_sequence=100)
-    assert prepared is not None
-    (file,) = prepared.files
+    (file,) = write_files(table, 1, FOUR, KINDS, first_sequence=100)
     kinds = table.key_types
     assert deserialize_row(kinds, file.min_key) == ("a", -0.0)
     assert deserialize_row(kinds, file.max_key) == ("b", 1.0)
@@ -76,7 +80,7 @@ def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) 
 
 def test_no_rows_give_no_file(tmp_path: Path) -> None:
     table = make(tmp_path)
-    assert prepare_level0(table, NO_PARTITION, 0, FOUR.slice(0, 0), None, first_sequence=0) is None
+    assert write_files(table, 0, FOUR.slice(0, 0), None) == ()
     assert write_rows(table, FOUR.slice(0, 0), first_sequence={}) == []
     assert not (tmp_path / "t" / "bucket-0").exists()
 
@@ -84,13 +88,12 @@ def test_no_rows_give_no_file(tmp_path: Path) -> None:
 def test_rows_beyond_the_target_size_roll_into_files_of_rising_keys(tmp_path: Path) -> None:
     table = make(tmp_path, {"target-file-size": "1 kb", "file.block-size": "1 kb"})
     many = rows(*((f"key {number:05}", 0.5, "1") for number in range(500)))
-    prepared = prepare_level0(table, NO_PARTITION, 0, many, None, first_sequence=0)
-    assert prepared is not None
-    assert len(prepared.files) > 3
-    assert sum(file.row_count for file in prepared.files) == 500
-    bounds = [deserialize_row(table.key_types, key) for file in prepared.files for key in (file.min_key, file.max_key)]
+    files = write_files(table, 0, many, None)
+    assert len(files) > 3
+    assert sum(file.row_count for file in files) == 500
+    bounds = [deserialize_row(table.key_types, key) for file in files for key in (file.min_key, file.max_key)]
     assert bounds == sorted(bounds, key=str)
-    assert (prepared.files[0].min_sequence_number, prepared.files[-1].max_sequence_number) == (0, 499)
+    assert (files[0].min_sequence_number, files[-1].max_sequence_number) == (0, 499)
 
 
 def test_thin_files_leave_the_key_columns_out_and_are_read_all_the_same(tmp_path: Path) -> None:
@@ -130,14 +133,13 @@ def test_rows_are_split_by_partition_and_bucket_in_arrival_order(tmp_path: Path)
 )
 def test_odd_row_kinds_are_refused(tmp_path: Path, kinds: pa.Array, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
-        prepare_level0(make(tmp_path), NO_PARTITION, 0, FOUR, kinds, first_sequence=0)
+        write_files(make(tmp_path), 0, FOUR, kinds)
 
 
 def test_row_kinds_may_come_in_chunks(tmp_path: Path) -> None:
     chunked = pa.chunked_array([[0, 0], [3, 2]], pa.int8())
-    prepared = prepare_level0(make(tmp_path), NO_PARTITION, 0, FOUR, chunked, first_sequence=0)
-    assert prepared is not None
-    assert prepared.files[0].delete_row_count == 1
+    (file,) = write_files(make(tmp_path), 0, FOUR, chunked)
+    assert file.delete_row_count == 1
 
 
 @pytest.mark.parametrize("fails_at", [1, 3])
@@ -154,7 +156,7 @@ def test_a_failed_write_leaves_no_file_behind(tmp_path: Path, fails_at: int) -> 
     table = FileStoreTable.open(make(tmp_path, options).path, DiskFull())
     many = rows(*((f"key {number:05}", 0.5, "1") for number in range(500)))
     with pytest.raises(UnavailableError, match="disk full"):
-        prepare_level0(table, NO_PARTITION, 0, many, None, first_sequence=0)
+        write_files(table, 0, many, None)
     assert len(synced) == fails_at
     assert list((tmp_path / "t" / "bucket-0").iterdir()) == []
 
@@ -162,7 +164,7 @@ def test_a_failed_write_leaves_no_file_behind(tmp_path: Path, fails_at: int) -> 
 def test_a_prepared_file_is_durable_before_its_name_is_told(tmp_path: Path) -> None:
     counting = FaultyFileIO(UNSYNCED)
     table = FileStoreTable.open(make(tmp_path).path, counting)
-    prepare_level0(table, NO_PARTITION, 0, FOUR, KINDS, first_sequence=0)
+    write_files(table, 0, FOUR, KINDS)
     assert counting.calls[-2:] == ["open_output", "sync"]
 
 
@@ -180,4 +182,4 @@ def test_tables_that_we_would_write_wrongly_are_refused(tmp_path: Path, options:
         ),
     )
     with pytest.raises(UnsupportedError, match=next(iter(options))):
-        prepare_level0(foreign, NO_PARTITION, 0, FOUR, KINDS, first_sequence=0)
+        write_files(foreign, 0, FOUR, KINDS)

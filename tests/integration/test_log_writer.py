@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from lakelog.common.errors import (
@@ -117,19 +118,19 @@ def test_a_closed_producers_transaction_is_aborted_at_once(topic: LogTopic) -> N
 
 
 def test_a_record_too_large_is_known_before_the_transaction(topic: LogTopic) -> None:
-    large = EncodedRecords(keys=[b'{"id":1}', b'{"id":2}'], values=[b"x", b"x" * 2_000_000], row_count=2)
+    large = EncodedRecords.of(pl.Series(['{"id":1}', '{"id":2}']), pl.Series(["x", "x" * 2_000_000]), row_count=2)
     with topic.producer() as producer:
-        producer.check_sizes(records([1, 2]), b"header")
+        producer.limit.check(records([1, 2]), b"header")
 
         with pytest.raises(InvalidRequestError) as caught:
-            producer.check_sizes(large, b"header")
+            producer.limit.check(large, b"header")
 
     assert topic.name in str(caught.value)
     assert 'the record with key {"id":2} has 2000008 bytes, the topic takes 1048460' in str(caught.value)
 
 
 def test_a_record_too_large_aborts_its_transaction(topic: LogTopic) -> None:
-    large = EncodedRecords(keys=[b"1", b"2", b"3"], values=[b"x", b"x" * 2_000_000, b"x"], row_count=3)
+    large = EncodedRecords.of(pl.Series(["1", "2", "3"]), pl.Series(["x", "x" * 2_000_000, "x"]), row_count=3)
     producer = topic.producer()
     producer.begin()
 
@@ -141,7 +142,7 @@ def test_a_record_too_large_aborts_its_transaction(topic: LogTopic) -> None:
 
 def test_a_header_too_large_is_named_too(topic: LogTopic) -> None:
     with topic.producer() as producer, pytest.raises(InvalidRequestError, match="the topic takes"):
-        producer.check_sizes(records([1]), b"h" * 2_000_000)
+        producer.limit.check(records([1]), b"h" * 2_000_000)
 
 
 def test_buckets_are_fenced_side_by_side(topic: LogTopic) -> None:

@@ -14,7 +14,15 @@ from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import StepObserver, silent
-from lakelog.protocol.stores import ChangeRows, DriverSnapshots, LogTarget, TaskFiles, TaskLog
+from lakelog.protocol.stores import (
+    ChangeRows,
+    DriverSnapshots,
+    EncodedChanges,
+    LogTarget,
+    TaskFiles,
+    TaskLog,
+    encode_bucket,
+)
 from lakelog.protocol.task import BucketTask, write_bucket
 
 
@@ -50,7 +58,7 @@ class LocalWriter:
         self.is_first = False
         return verdict
 
-    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[ChangeRows, EncodedRecords]]:
+    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[EncodedChanges, EncodedRecords]]:
         store, target = self.table.file_store, log_target(self.table)
         schema = store.schema
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
@@ -58,6 +66,7 @@ class LocalWriter:
         for bucket in range(store.bucket_count):
             is_mine = pa.array(buckets == bucket)
             mine = rows.filter(is_mine)
+            changes = ChangeRows(rows=mine, kinds=kinds.filter(is_mine))
             if mine.num_rows or self.is_first:
                 tasks.append(
                     BucketTask(
@@ -65,7 +74,7 @@ class LocalWriter:
                         schema_id=schema.id,
                         batch=batch,
                         bucket=bucket,
-                        rows=ChangeRows(rows=mine, kinds=kinds.filter(is_mine)) if mine.num_rows else None,
+                        rows=encode_bucket(store, target, bucket, changes) if mine.num_rows else None,
                         log=TaskLog(store.uuid, target),
                         files=TaskFiles(store, target),
                         kept=self.kept,

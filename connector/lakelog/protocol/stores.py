@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +22,12 @@ from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import LINEAGE_KEY, USERS_KEY, carried_properties, parse_users, users_to_json
 from lakelog.filestore.write import (
     BucketRows,
-    PreparedFiles,
+    NewestRows,
     add_entry,
     checked_kinds,
-    prepare_level0,
+    newest_of,
     split_rows,
+    write_level0,
 )
 from lakelog.logstore.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.options import ChangelogMode
@@ -41,6 +43,10 @@ from lakelog.protocol.ports import (
     SnapshotChange,
 )
 from lakelog.protocol.state import LOG_STATE_KEY, Batch, LogState, TableState
+
+# The buckets of a task have a thread each, to wait for the broker side by side. What computes takes turns: threads that
+# fight for the interpreter take a third more time for the same work.
+_turn = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +101,44 @@ def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snap
         yield snapshot, read_state(table, snapshot, topic_id=topic_id)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedChanges:
+    """A bucket's part of a batch before it has sequence numbers: what stays of it, by partition, and its records."""
+
+    parts: tuple[tuple[bytes, NewestRows], ...]
+    records: EncodedRecords
+
+
+def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows) -> EncodedChanges:
+    """Check the rows and encode their records. No I/O: nothing is logged by then.
+
+    Raises InvalidRequestError for rows that do not fit the table.
+    """
+    parts = tuple(
+        (part.partition, newest_of(table, part.rows, part.kinds)) for part in _by_partition(table, bucket, rows)
+    )
+    logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
+    records = encode_changes(logged, kinds, table.schema.fields, table.schema.primary_keys, target.mode)
+    return EncodedChanges(parts=parts, records=records)
+
+
+def _by_partition(table: TableStore, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
+    if not table.schema.partition_keys:
+        kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
+        return [BucketRows(partition=serialize_row([], []), bucket=bucket, rows=rows.rows, kinds=kinds)]
+    parts = split_rows(table, rows.rows, rows.kinds)
+    assert all(part.bucket == bucket for part in parts), "the task was given another bucket's rows"
+    return parts
+
+
+def _last_changes(parts: Sequence[tuple[bytes, NewestRows]]) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The last change of each key. A key whose last change is -U is gone from the files, so its record is a delete."""
+    kinds = pa.chunked_array([newest.kinds for _, newest in parts], pa.int8())
+    is_gone = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
+    deletes = pc.if_else(is_gone, pa.scalar(RowKind.DELETE.value, pa.int8()), kinds)
+    return pa.concat_tables([newest.rows for _, newest in parts]), deletes
+
+
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
     """The file store as a task sees it."""
@@ -106,59 +150,22 @@ class TaskFiles:
         """The newest snapshot, read now."""
         return read_state(self.table, self.table.snapshots.latest(), topic_id=self.target.topic_id)
 
-    def prepare(self, bucket: int, rows: ChangeRows, first_sequence: int) -> PreparedBucket[EncodedRecords]:
-        """Write level-0 files, one set a partition, and encode the records of the whole bucket."""
-        schema = self.table.schema
+    def prepare(self, bucket: int, rows: EncodedChanges, first_sequence: int) -> PreparedBucket[EncodedRecords]:
+        """Write level-0 files, one set a partition."""
         names = FileNames()
         files: list[BucketFile] = []
-        merged: list[PreparedFiles] = []
-        for part in self._by_partition(bucket, rows):
-            prepared = prepare_level0(
-                self.table,
-                part.partition,
-                bucket,
-                part.rows,
-                part.kinds,
-                first_sequence=first_sequence,
-                names=names,
-            )
-            if prepared is not None:
-                files.extend(BucketFile(partition=part.partition, meta=meta) for meta in prepared.files)
-                merged.append(prepared)
-                first_sequence = prepared.next_sequence
-        if not merged:
-            nothing = EncodedRecords(keys=(), values=(), row_count=0)
-            return PreparedBucket(files=(), changelog=(), record_count=0, size_bytes=0, payload=nothing)
-        logged, kinds = (rows.rows, rows.kinds) if self.target.mode is ChangelogMode.ALL else _last_changes(merged)
-        records = encode_changes(logged, kinds, schema.fields, schema.primary_keys, self.target.mode)
+        with _turn:
+            for partition, newest in rows.parts:
+                metas = write_level0(self.table, partition, bucket, newest, first_sequence=first_sequence, names=names)
+                files.extend(BucketFile(partition=partition, meta=meta) for meta in metas)
+                first_sequence += newest.given_count
         return PreparedBucket(
             files=tuple(files),
             changelog=(),
-            record_count=len(records),
-            size_bytes=records_size_bytes(records),
-            payload=records,
+            record_count=len(rows.records),
+            size_bytes=rows.records.size_bytes,
+            payload=rows.records,
         )
-
-    def _by_partition(self, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
-        if not self.table.schema.partition_keys:
-            kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
-            return [BucketRows(partition=serialize_row([], []), bucket=bucket, rows=rows.rows, kinds=kinds)]
-        parts = split_rows(self.table, rows.rows, rows.kinds)
-        assert all(part.bucket == bucket for part in parts), "the task was given another bucket's rows"
-        return parts
-
-
-def _last_changes(parts: Sequence[PreparedFiles]) -> tuple[pa.Table, pa.ChunkedArray]:
-    """The last change of each key. A key whose last change is -U is gone from the files, so its record is a delete."""
-    kinds = pa.chunked_array([part.merged_kinds for part in parts], pa.int8())
-    is_gone = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
-    deletes = pc.if_else(is_gone, pa.scalar(RowKind.DELETE.value, pa.int8()), kinds)
-    return pa.concat_tables([part.merged for part in parts]), deletes
-
-
-def records_size_bytes(records: EncodedRecords) -> int:
-    """Bytes of all keys and values."""
-    return sum(map(len, records.values)) + sum(len(key) for key in records.keys if key is not None)
 
 
 class TaskProducer:
@@ -172,7 +179,8 @@ class TaskProducer:
 
     def produce(self, payload: EncodedRecords, header: CommitHeader) -> None:
         """Send the records; the first carries the header."""
-        self._producer.produce(payload, header.to_bytes())
+        with _turn:
+            self._producer.produce(payload, header.to_bytes())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
+from lakelog.logstore.record_limit import RecordLimit, record_limit
 from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
 from lakelog.protocol.ports import CompactedBucket, Decide, SnapshotChange
 from lakelog.protocol.state import Batch, TableState
@@ -21,8 +22,6 @@ from lakelog.spark.compaction import compaction_beside
 from lakelog.spark.plan import rows_by_bucket, run_tasks
 from lakelog.spark.projection import project_rows
 from lakelog.spark.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
-
-_UNLIMITED_BYTES = 1 << 62
 
 
 def now_millis() -> int:
@@ -46,7 +45,8 @@ class BatchWrite:
         Raises BucketConflictError when the batch must be run again.
         """
         write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
-        messages = run_tasks(self._placed(rows), write)
+        limit = record_limit(target.client_config, target.topic)
+        messages = run_tasks(self._exchanged(rows, limit), write)
         answers = [answer for message in messages for answer in message.answers]
         if visits_all:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
@@ -61,12 +61,11 @@ class BatchWrite:
         """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
         first_sequence = next_sequence(self.table, state)
         if self.order_by:
-            placed = self._placed(rows)
-            write = FilesWrite(table=self.table, first_sequence=first_sequence, flush_bytes=_UNLIMITED_BYTES)
+            given = self._exchanged(rows, None)
         else:
-            placed = project_rows(rows, self.table.schema, table_name=self.table.name)
-            write = FilesWrite(table=self.table, first_sequence=first_sequence)
-        messages = run_tasks(placed, write)
+            given = project_rows(rows, self.table.schema, table_name=self.table.name)
+        write = FilesWrite(table=self.table, first_sequence=first_sequence, is_exchanged=bool(self.order_by))
+        messages = run_tasks(given, write)
         files = [file for message in messages for file in message.files]
         if not self._is_worth_a_snapshot(messages, ()):
             return
@@ -78,14 +77,8 @@ class BatchWrite:
         live = self.table.live_files.of(self.table.snapshots.latest())
         compaction_beside(self.snapshots).after_batch(self.batch, files, live)
 
-    def _placed(self, rows: DataFrame) -> DataFrame:
-        return rows_by_bucket(
-            rows,
-            self.table.schema,
-            table_name=self.table.name,
-            task_count=self.task_count,
-            order_by=self.order_by,
-        )
+    def _exchanged(self, rows: DataFrame, limit: RecordLimit | None) -> DataFrame:
+        return rows_by_bucket(rows, self.table, limit=limit, task_count=self.task_count, order_by=self.order_by)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""

@@ -33,7 +33,8 @@ from lakelog.spark.alignment import QUERY_ID
 from lakelog.spark.batch_write import next_sequence, now_millis
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.projection import check_schema
-from lakelog.spark.task import FilesWrite
+from lakelog.spark.task import FLUSH_BYTES, FilesWrite
+from lakelog.spark.worker import pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class FilesPlan:
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
         write = FilesWrite(table=self.table, first_sequence=self.first_sequence)
-        message = write.write(map(_with_kind_values, batches), context.partitionId())
+        pieces = pieces_of(map(_with_kind_values, batches), FLUSH_BYTES)
+        message = write.write(pieces, context.partitionId())
         return WrittenFiles(message.files, message.row_count, self.base_id, context.getLocalProperty(QUERY_ID))
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:

@@ -6,21 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.schema import TableSchema
-from lakelog.spark.bucketing import bucket_column_of
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.record_limit import RecordLimit
+from lakelog.spark.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
-from lakelog.spark.task import (
-    BUCKET_COLUMN,
-    MESSAGE_COLUMN,
-    ORDER_COLUMN,
-    SORT_PREFIX,
-    TaskMessage,
-    parse_messages,
-)
+from lakelog.spark.task import MESSAGE_COLUMN, TaskMessage, parse_messages
 
 Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -31,21 +25,16 @@ NO_LIMIT = str((1 << 31) - 1)
 
 
 def rows_by_bucket(
-    rows: DataFrame, table: TableSchema, *, table_name: str, task_count: int, order_by: Sequence[str]
+    rows: DataFrame, table: FileStoreTable, *, limit: RecordLimit | None, task_count: int, order_by: Sequence[str]
 ) -> DataFrame:
-    """Checked rows, every bucket in the task `bucket % task_count`, with the columns that give their order back.
+    """Checked rows, every bucket in the task `bucket % task_count`, as blocks that keep the order of the rows.
 
-    A shuffle keeps no order: the place of each row is taken along, after the columns of `order_by`.
+    `limit` is that of the table's topic; the columns `order_by` come before the rows' own order.
     """
     order = [sf.col(quoted(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
-    place = sf.monotonically_increasing_id().alias(ORDER_COLUMN)
-    placed = project_rows(rows, table, table_name=table_name, extra=[*order, place])
-    bucketed = placed.withColumn(BUCKET_COLUMN, bucket_column_of(table))
-    return bucketed.repartitionById(task_count, _owner(task_count))
-
-
-def _owner(task_count: int) -> Column:
-    return (sf.col(BUCKET_COLUMN) % task_count).cast("int")
+    checked = project_rows(rows, table.schema, table_name=table.name, extra=order)
+    sender = Sender(table=table, task_count=task_count, limit=limit)
+    return checked.mapInArrow(sender, BLOCKS_SQL).repartitionById(task_count, sf.col(TASK_COLUMN))
 
 
 def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:

@@ -34,18 +34,16 @@ _INT16_MAX = (1 << 15) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedFiles:
-    """Level-0 files of one bucket, not yet part of the table, and the rows in them.
+class NewestRows:
+    """The last row of each key among rows of one bucket, in key order, deletes too.
 
-    `files` is in key order: one file, or more where the rows exceed the target file size. `merged` holds the last row
-    of each key in key order, deletes too; `merged_kinds` their kinds as given (int8). `next_sequence` is the sequence
-    number after the last given row's.
+    `kinds` are their kinds as given (int8), `positions` their places among the `given_count` rows (uint32).
     """
 
-    files: tuple[DataFileMeta, ...]
-    merged: pa.Table
-    merged_kinds: pa.Array
-    next_sequence: int
+    rows: pa.Table
+    kinds: pa.Array
+    positions: npt.NDArray[np.uint32]
+    given_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,38 +56,39 @@ class BucketRows:
     kinds: pa.Array
 
 
-def prepare_level0(
-    table: TableStore,
-    partition: bytes,
-    bucket: int,
-    rows: pa.Table,
-    kinds: pa.Array | None,
-    *,
-    first_sequence: int,
-    names: FileNames | None = None,
-) -> PreparedFiles | None:
-    """Write the rows of one bucket, in arrival order, to level-0 files; None when there are no rows.
+def newest_of(table: TableStore, rows: pa.Table, kinds: pa.Array | None) -> NewestRows:
+    """What stays of rows of one bucket, in arrival order. `kinds` are row kinds as int8, None makes all upserts.
 
-    `partition` is the serialized partition; `kinds` are row kinds as int8, None makes every row an upsert. A row's
-    sequence number is `first_sequence` plus its position, and the last row of a key stays. Raises InvalidRequestError
-    for rows that do not fit the table.
+    Raises InvalidRequestError for rows that do not fit the table.
     """
     check_primary_key_writable(table)
     rows = validate_rows(table.schema, rows, table_name=table.name)
     kinds = checked_kinds(kinds, rows.num_rows)
-    if not rows.num_rows:
-        return None
     positions = newest_rows(key_frame(rows, table.schema.key_fields)).to_arrow()
-    merged, merged_kinds = rows.take(positions), kinds.take(positions)
-    sequences = pa.array(positions.to_numpy().astype(np.int64) + first_sequence)
-    stored = StoredRows(rows=merged, sequences=sequences, kinds=merged_kinds)
-    files = write_data_files(table, partition, bucket, [stored], level=0, source=FileSource.APPEND, names=names)
-    return PreparedFiles(
-        files=tuple(files),
-        merged=merged,
-        merged_kinds=merged_kinds,
-        next_sequence=first_sequence + rows.num_rows,
+    return NewestRows(
+        rows=rows.take(positions),
+        kinds=kinds.take(positions),
+        positions=positions.to_numpy(),
+        given_count=rows.num_rows,
     )
+
+
+def write_level0(
+    table: TableStore,
+    partition: bytes,
+    bucket: int,
+    newest: NewestRows,
+    *,
+    first_sequence: int,
+    names: FileNames | None = None,
+) -> tuple[DataFileMeta, ...]:
+    """Write the rows of one bucket to level-0 files in key order: one, or more above the target file size.
+
+    `partition` is the serialized partition. A row's sequence number is `first_sequence` plus its position.
+    """
+    sequences = pa.array(newest.positions.astype(np.int64) + first_sequence)
+    stored = StoredRows(rows=newest.rows, sequences=sequences, kinds=newest.kinds)
+    return tuple(write_data_files(table, partition, bucket, [stored], level=0, source=FileSource.APPEND, names=names))
 
 
 def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None) -> list[BucketRows]:

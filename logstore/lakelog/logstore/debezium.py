@@ -37,11 +37,33 @@ _CHUNK_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedRecords:
-    """Records ready for the topic: same length, log order. `row_count` counts the rows they hold."""
+    """Records ready for the topic: same length, log order.
+
+    `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the place of the
+    record with the most.
+    """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes]
     row_count: int
+    size_bytes: int
+    largest: int
+
+    @classmethod
+    def of(cls, keys: pl.Series | None, values: pl.Series, *, row_count: int) -> EncodedRecords:
+        """The records of these texts or binaries; None for keys makes all of them null."""
+        values = values.cast(pl.Binary)
+        sizes = values.bin.size()
+        if keys is not None:
+            keys = keys.cast(pl.Binary)
+            sizes += keys.bin.size().fill_null(0)
+        return cls(
+            keys=[None] * len(values) if keys is None else keys.to_list(),
+            values=values.to_list(),
+            row_count=row_count,
+            size_bytes=int(sizes.sum()),
+            largest=sizes.arg_max() or 0,
+        )
 
     def __len__(self) -> int:
         return len(self.values)
@@ -65,14 +87,14 @@ def encode_changes(
     if mode is ChangelogMode.UPSERT and (codes == RowKind.UPDATE_BEFORE).any():
         kept = codes != RowKind.UPDATE_BEFORE
         rows, codes = rows.filter(pa.array(kept)), codes[kept]
-    keys: list[bytes | None] = []
-    values: list[bytes] = []
-    for start, end in _chunks(codes):
-        chunk = rows.slice(start, end - start)
-        chunk_keys, chunk_values = _encode_chunk(chunk, codes[start:end], fields, key_fields)
-        keys += [None] * len(chunk_values) if chunk_keys is None else _bytes(chunk_keys)
-        values += _bytes(chunk_values)
-    return EncodedRecords(keys=keys, values=values, row_count=len(codes))
+    chunks = [
+        _encode_chunk(rows.slice(start, end - start), codes[start:end], fields, key_fields)
+        for start, end in _chunks(codes)
+    ]
+    if not chunks:
+        return EncodedRecords.of(None, pl.Series(dtype=pl.String), row_count=0)
+    keys = pl.concat([keys for keys, _ in chunks if keys is not None]) if key_fields else None
+    return EncodedRecords.of(keys, pl.concat([values for _, values in chunks]), row_count=len(codes))
 
 
 def _chunks(codes: npt.NDArray[np.int8]) -> Iterator[tuple[int, int]]:
@@ -167,7 +189,3 @@ def _envelopes(texts: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt
 def _between(*parts: bytes | str) -> pl.Expr:
     """Constant texts (bytes) and columns (names) side by side."""
     return pl.concat_str(pl.lit(part.decode()) if isinstance(part, bytes) else pl.col(part) for part in parts)
-
-
-def _bytes(texts: pl.Series) -> list[bytes]:
-    return texts.cast(pl.Binary).to_list()

@@ -15,7 +15,7 @@ from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.consumer import open_consumer, truncated
 from lakelog.logstore.debezium import decode_records
 from lakelog.logstore.offsets import high_watermark
-from lakelog.logstore.writer import COMMIT_HEADER
+from lakelog.logstore.record_limit import COMMIT_HEADER
 
 OFFSET_COLUMN = "_offset"
 

@@ -5,30 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from types import TracebackType
 from typing import Any  # Any: messages for confluent_kafka's batch call are dictionaries of mixed values
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.logstore.clients import ANSWER_SECONDS, Key, config_key, make_client
+from lakelog.logstore.clients import ANSWER_SECONDS, make_client
 from lakelog.logstore.debezium import EncodedRecords
-from lakelog.logstore.kafka_errors import kafka_error, servers_of, transaction_error, unknown_outcome
-from lakelog.logstore.topic import TopicDescription, describe_topic
-
-COMMIT_HEADER = "lakelog-commit"
+from lakelog.logstore.kafka_errors import kafka_error, transaction_error, unknown_outcome
+from lakelog.logstore.record_limit import COMMIT_HEADER, record_limit
 
 FENCE_SECONDS = 30.0  # an older owner's open transaction, or a broker that has just started, may take that long
 _ABORT_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _CHUNK_RECORDS = 10_000
+_LINGER_MS = "50"  # full batches cost the broker half as much; a commit waits for none
 _IN_FLIGHT_MAX = 50_000
-# Kafka's limit counts a record batch with its framing: 61 bytes of the batch and at most 30 of a record.
-_FRAMING_BYTES = 128
-
-_topics: dict[Key, TopicDescription] = {}
-_topics_lock = Lock()
 
 
 class TransactionalProducer:
@@ -45,24 +38,23 @@ class TransactionalProducer:
         self.topic = topic
         self.partition = partition
         self._name = f"topic {topic}, partition {partition}"
-        described = _described(self.client_config, topic)
-        if partition >= described.partition_count:
-            raise InvalidRequestError(f"{self._name}: the topic has {described.partition_count} partitions only")
-        self._record_bytes_max = described.max_message_bytes - _FRAMING_BYTES
+        self.limit = record_limit(self.client_config, topic)
+        if partition >= self.limit.partition_count:
+            raise InvalidRequestError(f"{self._name}: the topic has {self.limit.partition_count} partitions only")
         self._is_open = False
         self._sent_count = 0
         self._last_offset: int | None = None
         self._delivery_error: KafkaError | None = None
         settings = {
             "compression.type": "lz4",
-            "linger.ms": "5",
+            "linger.ms": _LINGER_MS,
             "queue.buffering.max.messages": str(2 * (_IN_FLIGHT_MAX + _CHUNK_RECORDS)),
             "queue.buffering.max.kbytes": str((1 << 31) - 1),
         } | self.client_config
         own = {
             "transactional.id": transactional_id,
             "enable.idempotence": "true",
-            "message.max.bytes": str(described.max_message_bytes),
+            "message.max.bytes": str(self.limit.message_bytes),
         }
         self._producer: Producer | None = make_client(Producer, settings, own)
         try:
@@ -70,17 +62,6 @@ class TransactionalProducer:
         except BaseException:
             self.close()
             raise
-
-    def check_sizes(self, records: EncodedRecords, header: bytes) -> None:
-        """Raise InvalidRequestError, naming the key, for a record that the topic would refuse. No I/O."""
-        first_bytes = len(header) + len(COMMIT_HEADER)
-        key_bytes_max = max((len(key) for key in records.keys if key is not None), default=0)
-        if max(map(len, records.values), default=0) + key_bytes_max + first_bytes <= self._record_bytes_max:
-            return
-        for number, (key, value) in enumerate(zip(records.keys, records.values, strict=True)):
-            size_bytes = len(value) + (len(key) if key else 0) + (0 if number else first_bytes)
-            if size_bytes > self._record_bytes_max:
-                raise self._too_large(key, size_bytes)
 
     def begin(self) -> None:
         """Begin a transaction. Raises FencedError, UnknownOutcomeError."""
@@ -99,7 +80,7 @@ class TransactionalProducer:
         UnknownOutcomeError, and InvalidRequestError for a record too large, before any of these is sent.
         """
         doing = "producing"
-        self.check_sizes(records, header)
+        self.limit.check(records, header)
         try:
             start = 0
             if self._sent_count == 0 and len(records):
@@ -175,6 +156,10 @@ class TransactionalProducer:
     def _fence(self) -> None:
         doing = self._doing("taking over")
         try:
+            # The first answer names the brokers, the second comes from one of them. A client that asks for the
+            # coordinator before it is connected to a named broker may wait half a second (librdkafka 2.16).
+            for _ in range(2):
+                self._client.list_topics(self.topic, ANSWER_SECONDS)
             self._client.init_transactions(ANSWER_SECONDS)
         except KafkaException as error:
             if not error.args[0].retriable() or not self._does_broker_answer():
@@ -222,7 +207,10 @@ class TransactionalProducer:
             elif time.monotonic() > deadline:
                 reason = f"{now_in_flight} records were not acknowledged for {ANSWER_SECONDS:.0f} s"
                 raise unknown_outcome(reason, self._doing(doing), self.client_config)
-            self._client.poll(_POLL_SECONDS)
+            if in_flight_max:
+                self._client.poll(_POLL_SECONDS)
+            else:
+                self._client.flush(_POLL_SECONDS)  # which sends what lingers, too
 
     def _failed(self, error: KafkaException, doing: str) -> LakelogError:
         return transaction_error(error.args[0], self._doing(doing), self.client_config)
@@ -233,18 +221,10 @@ class TransactionalProducer:
     def _first_too_large(self, records: EncodedRecords, header: bytes) -> LakelogError:
         self.close()
         try:
-            self.check_sizes(records, header)
+            self.limit.check(records, header)
         except InvalidRequestError as error:
             return error
-        return self._too_large(None, None)
-
-    def _too_large(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
-        which = "a record" if key is None else f"the record with key {key.decode(errors='replace')[:200]}"
-        size = "too many" if size_bytes is None else str(size_bytes)
-        return InvalidRequestError(
-            f"topic {self.topic} at {servers_of(self.client_config)}: {which} has {size} bytes, the topic takes"
-            f" {self._record_bytes_max}; raise its max.message.bytes, or write smaller rows"
-        )
+        return self.limit.error(None, None)
 
 
 def initialise_all(
@@ -269,15 +249,3 @@ def initialise_all(
         if future.exception() is None:
             future.result().close()
     raise next(error for error in failures if error is not None)
-
-
-def _described(client_config: Mapping[str, str], topic: str) -> TopicDescription:
-    """The topic as it was when this process first looked; a producer that finds another one fails."""
-    key = (topic, *config_key(client_config))
-    with _topics_lock:
-        known = _topics.get(key)
-    if known is None:
-        known = describe_topic(client_config, topic)
-        with _topics_lock:
-            _topics[key] = known
-    return known
