@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,9 +44,13 @@ def read_record(info: BrokerInfo) -> bytes | None:
     config = {"bootstrap.servers": info.bootstrap_servers, "group.id": "test", "auto.offset.reset": "earliest"}
     consumer = Consumer({**config, "isolation.level": "read_committed"})
     consumer.subscribe(["t"])
-    message = consumer.poll(30)
+    deadline = time.monotonic() + 60
+    value = None
+    while value is None and time.monotonic() < deadline:
+        message = consumer.poll(1)  # which also tells of what passes, such as a coordinator that is loading
+        value = message.value() if message is not None and message.error() is None else None
     consumer.close()
-    return message.value() if message is not None and message.error() is None else None
+    return value
 
 
 def kill(info: BrokerInfo) -> None:

@@ -220,15 +220,18 @@ def test_a_checkpoint_that_was_restored_or_reset_is_an_error(spark: SparkSession
         run(rows, table, tmp_path / "mine", commit_user="me")
 
 
-def test_a_record_that_the_topic_refuses_is_named(spark: SparkSession, tmp_path: Path, bootstrap_servers: str) -> None:
+def test_a_record_that_the_topic_refuses_is_named_before_anything_is_logged(
+    spark: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
     table = create(tmp_path, bootstrap_servers, **{"log_max-record-size": "20 kb"})
-    put(tmp_path, "0", {"id": 1, "name": "x" * 30_000})
+    put(tmp_path, "0", {"id": 1, "name": "x" * 30_000}, *[{"id": number, "name": ""} for number in range(2, 20)])
 
     with pytest.raises(
-        StreamingQueryException, match=r"the record with key \{.id.:1\} has 305\d\d bytes, the topic takes"
+        StreamingQueryException, match=r"the record with key \{.id.:1\} has 300\d\d bytes, the topic takes"
     ):
         run(source(spark, tmp_path), table, tmp_path / "c")
     assert list(table.snapshots()) == []
+    assert not any(log_ends(table))
 
 
 def test_a_bare_sink_without_checkpoint_is_refused(spark: SparkSession, table: Table, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.record_limit import RecordLimit
 from lakelog.spark.exchange import SORT_PREFIX, Sender, check_owned, in_order, received
 
@@ -35,7 +36,7 @@ def batches_of(ids: list[int]) -> list[pa.RecordBatch]:
 def test_each_bucket_comes_to_one_task_in_the_order_of_its_rows(
     table: FileStoreTable, senders: list[list[int]], tasks: int
 ) -> None:
-    sender = Sender(table=table, task_count=tasks, limit=None)
+    sender = Sender(table=table, task_count=tasks)
     blocks = [block for number, ids in enumerate(senders) for block in sender.blocks(batches_of(ids), number)]
     everything = [(key, f"{at}") for ids in senders for at, key in enumerate(ids)]
 
@@ -62,7 +63,7 @@ def test_the_users_order_comes_first_and_nulls_are_oldest() -> None:
 
 def test_a_row_that_the_topic_refuses_reaches_every_task_as_an_error(table: FileStoreTable) -> None:
     limit = RecordLimit(topic="t", servers="broker:1", partition_count=BUCKETS, message_bytes=1000)
-    sender = Sender(table=table, task_count=2, limit=limit)
+    sender = Sender(table=table, task_count=2, limit=limit, mode=ChangelogMode.UPSERT)
     fine = pa.table([pa.array([1], pa.int64()), pa.array(["x" * 700])], schema=SCHEMA)
     large = pa.table([pa.array([1, 7], pa.int64()), pa.array(["x", "x" * 900])], schema=SCHEMA)
     assert len(list(sender.blocks(fine.to_batches(), 0))) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from lakelog.protocol.steps import StepObserver, silent
 from lakelog.protocol.stores import (
     ChangeRows,
     DriverSnapshots,
-    EncodedChanges,
+    Encoded,
     LogTarget,
     TaskFiles,
     TaskLog,
@@ -58,7 +59,7 @@ class LocalWriter:
         self.is_first = False
         return verdict
 
-    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[EncodedChanges, EncodedRecords]]:
+    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[Encoded, EncodedRecords]]:
         store, target = self.table.file_store, log_target(self.table)
         schema = store.schema
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
@@ -67,6 +68,7 @@ class LocalWriter:
             is_mine = pa.array(buckets == bucket)
             mine = rows.filter(is_mine)
             changes = ChangeRows(rows=mine, kinds=kinds.filter(is_mine))
+            encode: Encoded = partial(encode_bucket, store, target, bucket, changes)
             if mine.num_rows or self.is_first:
                 tasks.append(
                     BucketTask(
@@ -74,7 +76,7 @@ class LocalWriter:
                         schema_id=schema.id,
                         batch=batch,
                         bucket=bucket,
-                        rows=encode_bucket(store, target, bucket, changes) if mine.num_rows else None,
+                        rows=encode if mine.num_rows else None,
                         log=TaskLog(store.uuid, target),
                         files=TaskFiles(store, target),
                         kept=self.kept,

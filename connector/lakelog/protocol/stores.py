@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -109,17 +109,21 @@ class EncodedChanges:
     records: EncodedRecords
 
 
+Encoded = Callable[[], EncodedChanges]
+
+
 def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows) -> EncodedChanges:
     """Check the rows and encode their records. No I/O: nothing is logged by then.
 
     Raises InvalidRequestError for rows that do not fit the table.
     """
-    parts = tuple(
-        (part.partition, newest_of(table, part.rows, part.kinds)) for part in _by_partition(table, bucket, rows)
-    )
-    logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-    records = encode_changes(logged, kinds, table.schema.fields, table.schema.primary_keys, target.mode)
-    return EncodedChanges(parts=parts, records=records)
+    with _turn:
+        parts = tuple(
+            (part.partition, newest_of(table, part.rows, part.kinds)) for part in _by_partition(table, bucket, rows)
+        )
+        logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
+        records = encode_changes(logged, kinds, table.schema.fields, table.schema.primary_keys, target.mode)
+        return EncodedChanges(parts=parts, records=records)
 
 
 def _by_partition(table: TableStore, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
@@ -150,21 +154,22 @@ class TaskFiles:
         """The newest snapshot, read now."""
         return read_state(self.table, self.table.snapshots.latest(), topic_id=self.target.topic_id)
 
-    def prepare(self, bucket: int, rows: EncodedChanges, first_sequence: int) -> PreparedBucket[EncodedRecords]:
-        """Write level-0 files, one set a partition."""
+    def prepare(self, bucket: int, rows: Encoded, first_sequence: int) -> PreparedBucket[EncodedRecords]:
+        """Write level-0 files, one set a partition. `rows` may have to be waited for."""
+        encoded = rows()
         names = FileNames()
         files: list[BucketFile] = []
         with _turn:
-            for partition, newest in rows.parts:
+            for partition, newest in encoded.parts:
                 metas = write_level0(self.table, partition, bucket, newest, first_sequence=first_sequence, names=names)
                 files.extend(BucketFile(partition=partition, meta=meta) for meta in metas)
                 first_sequence += newest.given_count
         return PreparedBucket(
             files=tuple(files),
             changelog=(),
-            record_count=len(rows.records),
-            size_bytes=rows.records.size_bytes,
-            payload=rows.records,
+            record_count=len(encoded.records),
+            size_bytes=encoded.records.size_bytes,
+            payload=encoded.records,
         )
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
-from lakelog.logstore.record_limit import RecordLimit, record_limit
+from lakelog.logstore.record_limit import record_limit
 from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
 from lakelog.protocol.ports import CompactedBucket, Decide, SnapshotChange
 from lakelog.protocol.state import Batch, TableState
@@ -19,6 +19,7 @@ from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget
 from lakelog.protocol.task import BucketAnswer
 from lakelog.spark.compaction import compaction_beside
+from lakelog.spark.exchange import Sender
 from lakelog.spark.plan import rows_by_bucket, run_tasks
 from lakelog.spark.projection import project_rows
 from lakelog.spark.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
@@ -46,7 +47,8 @@ class BatchWrite:
         """
         write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
         limit = record_limit(target.client_config, target.topic)
-        messages = run_tasks(self._exchanged(rows, limit), write)
+        sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
+        messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
         answers = [answer for message in messages for answer in message.answers]
         if visits_all:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
@@ -61,7 +63,8 @@ class BatchWrite:
         """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
         first_sequence = next_sequence(self.table, state)
         if self.order_by:
-            given = self._exchanged(rows, None)
+            sender = Sender(table=self.table, task_count=self.task_count)
+            given = rows_by_bucket(rows, sender, order_by=self.order_by)
         else:
             given = project_rows(rows, self.table.schema, table_name=self.table.name)
         write = FilesWrite(table=self.table, first_sequence=first_sequence, is_exchanged=bool(self.order_by))
@@ -76,9 +79,6 @@ class BatchWrite:
     def _compact_later(self, files: Iterable[BucketId]) -> None:
         live = self.table.live_files.of(self.table.snapshots.latest())
         compaction_beside(self.snapshots).after_batch(self.batch, files, live)
-
-    def _exchanged(self, rows: DataFrame, limit: RecordLimit | None) -> DataFrame:
-        return rows_by_bucket(rows, self.table, limit=limit, task_count=self.task_count, order_by=self.order_by)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from threading import Condition, Lock
+from threading import Condition, Lock, get_native_id
 
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.compact.picking import CompactUnit
@@ -30,6 +32,7 @@ logger = logging.getLogger("lakelog.spark")
 
 THREADS_MAX = 2
 _THREAD_NAME = "lakelog-compact"
+_BACKGROUND_NICENESS = 10
 
 Pick = Callable[[LiveFiles, BucketId], CompactUnit | None]
 
@@ -98,7 +101,7 @@ class BackgroundCompaction:
     def _run(self) -> None:
         while (work := self._take()) is not None:
             try:
-                compact_due(work.batch, self.snapshots, work.files.elements())
+                compact_due(work.batch, self.snapshots, work.files.elements(), prepare=_stand_back)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
                     self._error = error
@@ -137,8 +140,13 @@ def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
         return _compactions[key]
 
 
-def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId]) -> None:
-    """Compact what is due in the buckets of files that one batch has added. Errors of ours are logged, never raised."""
+def compact_due(
+    batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId], *, prepare: Callable[[], None] | None = None
+) -> None:
+    """Compact what is due in the buckets of files that one batch has added, in threads that begin with `prepare`.
+
+    Errors of ours are logged, never raised.
+    """
     table = snapshots.table
     if WRITE_ONLY.of(table.schema.options):
         return
@@ -147,18 +155,28 @@ def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[Bucket
         work,
         snapshots,
         lambda live, bucket: pick_unit(table, live.files(*bucket), files_per_batch=work.files[bucket]),
+        prepare,
     )
 
 
-def _compact(work: _Work, snapshots: DriverSnapshots, pick: Pick) -> None:
-    """Compact the units picked. The batch is in the table already: nothing here fails it."""
+def _stand_back() -> None:
+    """Let this thread have the processor when nobody else wants it: the stream's next batch goes first."""
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
+
+
+def _compact(work: _Work, snapshots: DriverSnapshots, pick: Pick, prepare: Callable[[], None] | None = None) -> None:
+    """Compact the units picked, in threads that begin with `prepare`.
+
+    The batch is in the table already: nothing here fails it.
+    """
     table = snapshots.table
     try:
         live = table.live_files.of(table.snapshots.latest())
         units = [(*bucket, unit) for bucket in sorted(work.files) if (unit := pick(live, bucket)) is not None]
         if not units:
             return
-        with ThreadPoolExecutor(min(len(units), THREADS_MAX), thread_name_prefix=_THREAD_NAME) as pool:
+        with ThreadPoolExecutor(min(len(units), THREADS_MAX), _THREAD_NAME, initializer=prepare) as pool:
             results = list(pool.map(lambda unit: compact_bucket(table, *unit), units))
         compacted = [_compacted(result) for result in results if result is not None]
         if compacted:

@@ -24,6 +24,7 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
+from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.record_limit import RecordLimit
 from lakelog.spark.worker import pieces_of, spare_modules_from_collection, task_number
 
@@ -49,12 +50,13 @@ _NO_BUCKET = -1  # of a block that is an error
 class Sender:
     """The body of mapInArrow before the shuffle: rows in, blocks out, each for the task `bucket % task_count`.
 
-    `limit` is that of the table's topic, None for a table without a log.
+    `limit` is that of the table's topic and `mode` how changes become records; None for a table without a log.
     """
 
     table: TableStore
     task_count: int
-    limit: RecordLimit | None
+    limit: RecordLimit | None = None
+    mode: ChangelogMode | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_modules_from_collection()
@@ -72,6 +74,7 @@ class Sender:
             rows = self._checked(piece)
             made = []
             for bucket, part in split_by_bucket(rows, self._buckets(rows)):
+                self._check_records(part)
                 for block in _cut(part, BLOCK_BYTES):
                     made.append((bucket % self.task_count, bucket, place, _to_bytes(block)))
                     place += 1
@@ -80,12 +83,17 @@ class Sender:
     def _checked(self, piece: pa.Table) -> pa.Table:
         schema = self.table.schema
         rows = validate_rows(schema, piece.select(schema.field_names), table_name=self.table.name)
-        if self.limit is not None:
-            self.limit.check_rows(rows, schema.fields, schema.primary_keys)
         for name in piece.column_names:
             if name == ROW_KIND_COLUMN or name.startswith(SORT_PREFIX):
                 rows = rows.append_column(name, piece.column(name))
         return rows
+
+    def _check_records(self, part: pa.Table) -> None:
+        if self.limit is not None and self.mode is not None:
+            schema = self.table.schema
+            kinds = part.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in part.column_names else None
+            columns = part.select(schema.field_names)
+            self.limit.check_changes(columns, kinds, schema.fields, schema.primary_keys, self.mode)
 
     def _buckets(self, rows: pa.Table) -> npt.NDArray[np.int32]:
         schema = self.table.schema

@@ -10,8 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.record_limit import RecordLimit
 from lakelog.spark.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
 from lakelog.spark.task import MESSAGE_COLUMN, TaskMessage, parse_messages
@@ -24,17 +22,14 @@ ROWS_PER_BATCH_MAX = 2000
 NO_LIMIT = str((1 << 31) - 1)
 
 
-def rows_by_bucket(
-    rows: DataFrame, table: FileStoreTable, *, limit: RecordLimit | None, task_count: int, order_by: Sequence[str]
-) -> DataFrame:
-    """Checked rows, every bucket in the task `bucket % task_count`, as blocks that keep the order of the rows.
+def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) -> DataFrame:
+    """Checked rows, every bucket in the task that owns it, as blocks that keep the order of the rows.
 
-    `limit` is that of the table's topic; the columns `order_by` come before the rows' own order.
+    The columns `order_by` come before the rows' own order.
     """
     order = [sf.col(quoted(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
-    checked = project_rows(rows, table.schema, table_name=table.name, extra=order)
-    sender = Sender(table=table, task_count=task_count, limit=limit)
-    return checked.mapInArrow(sender, BLOCKS_SQL).repartitionById(task_count, sf.col(TASK_COLUMN))
+    checked = project_rows(rows, sender.table.schema, table_name=sender.table.name, extra=order)
+    return checked.mapInArrow(sender, BLOCKS_SQL).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
 
 
 def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:

@@ -19,12 +19,11 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import write_rows
 from lakelog.logstore.debezium import EncodedRecords
-from lakelog.logstore.record_limit import record_limit
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
-from lakelog.protocol.stores import ChangeRows, LogTarget, TaskFiles, TaskLog, encode_bucket
+from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.spark.exchange import check_owned, received
 from lakelog.spark.worker import pieces_of, spare_modules_from_collection, task_number
@@ -78,18 +77,28 @@ def _changes(part: pa.Table) -> ChangeRows:
 def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) -> list[BucketAnswer]:
     """Write each bucket, or only visit it where there are no rows, in a thread of its own.
 
-    All records are there and small enough before the first bucket is touched. Raises the first error after all have
-    ended.
+    One more thread encodes the records, bucket after bucket, while the others wait for the broker. Raises the first
+    error after all have ended.
     """
-    limit = record_limit(write.target.client_config, write.target.topic)
-    encoded = {
-        bucket: None if rows is None else encode_bucket(write.table, write.target, bucket, rows)
-        for bucket, rows in changes.items()
-    }
-    for rows in encoded.values():
-        if rows is not None:
-            limit.check(rows.records)
-    tasks = [
+    if not changes:
+        return []
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="lakelog-encode") as encoder,
+        ThreadPoolExecutor(len(changes), thread_name_prefix="lakelog-bucket") as pool,
+    ):
+        encoded = {
+            bucket: None
+            if rows is None
+            else encoder.submit(encode_bucket, write.table, write.target, bucket, rows).result
+            for bucket, rows in changes.items()
+        }
+        return list(pool.map(write_bucket, _bucket_tasks(write, encoded)))
+
+
+def _bucket_tasks(
+    write: LoggedWrite, encoded: Mapping[int, Encoded | None]
+) -> list[BucketTask[Encoded, EncodedRecords]]:
+    return [
         BucketTask(
             table_uuid=write.table.uuid,
             schema_id=write.table.schema.id,
@@ -103,10 +112,6 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
         )
         for bucket, rows in encoded.items()
     ]
-    if len(tasks) == 1:
-        return [write_bucket(tasks[0])]
-    with ThreadPoolExecutor(len(tasks) or 1, thread_name_prefix="lakelog-bucket") as pool:
-        return list(pool.map(write_bucket, tasks))
 
 
 @cache

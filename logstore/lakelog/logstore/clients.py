@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Any, Generic, TypeVar  # Any: settings of Kafka clients are of many types
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import OptionError, UnavailableError
@@ -43,6 +43,19 @@ def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], s
             f"the Kafka client refuses its configuration: {without_secrets(reason, client_config)}; correct the option"
             " 'log.kafka.*' that it names"
         ) from None  # the cause may quote a secret
+
+
+def connect(client: AdminClient | Producer | Consumer, seconds: float, *, topic: str | None = None) -> None:
+    """Wait until a new client is connected to a broker that it knows by name. Raises KafkaException.
+
+    `topic` is the one that it is for; without one it asks for all.
+
+    A client starts with the addresses it was given, and drops these connections once an answer has named the brokers. A
+    request that is under way by then is lost, and asked again after half a second to three (librdkafka 2.16). So the
+    first answer names the brokers here, and the second comes from one of them.
+    """
+    for _ in range(2):
+        client.list_topics(topic, seconds)
 
 
 def config_key(client_config: Mapping[str, str]) -> Key:
@@ -79,6 +92,19 @@ class ClientPool(Generic[Client]):
         for idle in dropped:
             self._close(idle)
 
+    def look(self, key: Key) -> Client | None:
+        """The client of `key`, which stays in the pool: for clients that threads share."""
+        with self._lock:
+            return self._idle.get(key)
+
+    def drop(self, key: Key, client: Client) -> None:
+        """Close this client, if it is the one of `key`."""
+        with self._lock:
+            if self._idle.get(key) is not client:
+                return
+            del self._idle[key]
+        self._close(client)
+
     def clear(self) -> None:
         """Close every idle client."""
         with self._lock:
@@ -107,20 +133,20 @@ def ask(
 ) -> list[Answer]:
     """The answers to an admin request, in its order, after `seconds` at most.
 
-    After a restart of the broker a client that was open before may fail for ever. So a kept client gets half of the
-    time, and when it fails a new one the other half; a request that may not be repeated goes to a new one at once.
-    Raises what `kafka_error` makes of a failure.
+    All threads share one client. After a restart of the broker a client that was open before may fail for ever. So a
+    kept client gets half of the time, and when it fails a new one the other half; a request that may not be repeated
+    goes to a new one at once. Raises what `kafka_error` makes of a failure.
     """
     key = config_key(client_config)
-    kept = _admins.take(key) if may_repeat else None
+    kept = _admins.look(key) if may_repeat else None
     if kept is not None:
         try:
-            return _ask(kept, key, request, seconds / 2)
+            return _ask(kept, request, seconds / 2)
         except (KafkaException, TimeoutError):
-            pass
+            _admins.drop(key, kept)
     limit_seconds = seconds if kept is None else seconds / 2
     try:
-        return _ask(make_client(AdminClient, client_config, {}), key, request, limit_seconds)
+        return _ask(_new_admin(client_config, key, limit_seconds), request, limit_seconds)
     except KafkaException as error:
         raise kafka_error(error.args[0], doing, client_config) from error
     except TimeoutError as error:
@@ -130,8 +156,13 @@ def ask(
         ) from error
 
 
-def _ask(admin: AdminClient, key: Key, request: Request[Answer], seconds: float) -> list[Answer]:
+def _ask(admin: AdminClient, request: Request[Answer], seconds: float) -> list[Answer]:
     futures = request(admin, seconds).values()
-    answers = [future.result(seconds + _GRACE_SECONDS) for future in futures]
+    return [future.result(seconds + _GRACE_SECONDS) for future in futures]
+
+
+def _new_admin(client_config: Mapping[str, str], key: Key, seconds: float) -> AdminClient:
+    admin = make_client(AdminClient, client_config, {})
+    connect(admin, seconds)
     _admins.put(key, admin)
-    return answers
+    return admin

@@ -44,14 +44,17 @@ def read_tail(
 ) -> Tail:
     """The tail from `base`; call it after the fence, so that nobody's older transaction is still open.
 
+    `base` is 0, or the offset after the last record of a committed transaction, whose marker lies there or behind: when
+    the log holds one thing more, it is this marker, and nothing is read.
+
     Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
     partition does not hold `base`, CorruptDataError when the first record has no header.
     """
     newest = high_watermark(client_config, topic, partition)
     if base > newest.offset:
         raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset)
-    if base == newest.offset:
-        return Tail(transactions=(), high_watermark=base, leader_epoch=newest.leader_epoch)
+    if newest.offset == base or (base and newest.offset == base + 1):
+        return Tail(transactions=(), high_watermark=newest.offset, leader_epoch=newest.leader_epoch)
     with open_consumer(client_config, topic, partition) as consumer:
         builder = _TailBuilder(consumer.name)
         for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):

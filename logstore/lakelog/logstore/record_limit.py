@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
 from lakelog.logstore.clients import Key, config_key
-from lakelog.logstore.debezium import EncodedRecords
-from lakelog.logstore.json_text import row_texts
+from lakelog.logstore.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.kafka_errors import servers_of
+from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.topic import TopicDescription, describe_topic
 
 COMMIT_HEADER = "lakelog-commit"
@@ -56,20 +56,18 @@ class RecordLimit:
             if size_bytes > self.record_bytes:
                 raise self.error(key, size_bytes)
 
-    def check_rows(self, rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]) -> None:
-        """Raise InvalidRequestError for a row whose record alone would be refused. Encodes only what may be too large.
-
-        An update with both images has two rows in one record: `check` sees those.
-        """
-        if not rows.num_rows or _bytes_at_most(rows) <= self.record_bytes:
-            return
-        sizes = row_texts(rows, fields).str.len_bytes()
-        largest = sizes.arg_max() or 0
-        size_bytes = int(sizes[largest]) + _ENVELOPE_BYTES
-        if size_bytes > self.record_bytes:
-            key_columns = [one for one in fields if one.name in key_fields]
-            key = row_texts(rows.slice(largest, 1), key_columns)[0].encode() if key_columns else None
-            raise self.error(key, size_bytes)
+    def check_changes(
+        self,
+        rows: pa.Table,
+        kinds: pa.Array | pa.ChunkedArray | None,
+        fields: Sequence[DataField],
+        key_fields: Sequence[str],
+        mode: ChangelogMode,
+    ) -> None:
+        """As `check` for the records of these changes, which are encoded only where one may be too large."""
+        images = 2  # of an update
+        if rows.num_rows and images * _bytes_at_most(rows) > self.record_bytes:
+            self.check(encode_changes(rows, kinds, fields, key_fields, mode))
 
     def error(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
         """The error of a record that is too large; None for what is not known of it."""

@@ -11,7 +11,7 @@ from typing import Any  # Any: messages for confluent_kafka's batch call are dic
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.logstore.clients import ANSWER_SECONDS, make_client
+from lakelog.logstore.clients import ANSWER_SECONDS, connect, make_client
 from lakelog.logstore.debezium import EncodedRecords
 from lakelog.logstore.kafka_errors import kafka_error, transaction_error, unknown_outcome
 from lakelog.logstore.record_limit import COMMIT_HEADER, record_limit
@@ -156,10 +156,7 @@ class TransactionalProducer:
     def _fence(self) -> None:
         doing = self._doing("taking over")
         try:
-            # The first answer names the brokers, the second comes from one of them. A client that asks for the
-            # coordinator before it is connected to a named broker may wait half a second (librdkafka 2.16).
-            for _ in range(2):
-                self._client.list_topics(self.topic, ANSWER_SECONDS)
+            connect(self._client, ANSWER_SECONDS, topic=self.topic)
             self._client.init_transactions(ANSWER_SECONDS)
         except KafkaException as error:
             if not error.args[0].retriable() or not self._does_broker_answer():
