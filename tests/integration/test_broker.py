@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
