@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -34,6 +35,7 @@ from lakelog.logstore.broker_config import (
     LOG4J_PROPERTIES,
     Endpoint,
     choose_endpoint,
+    controller_properties,
     is_port_free,
     java_command,
     server_properties,
@@ -44,6 +46,9 @@ from lakelog.logstore.kafka_jars import ensure_jars
 
 _POLL_SECONDS = 0.05
 _STOP_TIMEOUT_SECONDS = 30.0
+_BURIAL_SECONDS = 6.0
+_FENCED = re.compile(r"Fencing broker \d+ at epoch")
+_CLEAN_END = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder when it is stopped, not killed
 _LOG_TAIL_LINES = 15
 # The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is nobody's child.
 _LAUNCH = """/bin/sh -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""
@@ -141,6 +146,8 @@ class EmbeddedBroker:
         self._log4j_path.write_text(LOG4J_PROPERTIES, "ascii")
         if not (self._data_dir / "meta.properties").is_file():
             self._format(java, jars, endpoint)
+        elif not (self._data_dir / _CLEAN_END).exists():
+            self._bury_killed_broker(java, jars, endpoint)
         properties = self._home / "server.properties"
         properties.write_text(server_properties(endpoint, self._data_dir), "ascii")
         endpoint.write(self._endpoint_path)
@@ -163,6 +170,41 @@ class EmbeddedBroker:
                 start_new_session=True,
                 check=True,
             )
+
+    def _bury_killed_broker(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
+        """Let the controller alone note that the broker of the last time is gone, before its successor starts.
+
+        A successor takes the old broker's place in the metadata until its session is over. Meanwhile it finishes the
+        transactions whose commit was answered and whose markers were not written yet, and just when the session ends it
+        takes their partitions for deleted and drops the markers: the records would stay hidden for ever, and all after
+        them (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
+        """
+        properties = self._home / "controller.properties"
+        properties.write_text(controller_properties(endpoint, self._data_dir), "ascii")
+        command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
+        log_path = self._log_path.with_suffix(".log.0")
+        with (
+            exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
+            log_path.open("wb") as log,
+            subprocess.Popen(
+                command,
+                cwd=self._home,
+                env=dict(self._environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+            ) as controller,
+        ):
+            self._pid_path.write_text(f"{controller.pid}\n", "ascii")
+            deadline = time.monotonic() + _BURIAL_SECONDS
+            while controller.poll() is None and time.monotonic() < deadline:
+                if _FENCED.search(log_path.read_text("utf-8", errors="replace")):
+                    break
+                time.sleep(_POLL_SECONDS)
+            controller.terminate()
+        self._pid_path.unlink()
 
     def _format(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
         """Make Kafka's empty data folder; it appears under its name when it is whole."""

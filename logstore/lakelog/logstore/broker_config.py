@@ -8,7 +8,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,14 +90,10 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
     """One broker that is its own controller, for one machine: no replicas, small buffers, loopback only."""
     settings = {
         "process.roles": "broker,controller",
-        "node.id": _NODE_ID,
         "listeners": f"BROKER://{HOST}:{endpoint.port},CONTROLLER://{HOST}:{endpoint.controller_port}",
         "advertised.listeners": f"BROKER://{HOST}:{endpoint.port}",
-        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "BROKER",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"{_NODE_ID}@{HOST}:{endpoint.controller_port}",
-        "log.dirs": _escape(str(data_dir)),
+        **_node(endpoint, data_dir),
         # After a kill, Kafka lets its successor in only when this session is over. Default: 9 s, with a beat every 2 s.
         "broker.session.timeout.ms": 3_000,
         "broker.heartbeat.interval.ms": 300,
@@ -114,6 +110,31 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
         settings[f"{topic}.replication.factor"] = 1
     for topic in ("transaction.state.log", "share.coordinator.state.topic"):
         settings[f"{topic}.min.isr"] = 1
+    return _to_text(settings)
+
+
+def controller_properties(endpoint: Endpoint, data_dir: Path) -> str:
+    """The controller alone, which gives up a broker that was killed after a second."""
+    settings = {
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://{HOST}:{endpoint.controller_port}",
+        "broker.session.timeout.ms": 1_000,
+        **_node(endpoint, data_dir),
+    }
+    return _to_text(settings)
+
+
+def _node(endpoint: Endpoint, data_dir: Path) -> dict[str, object]:
+    return {
+        "node.id": _NODE_ID,
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"{_NODE_ID}@{HOST}:{endpoint.controller_port}",
+        "log.dirs": _escape(str(data_dir)),
+    }
+
+
+def _to_text(settings: Mapping[str, object]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
