@@ -6,8 +6,6 @@ of all columns. Each is planned anew every time, from the table's or the folder'
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -17,9 +15,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks.measuring import Measure, in_turns, measured, median_wall_s
-from benchmarks.spark_runs import BUCKETS, TABLE, LakelogRun, make_session
-from benchmarks.upsert import WARM_UP, check_rows, work_folder
-from benchmarks.upsert_data import FULL, SCHEMA, SMALL, Size, make_data
+from benchmarks.spark_runs import BUCKETS, TABLE, LakelogRun
+from benchmarks.upsert import WARM_UP, check_rows, run_command
+from benchmarks.upsert_data import SCHEMA, SMALL, Size, make_data
 from lakelog.spark import read
 
 REPEATS = 5
@@ -105,20 +103,7 @@ def _summary(size: Size, first: dict[str, Measure], measures: dict[str, list[Mea
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="few rows, to see that it runs: its ratios mean nothing")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
-    arguments = parser.parse_args()
-    with work_folder() as work:
-        session = make_session()
-        try:
-            summary = run_all(session, SMALL if arguments.small else FULL, work)
-        finally:
-            session.stop()
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    run_command(__doc__, run_all)
 
 
 if __name__ == "__main__":

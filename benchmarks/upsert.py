@@ -64,6 +64,25 @@ def check_rows(run: LakelogRun, expected: pl.DataFrame) -> None:
         sys.exit(f"the table holds {found.height} rows that are not the {expected.height} expected ones")
 
 
+def run_command(description: str | None, run: Callable[[SparkSession, Size, Path], dict[str, object]]) -> None:
+    """A benchmark's command line: run it in a Spark and a folder of its own, and print its figures."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--small", action="store_true", help="few rows, to see that it runs: its ratios mean nothing")
+    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
+    arguments = parser.parse_args()
+    with work_folder() as work:
+        session = make_session()
+        try:
+            summary = run(session, SMALL if arguments.small else FULL, work)
+        finally:
+            EmbeddedBroker(work / "log" / "warehouse").stop()
+            session.stop()
+    for name, value in summary.items():
+        print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
+    if arguments.json:
+        print(json.dumps(summary))
+
+
 def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:
     """Every contender in turns; in the full size each is warmed up and measured several times."""
     data = make_data(work / "data", size)
@@ -99,21 +118,7 @@ def _summary(size: Size, measures: dict[str, list[Measure]]) -> dict[str, object
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="few rows, to see that it runs: its ratios mean nothing")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
-    arguments = parser.parse_args()
-    with work_folder() as work:
-        session = make_session()
-        try:
-            summary = run_all(session, SMALL if arguments.small else FULL, work)
-        finally:
-            EmbeddedBroker(work / "log" / "warehouse").stop()
-            session.stop()
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    run_command(__doc__, run_all)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -129,3 +129,19 @@ def from_arrow_field(field: pa.Field, *, path: str | None = None) -> DataField:
     """The column of an Arrow field, with id 0. Raises UnsupportedError."""
     kind = from_arrow_type(field.type, name=path or field.name).with_nullable(field.nullable)
     return DataField(id=0, name=field.name, type=kind)
+
+
+def pieces_of(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.Table]:
+    """The batches as tables of about this size, in their order. Empty ones are left out."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes >= size_bytes:
+            yield pa.Table.from_batches(held)
+            held, held_bytes = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

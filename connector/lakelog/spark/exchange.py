@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.bucket import bucket_of
@@ -26,7 +27,7 @@ from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
 from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.record_limit import RecordLimit
-from lakelog.spark.worker import pieces_of, spare_modules_from_collection, task_number
+from lakelog.spark.worker import spare_modules_from_collection, task_number
 
 TASK_COLUMN = "task"
 SORT_PREFIX = "_lakelog_sort_"

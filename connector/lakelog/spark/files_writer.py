@@ -17,6 +17,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
+from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.commit import CommitRequest, TableCommit
@@ -34,7 +35,6 @@ from lakelog.spark.batch_write import next_sequence, now_millis
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.projection import check_schema
 from lakelog.spark.task import FLUSH_BYTES, FilesWrite
-from lakelog.spark.worker import pieces_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.store import TableStore
@@ -26,7 +27,7 @@ from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.spark.exchange import check_owned, received
-from lakelog.spark.worker import pieces_of, spare_modules_from_collection, task_number
+from lakelog.spark.worker import spare_modules_from_collection, task_number
 
 MESSAGE_COLUMN = "message"
 MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])

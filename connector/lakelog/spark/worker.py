@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
 from functools import cache
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 
@@ -26,19 +24,3 @@ def task_number() -> int:
     context = TaskContext.get()
     assert context is not None, "a write task runs in a Spark worker"
     return context.partitionId()
-
-
-def pieces_of(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.Table]:
-    """The batches as tables of about this size, in their order. Empty ones are left out."""
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= size_bytes:
-            yield pa.Table.from_batches(held)
-            held, held_bytes = [], 0
-    if held:
-        yield pa.Table.from_batches(held)

@@ -197,13 +197,15 @@ class EmbeddedBroker:
                 start_new_session=True,
             ) as controller,
         ):
-            self._pid_path.write_text(f"{controller.pid}\n", "ascii")
-            deadline = time.monotonic() + _BURIAL_SECONDS
-            while controller.poll() is None and time.monotonic() < deadline:
-                if _FENCED.search(log_path.read_text("utf-8", errors="replace")):
-                    break
-                time.sleep(_POLL_SECONDS)
-            controller.terminate()
+            try:
+                self._pid_path.write_text(f"{controller.pid}\n", "ascii")
+                deadline = time.monotonic() + _BURIAL_SECONDS
+                while controller.poll() is None and time.monotonic() < deadline:
+                    if _FENCED.search(log_path.read_text("utf-8", errors="replace")):
+                        break
+                    time.sleep(_POLL_SECONDS)
+            finally:  # also on Ctrl-C, which does not reach it
+                controller.terminate()
         self._pid_path.unlink()
 
     def _format(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:

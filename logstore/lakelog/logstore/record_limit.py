@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ class RecordLimit:
     topic: str
     servers: str
     partition_count: int
-    message_bytes: int = field(repr=False)
+    message_bytes: int
 
     @property
     def record_bytes(self) -> int:

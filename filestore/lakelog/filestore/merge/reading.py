@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_type
+from lakelog.common.arrow import pieces_of, to_arrow_type
 from lakelog.common.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.data_file import DataFileMeta
@@ -71,16 +71,7 @@ class BucketReader:
 
     def _pieces(self, run: SortedRun, fields: Sequence[DataField], piece_bytes: int) -> Iterator[pa.Table]:
         """The rows of a run in pieces of about `piece_bytes`."""
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
-        for batch in self._batches(run.files, fields, piece_bytes):
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes >= piece_bytes:
-                yield pa.Table.from_batches(held)
-                held, held_bytes = [], 0
-        if held:
-            yield pa.Table.from_batches(held)
+        return pieces_of(self._batches(run.files, fields, piece_bytes), piece_bytes)
 
     def _batches(
         self, files: Iterable[DataFileMeta], fields: Sequence[DataField], piece_bytes: int
