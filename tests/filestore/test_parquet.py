@@ -212,7 +212,7 @@ def test_rows_may_come_in_pieces(tmp_path: Path) -> None:
     assert read_parquet(IO, path, fields).equals(table)
 
 
-def test_only_repetitive_columns_get_a_dictionary(tmp_path: Path) -> None:
+def test_repetitive_columns_get_a_dictionary_and_integers_are_delta_packed(tmp_path: Path) -> None:
     fields = fields_named({"kind": "TINYINT", "id": "BIGINT", "city": "STRING", "note": "STRING"})
     count = 20_000
     table = pa.table(
@@ -227,7 +227,9 @@ def test_only_repetitive_columns_get_a_dictionary(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, table, fields)
     group = pq.ParquetFile(path).metadata.row_group(0)
-    assert [group.column(index).has_dictionary_page for index in range(4)] == [True, False, True, False]
+    columns = [group.column(index) for index in range(4)]
+    assert [column.has_dictionary_page for column in columns] == [True, False, True, False]
+    assert ["DELTA_BINARY_PACKED" in column.encodings for column in columns] == [False, True, False, False]
 
 
 def test_a_null_in_a_column_that_must_not_have_one_is_named(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_deletes_are_kept_while_older_rows_are_not_part_of_the_compaction(tmp_pa
     options = {"write-only": "true", "bucket": "1", "num-sorted-run.compaction-trigger": "2"}
     schema = build_schema(SCHEMA, primary_keys=["id"], options=options)
     table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
-    table.write(rows_of(0, count=50_000))
+    table.write(rows_of(0, count=400_000))
     table.compact()
     for batch in range(3):
         deletes = rows_of(batch, count=4)

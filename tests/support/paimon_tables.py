@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tarfile
+import subprocess
 from pathlib import Path
 from typing import Any  # Any: JSON rows
 
@@ -12,8 +12,9 @@ CASES = Path(__file__).parent.parent / "conformance" / "paimon"
 
 def unpack(case: str, folder: Path) -> Path:
     """Unpack a case below `folder`; gives its warehouse."""
-    with tarfile.open(CASES / case / "warehouse.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+    # By tar, not by tarfile: its safe extraction came with Python 3.11.4, and this runs from 3.11.0 on.
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-xzf", str(CASES / case / "warehouse.tar.gz"), "-C", str(folder)], check=True)
     return folder / "warehouse"
 
 

@@ -56,6 +56,7 @@ class BackgroundCompaction:
     _changed: Condition = field(default_factory=Condition)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, _THREAD_NAME))
     _is_running: bool = False
+    _settling_count: int = 0
     _next: _Work | None = None
     _written: _Work | None = None
     _error: BaseException | None = None
@@ -87,8 +88,18 @@ class BackgroundCompaction:
         self._check()
 
     def settle(self) -> None:
-        """Wait, then merge the buckets that are worth it: after a stream's end nobody comes back to them soon."""
-        self.wait()
+        """Merge the buckets that are worth it: after a stream's end nobody comes back to them soon.
+
+        What is under way is waited for, what is due is left out: it would be merged twice.
+        """
+        with self._changed:
+            self._settling_count += 1
+            self._next = None
+        try:
+            self.wait()
+        finally:
+            with self._changed:
+                self._settling_count -= 1
         with self._changed:
             written, self._written = self._written, None
         if written is not None:
@@ -101,10 +112,14 @@ class BackgroundCompaction:
     def _run(self) -> None:
         while (work := self._take()) is not None:
             try:
-                compact_due(work.batch, self.snapshots, work.files.elements(), prepare=_stand_back)
+                files = work.files.elements()
+                compact_due(work.batch, self.snapshots, files, prepare=_stand_back, is_wanted=self._is_wanted)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
                     self._error = error
+
+    def _is_wanted(self) -> bool:
+        return not self._settling_count
 
     def _take(self) -> _Work | None:
         with self._changed:
@@ -141,22 +156,26 @@ def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
 
 
 def compact_due(
-    batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId], *, prepare: Callable[[], None] | None = None
+    batch: Batch,
+    snapshots: DriverSnapshots,
+    files: Iterable[BucketId],
+    *,
+    prepare: Callable[[], None] | None = None,
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
     """Compact what is due in the buckets of files that one batch has added, in threads that begin with `prepare`.
 
-    Errors of ours are logged, never raised.
+    Buckets that are not begun when `is_wanted` says no stay as they are. Errors of ours are logged, never raised.
     """
     table = snapshots.table
     if WRITE_ONLY.of(table.schema.options):
         return
     work = _Work(batch, Counter(files))
-    _compact(
-        work,
-        snapshots,
-        lambda live, bucket: pick_unit(table, live.files(*bucket), files_per_batch=work.files[bucket]),
-        prepare,
-    )
+
+    def pick(live: LiveFiles, bucket: BucketId) -> CompactUnit | None:
+        return pick_unit(table, live.files(*bucket), files_per_batch=work.files[bucket])
+
+    _compact(work, snapshots, pick, prepare, is_wanted)
 
 
 def _stand_back() -> None:
@@ -165,19 +184,29 @@ def _stand_back() -> None:
         os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
 
 
-def _compact(work: _Work, snapshots: DriverSnapshots, pick: Pick, prepare: Callable[[], None] | None = None) -> None:
-    """Compact the units picked, in threads that begin with `prepare`.
+def _compact(
+    work: _Work,
+    snapshots: DriverSnapshots,
+    pick: Pick,
+    prepare: Callable[[], None] | None = None,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> None:
+    """Compact the units picked, in threads that begin with `prepare`, as long as `is_wanted`.
 
     The batch is in the table already: nothing here fails it.
     """
     table = snapshots.table
+
+    def compact(unit: tuple[bytes, int, CompactUnit]) -> CompactResult | None:
+        return compact_bucket(table, *unit) if is_wanted() else None
+
     try:
         live = table.live_files.of(table.snapshots.latest())
         units = [(*bucket, unit) for bucket in sorted(work.files) if (unit := pick(live, bucket)) is not None]
         if not units:
             return
         with ThreadPoolExecutor(min(len(units), THREADS_MAX), _THREAD_NAME, initializer=prepare) as pool:
-            results = list(pool.map(lambda unit: compact_bucket(table, *unit), units))
+            results = list(pool.map(compact, units))
         compacted = [_compacted(result) for result in results if result is not None]
         if compacted:
             commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
