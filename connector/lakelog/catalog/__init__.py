@@ -1,5 +1,6 @@
 """Databases and tables: create, list, open and drop them, without Spark. A table has files and may have a log."""
 
+import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
 from lakelog.catalog.table import Table
 from lakelog.catalog.table_log import TableLog

@@ -1,5 +1,6 @@
 """Spark Structured Streaming on lakelog tables: the importer of pyspark."""
 
+import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.spark.bucketing import bucket_column
 from lakelog.spark.read import read, register
 from lakelog.spark.session import name_worker_python

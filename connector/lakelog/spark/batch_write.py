@@ -32,13 +32,17 @@ def now_millis() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchWrite:
-    """What is written where. `order_by` are the columns that order several changes of one key."""
+    """What is written where. `order_by` are the columns that order several changes of one key.
+
+    `is_settled_later` says that the stream merges what it wrote at its end.
+    """
 
     table: FileStoreTable
     batch: Batch
     snapshots: DriverSnapshots
     task_count: int
     order_by: Sequence[str] = ()
+    is_settled_later: bool = False
 
     def write_logged(self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool) -> None:
         """Write to log and files. `visits_all` takes in what others left in buckets without rows, too.
@@ -78,7 +82,8 @@ class BatchWrite:
 
     def _compact_later(self, files: Iterable[BucketId]) -> None:
         live = self.table.live_files.of(self.table.snapshots.latest())
-        compaction_beside(self.snapshots).after_batch(self.batch, files, live)
+        beside = compaction_beside(self.snapshots)
+        beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""

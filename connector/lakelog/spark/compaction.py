@@ -39,10 +39,14 @@ Pick = Callable[[LiveFiles, BucketId], CompactUnit | None]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Buckets to look at, with how many files one batch adds to each, and the newest batch that touched them."""
+    """Buckets to look at, with how many files one batch adds to each, and the newest batch that touched them.
+
+    `is_settled_later` says that whoever wrote them merges them at the end of its stream.
+    """
 
     batch: Batch
     files: Counter[BucketId]
+    is_settled_later: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -61,14 +65,15 @@ class BackgroundCompaction:
     _written: _Work | None = None
     _error: BaseException | None = None
 
-    def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles) -> None:
+    def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles, *, is_settled_later: bool) -> None:
         """Tell of a batch that is in the table: the bucket of each file that it added, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many runs that
-        writers must wait. Raises what an earlier compaction met, but for errors of ours, which are logged.
+        writers must wait. `is_settled_later` says that `settle` comes at the end of the stream. Raises what an earlier
+        compaction met, but for errors of ours, which are logged.
         """
         table = self.snapshots.table
-        work = _Work(batch, Counter(files))
+        work = _Work(batch, Counter(files), is_settled_later)
         if not work.files or WRITE_ONLY.of(table.schema.options):
             return
         with self._changed:
@@ -77,7 +82,10 @@ class BackgroundCompaction:
             if not self._is_running:
                 self._is_running = True
                 self._threads.submit(self._run)
-        if any(must_writers_wait(table, live.files(*bucket), files_per_batch=n) for bucket, n in work.files.items()):
+        if any(
+            must_writers_wait(table, live.files(*bucket), files_per_batch=count, is_settled_later=is_settled_later)
+            for bucket, count in work.files.items()
+        ):
             self.wait()
         self._check()
 
@@ -112,8 +120,7 @@ class BackgroundCompaction:
     def _run(self) -> None:
         while (work := self._take()) is not None:
             try:
-                files = work.files.elements()
-                compact_due(work.batch, self.snapshots, files, prepare=_stand_back, is_wanted=self._is_wanted)
+                _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
                     self._error = error
@@ -138,7 +145,9 @@ class BackgroundCompaction:
 
 def _joined(older: _Work | None, newer: _Work) -> _Work:
     """Both; of a bucket in both the larger number of files."""
-    return newer if older is None else _Work(newer.batch, older.files | newer.files)
+    if older is None:
+        return newer
+    return _Work(newer.batch, older.files | newer.files, older.is_settled_later and newer.is_settled_later)
 
 
 _lock = Lock()
@@ -155,27 +164,25 @@ def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
         return _compactions[key]
 
 
-def compact_due(
-    batch: Batch,
-    snapshots: DriverSnapshots,
-    files: Iterable[BucketId],
-    *,
-    prepare: Callable[[], None] | None = None,
-    is_wanted: Callable[[], bool] = lambda: True,
-) -> None:
-    """Compact what is due in the buckets of files that one batch has added, in threads that begin with `prepare`.
+def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId]) -> None:
+    """Compact what is due in the buckets of files that one batch has added. Errors of ours are logged, never raised."""
+    if not WRITE_ONLY.of(snapshots.table.schema.options):
+        work = _Work(batch, Counter(files))
+        _compact(work, snapshots, _picked(work, snapshots))
 
-    Buckets that are not begun when `is_wanted` says no stay as they are. Errors of ours are logged, never raised.
-    """
-    table = snapshots.table
-    if WRITE_ONLY.of(table.schema.options):
-        return
-    work = _Work(batch, Counter(files))
+
+def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:
+    """What is due in the buckets of `work`."""
 
     def pick(live: LiveFiles, bucket: BucketId) -> CompactUnit | None:
-        return pick_unit(table, live.files(*bucket), files_per_batch=work.files[bucket])
+        return pick_unit(
+            snapshots.table,
+            live.files(*bucket),
+            files_per_batch=work.files[bucket],
+            is_settled_later=work.is_settled_later,
+        )
 
-    _compact(work, snapshots, pick, prepare, is_wanted)
+    return pick
 
 
 def _stand_back() -> None:

@@ -14,6 +14,8 @@ import sys
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
+from lakelog.common.allocation import PURGE_DELAY_KEY, PURGE_DELAY_MILLIS
+
 CONNECT_CORES = 2
 WORKER_PYTHON_KEYS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
@@ -25,19 +27,27 @@ def name_worker_python() -> None:
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Make a Spark that was started without the setting use this Python for what is sent to workers from now on."""
-    try:
-        context = session.sparkContext
-    except PySparkAttributeError:  # Spark Connect: the server's Python is the server's business
+    """Set what Python workers need from now on: this Python, where Spark was started without one; our allocation."""
+    if is_connect(session):  # the server's workers are the server's business
         return
+    context = session.sparkContext
+    context.environment.setdefault(PURGE_DELAY_KEY, PURGE_DELAY_MILLIS)
     is_chosen = context.getConf().get("spark.pyspark.python") or context.getConf().get("spark.pyspark.driver.python")
     if context.pythonExec == "python3" and not is_chosen:
         context.pythonExec = sys.executable
 
 
+def is_connect(session: SparkSession) -> bool:
+    """Whether the driver is in another process: Spark Connect."""
+    try:
+        session.sparkContext  # noqa: B018  # Spark Connect has none
+    except PySparkAttributeError:
+        return True
+    return False
+
+
 def core_count(rows: DataFrame) -> int:
     """How many tasks Spark runs side by side."""
-    try:
-        return int(rows.sparkSession.sparkContext.defaultParallelism)
-    except PySparkAttributeError:  # Spark Connect does not say
+    if is_connect(rows.sparkSession):  # it does not say
         return CONNECT_CORES
+    return int(rows.sparkSession.sparkContext.defaultParallelism)

@@ -26,7 +26,7 @@ from lakelog.spark.compaction import compaction_beside
 from lakelog.spark.plan import check_order, run_nothing
 from lakelog.spark.projection import check_schema
 from lakelog.spark.query import TableQuery
-from lakelog.spark.session import core_count, prepare_session
+from lakelog.spark.session import core_count, is_connect, prepare_session
 from lakelog.spark.tables import TableName, log_target, resolve_table
 
 logger = logging.getLogger("lakelog.spark")
@@ -66,6 +66,7 @@ class LakelogSink:
         self._commit_user = commit_user
         self._task_count = task_count
         self._visited_run: str | None = None
+        self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write one micro-batch, whole, once, whatever happened before.
@@ -99,6 +100,7 @@ class LakelogSink:
             snapshots=DriverSnapshots(self.table.file_store, None if target is None else target.topic_id),
             task_count=max(1, min(self.table.file_store.bucket_count, self._task_count or core_count(rows))),
             order_by=self.order_by,
+            is_settled_later=self.is_settled_later,
         )
         for attempt in range(1, REPLAYS_MAX + 1):
             state = write.snapshots.newest()
@@ -191,6 +193,7 @@ def write_stream(
     if sink.table.log is not None:
         sink.table.log.check_topic()
     prepare_session(rows.sparkSession)
+    sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
     writer = rows.writeStream.foreachBatch(sink).outputMode(output_mode)
     if checkpoint_location is not None:
         writer = writer.option("checkpointLocation", str(checkpoint_location))

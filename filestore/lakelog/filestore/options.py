@@ -284,6 +284,14 @@ NUM_SORTED_RUNS_STOP = Option(
     doc="Sorted runs in a bucket at which writers wait for a compaction: the compaction trigger and 3 more.",
     kind="a positive number",
 )
+NUM_SORTED_RUNS_SETTLING_TRIGGER = Option(
+    key="num-sorted-run.settling-trigger",
+    parse=_positive,
+    default=None,
+    doc="Sorted runs in a bucket at which a compaction is picked while a stream that ends by itself (`available_now`) "
+    "writes it: its end merges them anyway. 6 times the compaction trigger. An option of lakelog.",
+    kind="a positive number",
+)
 NUM_LEVELS = Option(
     key="num-levels",
     parse=_positive,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import BucketReader
 from lakelog.filestore.options import (
     NUM_LEVELS,
+    NUM_SORTED_RUNS_SETTLING_TRIGGER,
     NUM_SORTED_RUNS_STOP,
     NUM_SORTED_RUNS_TRIGGER,
     READ_MEMORY_BUDGET,
@@ -31,6 +32,7 @@ from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import check_primary_key_writable
 
 _RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
+_SETTLING_TRIGGER_FACTOR = 6
 _SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
 
 
@@ -58,11 +60,17 @@ class CompactResult:
 
 
 def pick_unit(
-    table: TableStore, files: Sequence[DataFileMeta], *, is_full: bool = False, files_per_batch: int = 1
+    table: TableStore,
+    files: Sequence[DataFileMeta],
+    *,
+    is_full: bool = False,
+    files_per_batch: int = 1,
+    is_settled_later: bool = False,
 ) -> CompactUnit | None:
     """What to compact in a bucket of these files, by the table's options; None when nothing is due.
 
     `files_per_batch` is how many level-0 files one batch adds to the bucket: they count as one run of the trigger.
+    `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then.
     """
     options = table.schema.options
     runs = runs_of(files, table.key_types)
@@ -70,7 +78,7 @@ def pick_unit(
         return pick_full(runs, level_max=_level_max(table, runs))
     return pick_universal(
         runs,
-        trigger=NUM_SORTED_RUNS_TRIGGER.of(options) * files_per_batch,
+        trigger=_trigger(options, is_settled_later=is_settled_later) * files_per_batch,
         amplification_percent_max=SIZE_AMPLIFICATION_PERCENT.of(options),
         ratio_percent=SIZE_RATIO_PERCENT.of(options),
         level_max=_level_max(table, runs),
@@ -84,11 +92,22 @@ def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> Comp
     return pick_for_space_amp(runs, trigger=2, percent_max=percent, level_max=_level_max(table, runs))
 
 
-def must_writers_wait(table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1) -> bool:
-    """Whether a bucket has so many runs that it must be compacted before more are written."""
+def must_writers_wait(
+    table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1, is_settled_later: bool = False
+) -> bool:
+    """Whether a bucket has so many runs that it must be compacted before more are written. See `pick_unit`."""
     options = table.schema.options
-    stop = NUM_SORTED_RUNS_STOP.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + _RUNS_BEFORE_STOP
+    stop = None if is_settled_later else NUM_SORTED_RUNS_STOP.of(options)
+    if stop is None:
+        stop = _trigger(options, is_settled_later=is_settled_later) + _RUNS_BEFORE_STOP
     return len(runs_of(files, table.key_types)) >= stop * files_per_batch
+
+
+def _trigger(options: Mapping[str, str], *, is_settled_later: bool) -> int:
+    trigger = NUM_SORTED_RUNS_TRIGGER.of(options)
+    if not is_settled_later:
+        return trigger
+    return NUM_SORTED_RUNS_SETTLING_TRIGGER.of(options) or trigger * _SETTLING_TRIGGER_FACTOR
 
 
 def _level_max(table: TableStore, runs: Sequence[SortedRun]) -> int:

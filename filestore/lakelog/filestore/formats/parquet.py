@@ -355,7 +355,7 @@ def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
     """Whether a column is stored as differences of neighbours: integers get smaller by that, and both ways faster."""
     if pa.types.is_timestamp(kind):
         return not in_int96
-    return pa.types.is_int32(kind) or pa.types.is_int64(kind) or pa.types.is_date32(kind)
+    return any(is_integer(kind) for is_integer in (pa.types.is_int32, pa.types.is_int64, pa.types.is_date32))
 
 
 def _repetitive(table: pa.Table) -> list[str]:
