@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any  # Any: JSON rows
 
@@ -15,9 +15,25 @@ import pytest
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_tables import expected, unpack
+from tests.support.paimon_tables import CASES, expected, unpack
 
-READ = [
+TABLES = [
+    (case.name, table.name)
+    for case in sorted(CASES.iterdir())
+    for table in sorted((case / "expected").glob("*"))
+    if (table / "latest.jsonl").exists()
+]
+NOT_READ_YET = [
+    ("pk_all_types", "types_orc"),  # but for its timestamps: Arrow reads no year 1 from ORC
+    ("layout_options", "seq"),
+    ("merge_engines", "agg_retract"),
+    ("merge_engines", "aggregation"),
+    ("merge_engines", "partial_agg"),
+    ("merge_engines", "partial_plain"),
+    ("merge_engines", "partial_update"),
+]
+READ = [table for table in TABLES if table not in NOT_READ_YET]
+COMPACTED = [
     ("pk_basic", "pk_basic"),
     ("compacted", "compacted"),
     ("compacted", "compacted_full"),
@@ -28,22 +44,18 @@ READ = [
     ("layout_options", "no_stats"),
     ("layout_options", "prefixed"),
 ]
-NOT_READ_YET = [
-    ("pk_all_types", "types_orc"),
-    ("pk_all_types", "types_avro"),
-    ("pk_partitioned", "part_append"),
-    ("layout_options", "seq"),
-    ("layout_options", "thin"),  # its files are Avro too
-]
 
 
 def open_case(case: str, name: str, folder: Path) -> FileStoreTable:
     return FileStoreTable.open(unpack(case, folder) / "db.db" / name)
 
 
-def rows_of(table: FileStoreTable, snapshot_id: int | None = None) -> Counter[str]:
-    rows = table.to_arrow(snapshot_id=snapshot_id)
-    return as_multiset(json.loads(line) for line in to_json_lines(rows, table.schema.fields))
+def rows_of(
+    table: FileStoreTable, snapshot_id: int | None = None, *, columns: Sequence[str] | None = None
+) -> Counter[str]:
+    rows = table.to_arrow(snapshot_id=snapshot_id, columns=columns)
+    fields = table.schema.fields if columns is None else table.schema.select(columns)
+    return as_multiset(json.loads(line) for line in to_json_lines(rows, fields))
 
 
 def as_multiset(rows: Iterable[dict[str, Any]]) -> Counter[str]:
@@ -68,7 +80,16 @@ def test_every_snapshot_has_the_rows_that_flink_reads(tmp_path: Path, case: str,
         assert rows_of(table, snapshot_id) == as_multiset(expected(case, name, f"snapshot-{snapshot_id}"))
 
 
-@pytest.mark.parametrize(("case", "name"), READ)
+def test_orc_files_are_read_but_for_timestamps_that_arrow_does_not_read(tmp_path: Path) -> None:
+    table = open_case("pk_all_types", "types_orc", tmp_path)
+    columns = [field.name for field in table.schema.fields if "TIMESTAMP" not in str(field.type)]
+    for snapshot_id in (1, 2, 3):
+        rows = expected("pk_all_types", "types_orc", f"snapshot-{snapshot_id}")
+        wanted = ({name: row[name] for name in columns} for row in rows)
+        assert rows_of(table, snapshot_id, columns=columns) == as_multiset(wanted)
+
+
+@pytest.mark.parametrize(("case", "name"), COMPACTED)
 def test_a_full_compaction_of_a_table_of_flink_changes_no_row(tmp_path: Path, case: str, name: str) -> None:
     table = open_case(case, name, tmp_path)
     table.compact()

@@ -86,6 +86,7 @@ def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
     fields = table.schema.fields
     return (
         split.raw_convertible
+        and not split.deletions
         and all(file.schema_id == table.schema.id and file.file_name.endswith(_EXTENSION) for file in split.files)
         and all(_is_read_by_spark(field.type) for field in fields)
         and len({field.name.lower() for field in fields}) == len(fields)

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.types import DataField
-from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.schema import VALUE_KIND
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.store import KIND_FIELD, TableStore
 
-_BATCH_ROWS = 65_536
+_PIECE_BYTES = 32 << 20
 
 
 def delta_files(table: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
@@ -31,20 +30,10 @@ def read_delta_file(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a level-0 file in the columns `fields` and their kinds (int8), one row a key.
 
-    Raises NotFoundError when the file has expired, UnsupportedError for a file of another schema.
+    Raises NotFoundError when the file has expired.
     """
-    path = table.data_path(entry.partition, entry.bucket, entry.file)
-    if entry.file.schema_id != table.schema.id:
-        raise UnsupportedError(
-            f"data file {path} was written with schema {entry.file.schema_id}, the table has {table.schema.id}: "
-            "reading changes over schema changes is not there yet"
-        )
     names = [*(field.name for field in fields), kind_name]
-    try:
-        opened = ParquetFile(table.file_io, path)
-    except NotFoundError as error:
-        raise NotFoundError(f"data file {path} is gone: its snapshot has expired; start the read anew") from error
-    with opened:
-        for batch in opened.iter_batches([*fields, KIND_FIELD], batch_rows=_BATCH_ROWS):
-            columns = [batch.column(name) for name in (*names[:-1], VALUE_KIND)]
-            yield pa.RecordBatch.from_arrays(columns, names=names)
+    bucket = (entry.partition, entry.bucket)
+    for batch in read_data_file(table, bucket, entry.file, [*fields, KIND_FIELD], piece_bytes=_PIECE_BYTES):
+        columns = [batch.column(name) for name in (*names[:-1], VALUE_KIND)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)

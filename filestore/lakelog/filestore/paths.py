@@ -27,25 +27,36 @@ if TYPE_CHECKING:
 
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
+BRANCH_PREFIX = "branch-"
+MAIN_BRANCH = "main"
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
 
 
 @dataclass(frozen=True, slots=True)
 class TablePaths:
-    """The paths of one table; `root` is the table's folder."""
+    """The paths of one table; `root` is the table's folder.
+
+    A branch has schemas, snapshots, tags and consumers of its own; manifests, indexes and data are the table's.
+    """
 
     root: str
+    branch: str = MAIN_BRANCH
+
+    @property
+    def own_root(self) -> str:
+        """The folder of what a branch has for itself: the table's for the main branch."""
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/{BRANCH_PREFIX}{self.branch}"
 
     @property
     def schema_dir(self) -> str:
         """The folder of schema files."""
-        return f"{self.root}/schema"
+        return f"{self.own_root}/schema"
 
     @property
     def snapshot_dir(self) -> str:
         """The folder of snapshot files and hints."""
-        return f"{self.root}/snapshot"
+        return f"{self.own_root}/snapshot"
 
     @property
     def manifest_dir(self) -> str:
@@ -55,20 +66,20 @@ class TablePaths:
     @property
     def latest_hint(self) -> str:
         """The hint that holds the newest snapshot's id."""
-        return f"{self.root}/snapshot/LATEST"
+        return f"{self.own_root}/snapshot/LATEST"
 
     @property
     def earliest_hint(self) -> str:
         """The hint that holds the oldest snapshot's id."""
-        return f"{self.root}/snapshot/EARLIEST"
+        return f"{self.own_root}/snapshot/EARLIEST"
 
     def schema(self, schema_id: int) -> str:
         """The file of one schema."""
-        return f"{self.root}/schema/{SCHEMA_PREFIX}{schema_id}"
+        return f"{self.own_root}/schema/{SCHEMA_PREFIX}{schema_id}"
 
     def snapshot(self, snapshot_id: int) -> str:
         """The file of one snapshot."""
-        return f"{self.root}/snapshot/{SNAPSHOT_PREFIX}{snapshot_id}"
+        return f"{self.own_root}/snapshot/{SNAPSHOT_PREFIX}{snapshot_id}"
 
     def manifest(self, name: str) -> str:
         """A manifest, manifest list or index manifest."""
@@ -80,11 +91,11 @@ class TablePaths:
 
     def tag(self, name: str) -> str:
         """The file of one tag."""
-        return f"{self.root}/tag/tag-{name}"
+        return f"{self.own_root}/tag/tag-{name}"
 
     def consumer(self, consumer_id: str) -> str:
         """The file of one consumer."""
-        return f"{self.root}/consumer/consumer-{consumer_id}"
+        return f"{self.own_root}/consumer/consumer-{consumer_id}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """The folder of a bucket; `partition_path` is what the function of that name gives."""

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.arrow import pieces_of, to_arrow_schema
 from lakelog.common.types import DataField
+from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import runs_of, sections_of
-from lakelog.filestore.merge.reading import BucketReader
+from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
 from lakelog.filestore.scan import DataSplit
@@ -36,14 +37,30 @@ def read_split(
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     filtered = () if where is None else resolved_columns(where, table.schema.fields)
-    wanted = [*fields, *(field for field in filtered if field not in fields)] or list(table.schema.key_fields[:1])
-    reader = BucketReader(table, split.partition, split.bucket, memory_budget_bytes=budget)
+    wanted = [*fields, *(field for field in filtered if field not in fields)] or list(
+        table.schema.key_fields[:1] or table.schema.fields[:1]
+    )
     schema = to_arrow_schema(fields)
+    rows_of = _raw if split.raw_convertible else _merged
+    for rows in rows_of(table, split, wanted, budget):
+        kept = rows if where is None else rows.filter(_mask(rows, where, filtered))
+        if kept.num_rows:
+            yield from _batches(kept.select(schema.names), batch_bytes)
+
+
+def _merged(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
+    reader = BucketReader(table, split.partition, split.bucket, memory_budget_bytes=budget_bytes)
     for section in sections_of(runs_of(split.files, table.key_types), table.key_types):
-        for rows in reader.rows(section, wanted):
-            kept = rows if where is None else rows.filter(_mask(rows, where, filtered))
-            if kept.num_rows:
-                yield from _batches(kept.select(schema.names), batch_bytes)
+        yield from reader.rows(section, fields)
+
+
+def _raw(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
+    piece_bytes = budget_bytes // COPIES
+    bucket = (split.partition, split.bucket)
+    for file in split.files:
+        deletions = split.deletions.get(file.file_name)
+        batches = read_data_file(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions)
+        yield from pieces_of(batches, piece_bytes)
 
 
 def _mask(rows: pa.Table, where: Predicate, fields: Sequence[DataField]) -> pa.Array:

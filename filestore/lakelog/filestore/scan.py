@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, to_scalar
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.deletion_vectors import DeletionFile, deletion_files
 from lakelog.filestore.levels import Section, runs_of, sections_of
 from lakelog.filestore.options import DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
 from lakelog.filestore.predicate import Predicate, bounds_of_row, bounds_of_stats, check_filter, equal_rows, may_match
@@ -20,13 +21,15 @@ from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 
 SPLIT_BYTES = 128 << 20
+POSTPONE_BUCKET = -2  # read once a compaction has moved its rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSplit:
     """Files of one bucket that are read together: whoever shares a key range is in one split.
 
-    `raw_convertible` says that the files' rows are the table's rows: no key is there twice and nothing is deleted.
+    `raw_convertible` says that the files' rows are the table's rows, but for those at the positions that `deletions`
+    tell for a file's name: no key is there twice and nothing else is deleted.
     """
 
     snapshot_id: int
@@ -34,6 +37,7 @@ class DataSplit:
     bucket: int
     files: tuple[DataFileMeta, ...]
     raw_convertible: bool
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -69,20 +73,20 @@ def plan(
     check_readable(table)
     if snapshot is None:
         return Plan(snapshot=None, splits=())
-    if snapshot.index_manifest is not None and DELETION_VECTORS.of(table.schema.options):
-        raise UnsupportedError(f"table {table.name} has deletion vectors, which lakelog does not read yet")
     if where is not None:
         check_filter(where, table.schema.fields)
     splits: list[DataSplit] = []
     wanted = _Pruning(table, where)
+    deletions = deletion_files(table, snapshot)
     for (partition, bucket), live in sorted(table.live_files.of(snapshot).buckets.items()):
-        if buckets is not None and bucket not in buckets:
+        if bucket == POSTPONE_BUCKET or (buckets is not None and bucket not in buckets):
             continue
         total_buckets = next(iter(live.values())).total_buckets
         if not wanted.may_hold(partition, bucket, total_buckets):
             continue
         files = [entry.file for entry in live.values() if wanted.may_match(entry.file)]
-        for group, is_raw in _packed(sections_of(runs_of(files, table.key_types), table.key_types)):
+        gone = deletions.get((partition, bucket), {})
+        for group, is_raw in _groups(table, files):
             splits.append(
                 DataSplit(
                     snapshot_id=snapshot.id,
@@ -90,6 +94,7 @@ def plan(
                     bucket=bucket,
                     files=group,
                     raw_convertible=is_raw,
+                    deletions={file.file_name: gone[file.file_name] for file in group if file.file_name in gone},
                 )
             )
     return Plan(snapshot=snapshot, splits=tuple(splits))
@@ -98,16 +103,43 @@ def plan(
 def check_readable(table: TableStore) -> None:
     """Raise UnsupportedError for tables whose rows lakelog cannot tell right yet."""
     options = table.schema.options
-    if not table.schema.primary_keys:
-        raise UnsupportedError(f"table {table.name} has no primary key: such tables are not read yet")
+    engine = MERGE_ENGINE.of(options)
+    if table.schema.primary_keys and engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
+        raise UnsupportedError(f"table {table.name} has {MERGE_ENGINE.key}={engine}, which is not read yet")
     for option, found, supported in (
-        (MERGE_ENGINE, MERGE_ENGINE.of(options), MergeEngine.DEDUPLICATE),
         (SEQUENCE_FIELD, SEQUENCE_FIELD.of(options), ()),
         (IGNORE_DELETE, IGNORE_DELETE.of(options), False),
-        (DELETION_VECTORS, DELETION_VECTORS.of(options), False),
     ):
         if found != supported:
             raise UnsupportedError(f"table {table.name} has {option.key}={options[option.key]}, which is not read yet")
+
+
+def is_merged_on_read(schema: TableSchema) -> bool:
+    """Whether several files of a bucket may hold one key.
+
+    They may not in tables without primary key; with deletion vectors and with the merge engine first-row they may, but
+    in level 0 only, which batch reads leave out.
+    """
+    options = schema.options
+    is_compacted_first = DELETION_VECTORS.of(options) or MERGE_ENGINE.of(options) is MergeEngine.FIRST_ROW
+    return bool(schema.primary_keys) and not is_compacted_first
+
+
+def _groups(table: TableStore, files: Sequence[DataFileMeta]) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
+    """The files of a bucket as splits, and for each whether its rows are the table's rows."""
+    if is_merged_on_read(table.schema):
+        yield from _packed(sections_of(runs_of(files, table.key_types), table.key_types))
+        return
+    shown = [file for file in files if file.level > 0 or not table.schema.primary_keys]
+    in_order = sorted(shown, key=lambda file: (file.min_sequence_number, file.file_name))
+    held: list[DataFileMeta] = []
+    for file in in_order:
+        if held and sum(other.file_size_bytes for other in held) + file.file_size_bytes > SPLIT_BYTES:
+            yield tuple(held), True
+            held = []
+        held.append(file)
+    if held:
+        yield tuple(held), True
 
 
 class _Pruning:
@@ -137,7 +169,7 @@ class _Pruning:
 
     def may_match(self, file: DataFileMeta) -> bool:
         """False when no key of the file can pass: then no younger or older row of these keys can either."""
-        if self._where is None:
+        if self._where is None or not self._schema.primary_keys:
             return True
         bounds = bounds_of_stats(self._schema.key_fields, file.key_stats, row_count=file.row_count)
         return may_match(self._where, self._schema.fields, bounds)

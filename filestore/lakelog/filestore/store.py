@@ -11,7 +11,7 @@ from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.live_files import LiveFilesCache
 from lakelog.filestore.manifest import ManifestFiles
 from lakelog.filestore.options import DATA_FILE_DIRECTORY, MANIFEST_COMPRESSION, TABLE_UUID
-from lakelog.filestore.paths import TablePaths, partition_path
+from lakelog.filestore.paths import MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -35,9 +35,10 @@ class TableStore:
     path: str
     file_io: FileIO
     schema: TableSchema
+    branch: str = MAIN_BRANCH
 
     def __getstate__(self) -> dict[str, object]:
-        return {"path": self.path, "file_io": self.file_io, "schema": self.schema}
+        return {"path": self.path, "file_io": self.file_io, "schema": self.schema, "branch": self.branch}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -62,7 +63,7 @@ class TableStore:
     @cached_property
     def paths(self) -> TablePaths:
         """Where the table's files live."""
-        return TablePaths(self.path)
+        return TablePaths(self.path, self.branch)
 
     @cached_property
     def schemas(self) -> SchemaManager:

@@ -200,6 +200,11 @@ class ParquetFile:
         return int(self._file.metadata.num_rows)
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of a row before compression."""
+        return sum(size for _, size in self.row_groups) // max(1, self.row_count)
+
+    @property
     def row_groups(self) -> list[tuple[int, int]]:
         """Rows and bytes before compression of each row group."""
         groups = (self._file.metadata.row_group(index) for index in range(self._file.metadata.num_row_groups))

@@ -1,0 +1,54 @@
+"""Data files of any format: the part of a name after its last dot tells which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import DataField
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.avro_rows import AvroFile
+from lakelog.filestore.formats.orc import OrcFile
+from lakelog.filestore.formats.parquet import ParquetFile
+
+
+class DataFile(Protocol):
+    """One open data file."""
+
+    @property
+    def row_count(self) -> int:
+        """Rows in the file."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """About the bytes of a row; 0 where the file does not tell."""
+        ...
+
+    def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The columns `fields`, found by name, in the order of the rows. Raises CorruptDataError."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+_READERS: dict[str, Callable[[FileIO, str], DataFile]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
+
+
+def open_data_file(file_io: FileIO, path: str) -> DataFile:
+    """Open a data file. Raises NotFoundError, CorruptDataError, and UnsupportedError for formats without a reader."""
+    extension = path.rpartition(".")[2]
+    reader = _READERS.get(extension)
+    if reader is None:
+        raise UnsupportedError(
+            f"data file {path} has the format {extension!r}, which is not read; known are {', '.join(_READERS)}"
+        )
+    return reader(file_io, path)

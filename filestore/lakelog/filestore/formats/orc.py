@@ -1,0 +1,94 @@
+"""ORC data files: read by columns. lakelog writes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from lakelog.common.arrow import to_arrow_field, to_arrow_type
+from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.fileio import FileIO
+
+_OUT_OF_RANGE = "out of range for nanosecond resolution"
+
+
+class OrcFile:
+    """One open ORC file. A context manager."""
+
+    def __init__(self, file_io: FileIO, path: str) -> None:
+        self._path = path
+        self._source = file_io.open_input(path)
+        try:
+            self._file = orc.ORCFile(self._source)
+        except (pa.ArrowException, OSError) as error:
+            self._source.close()
+            raise CorruptDataError(f"ORC file {path} is not readable: {error}") from error
+
+    def __enter__(self) -> OrcFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that the file holds."""
+        return list(self._file.schema.names)
+
+    @property
+    def row_count(self) -> int:
+        """Rows in the file."""
+        return int(self._file.nrows)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row as the file's footer tells them; 0 where it does not."""
+        return int(self._file.content_length) // max(1, self.row_count)
+
+    def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The columns `fields`, found by name, in batches of at most `batch_rows`. Raises CorruptDataError.
+
+        Raises UnsupportedError for timestamps beyond what Arrow reads from ORC.
+        """
+        names = [field.name for field in fields]
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise CorruptDataError(
+                f"ORC file {self._path} lacks the column {missing[0]!r}; it has {', '.join(self.names)}"
+            )
+        schema = pa.schema([to_arrow_field(field) for field in fields])
+        for number in range(self._file.nstripes):
+            try:
+                stripe = self._file.read_stripe(number, columns=names)
+                arrays = [_as_type(stripe.column(field.name), field.type) for field in fields]
+            except (pa.ArrowException, OSError) as error:
+                if _OUT_OF_RANGE in str(error):
+                    raise UnsupportedError(
+                        f"ORC file {self._path} holds timestamps before 1677 or after 2262, which Arrow cannot read "
+                        "from ORC; leave the column out, or rewrite the file as Parquet"
+                    ) from error
+                raise CorruptDataError(f"ORC file {self._path}, stripe {number} is not readable: {error}") from error
+            rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
+
+
+def _as_type(values: pa.Array, kind: DataType) -> pa.Array:
+    """Values in a column's Arrow type.
+
+    ORC has no times, and its timestamps come in nanoseconds. CHAR loses its padding, as with Paimon's own reader.
+    """
+    wanted = to_arrow_type(kind)
+    if kind.root is TypeRoot.CHAR:
+        return pc.utf8_rtrim(values, characters=" ")
+    if values.type == wanted:
+        return values
+    if pa.types.is_time(wanted) and pa.types.is_integer(values.type):
+        return values.cast(pa.int32()).view(pa.time32("ms")).cast(wanted)
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp(values.type.unit, tz=wanted.tz)).cast(wanted, safe=False)
+    return values.cast(wanted)
