@@ -45,15 +45,26 @@ COMPACTED = [
     ("layout_options", "prefixed"),
 ]
 
+TAGS = {
+    ("forwarded", None): ["base"],
+    ("forwarded", "dev"): ["base"],
+    ("tagged", None): ["t1", "t2"],
+    ("tagged", "b1"): ["t1"],
+}
+
 
 def open_case(case: str, name: str, folder: Path) -> FileStoreTable:
     return FileStoreTable.open(unpack(case, folder) / "db.db" / name)
 
 
 def rows_of(
-    table: FileStoreTable, snapshot_id: int | None = None, *, columns: Sequence[str] | None = None
+    table: FileStoreTable,
+    snapshot_id: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    tag: str | None = None,
 ) -> Counter[str]:
-    rows = table.to_arrow(snapshot_id=snapshot_id, columns=columns)
+    rows = table.to_arrow(snapshot_id=snapshot_id, columns=columns, tag=tag)
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     return as_multiset(json.loads(line) for line in to_json_lines(rows, fields))
 
@@ -100,6 +111,25 @@ def test_a_full_compaction_of_a_table_of_flink_changes_no_row(tmp_path: Path, ca
 def test_what_is_not_read_yet_is_an_error_and_never_wrong_rows(tmp_path: Path, case: str, name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         open_case(case, name, tmp_path).to_arrow()
+
+
+@pytest.mark.parametrize("name", ["forwarded", "rolled", "tagged"])
+def test_tags_and_branches_have_the_rows_that_flink_reads(tmp_path: Path, name: str) -> None:
+    table = open_case("tags_branches", name, tmp_path)
+    seen = 0
+    for branch in [None, *(row["branch_name"] for row in expected("tags_branches", name, "branches"))]:
+        view = table if branch is None else FileStoreTable.open(table.path, branch=branch)
+        prefix = "" if branch is None else f"branch-{branch}."
+        latest = "latest" if branch is None else f"branch-{branch}"
+        assert rows_of(view) == as_multiset(expected("tags_branches", name, latest))
+        for snapshot in expected("tags_branches", name, f"{prefix}snapshots"):
+            rows = expected("tags_branches", name, f"{prefix}snapshot-{snapshot['snapshot_id']}")
+            assert rows_of(view, snapshot["snapshot_id"]) == as_multiset(rows)
+            seen += 1
+        for tag in TAGS.get((name, branch), ()):
+            assert rows_of(view, tag=tag) == as_multiset(expected("tags_branches", name, f"{prefix}tag-{tag}"))
+            seen += 1
+    assert seen
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundEr
 from lakelog.common.types import DataField
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.options import TABLE_UUID
-from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import (
@@ -198,9 +198,12 @@ class Catalog:
         return f"Catalog({str(self.warehouse)!r})"
 
 
-def open_table(path_or_identifier: str | Path, warehouse: str | Path | None = None) -> Table:
-    """Open a table by its folder, or with `warehouse` by its identifier. Raises NotFoundError."""
+def open_table(
+    path_or_identifier: str | Path, warehouse: str | Path | None = None, *, branch: str = MAIN_BRANCH
+) -> Table:
+    """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError."""
     if warehouse is not None:
-        return Catalog(warehouse).table(str(path_or_identifier))
+        found = Catalog(warehouse).table(str(path_or_identifier))
+        return found if branch == MAIN_BRANCH else open_table(found.path, branch=branch)
     path = Path(str(path_or_identifier).removeprefix("file://")).absolute()
-    return Table(FileStoreTable.open(str(path)))
+    return Table(FileStoreTable.open(str(path), branch=branch))

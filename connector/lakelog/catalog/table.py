@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
@@ -12,24 +12,11 @@ from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier
 from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.table import FileStoreTable, WriteMode
+from lakelog.filestore.table import FileStoreTable, Selection, WriteMode
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
-
-
-class Selection(TypedDict, total=False):
-    """Which rows and columns a read gives.
-
-    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp_millis` the newest one at that moment
-    or before; without either it is the newest.
-    """
-
-    columns: Sequence[str] | None
-    where: str | None
-    snapshot_id: int | None
-    timestamp_millis: int | None
 
 
 class Table:

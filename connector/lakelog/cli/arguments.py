@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lakelog.catalog import Table, open_table
+from lakelog.filestore.paths import MAIN_BRANCH
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
 
@@ -18,8 +19,7 @@ TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's fol
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
-def find_table(name: str, warehouse: Path) -> Table:
-    """The table in the folder `name`, or of that identifier. Raises NotFoundError."""
-    if "/" in name or Path(name).is_dir():
-        return open_table(name)
-    return open_table(name, warehouse)
+def find_table(name: str, warehouse: Path, *, branch: str = MAIN_BRANCH) -> Table:
+    """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError."""
+    is_folder = "/" in name or Path(name).is_dir()
+    return open_table(name, None if is_folder else warehouse, branch=branch)

@@ -19,6 +19,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.json_rows import to_json_lines
 from lakelog.filestore.options import parse_names
+from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.snapshot import Snapshot
 
 app = typer.Typer(no_args_is_help=True)
@@ -37,19 +38,22 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     timestamp: Annotated[
         str | None, typer.Option(help="Read the table as it was at this moment; UTC without a zone.")
     ] = None,
+    tag: Annotated[str | None, typer.Option(help="Read the snapshot that this tag keeps.")] = None,
+    branch: Annotated[str, typer.Option(help="Read this branch.")] = MAIN_BRANCH,
     columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
     where: Annotated[str | None, typer.Option(help="Only rows that meet this SQL condition.")] = None,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Print the rows as JSON lines, in no particular order."""
-    if snapshot_id is not None and timestamp is not None:
-        raise InvalidRequestError("--snapshot-id and --timestamp name two states of the table; give one")
-    found = find_table(table, warehouse)
+    if sum(given is not None for given in (snapshot_id, timestamp, tag)) > 1:
+        raise InvalidRequestError("--snapshot-id, --timestamp and --tag name several states of the table; give one")
+    found = find_table(table, warehouse, branch=branch)
     batches = found.to_batches(
         columns=parse_names(columns) if columns is not None else None,
         where=where,
         snapshot_id=snapshot_id,
         timestamp_millis=None if timestamp is None else parse_moment(timestamp),
+        tag=tag,
     )
     for batch in batches:
         fields = found.schema.select(batch.schema.names)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
+TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
 MAIN_BRANCH = "main"
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
@@ -57,6 +58,11 @@ class TablePaths:
     def snapshot_dir(self) -> str:
         """The folder of snapshot files and hints."""
         return f"{self.own_root}/snapshot"
+
+    @property
+    def tag_dir(self) -> str:
+        """The folder of tag files."""
+        return f"{self.own_root}/tag"
 
     @property
     def manifest_dir(self) -> str:
@@ -91,7 +97,7 @@ class TablePaths:
 
     def tag(self, name: str) -> str:
         """The file of one tag."""
-        return f"{self.own_root}/tag/tag-{name}"
+        return f"{self.own_root}/tag/{TAG_PREFIX}{name}"
 
     def consumer(self, consumer_id: str) -> str:
         """The file of one consumer."""

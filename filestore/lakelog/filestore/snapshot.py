@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.paths import SNAPSHOT_PREFIX, TablePaths
+from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
 
 SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
@@ -166,6 +166,17 @@ class SnapshotManager:
             ids = self.ids()
             living = f"snapshots {ids[0]} to {ids[-1]} are there" if ids else "the table has no snapshot yet"
             raise NotFoundError(f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}") from error
+
+    def tagged(self, tag: str) -> Snapshot:
+        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the tags that are there."""
+        path = self._paths.tag(tag)
+        try:
+            return Snapshot.from_json(self._file_io.read_bytes(path), path=path)
+        except NotFoundError as error:
+            names = self._file_io.list_names(self._paths.tag_dir)
+            tags = sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
+            known = f"the tags are {', '.join(tags)}" if tags else "it has no tags"
+            raise NotFoundError(f"table {self._paths.root} has no tag {tag!r}; {known}") from error
 
     def at_or_before(self, time_millis: int) -> Snapshot | None:
         """The newest snapshot committed at or before a moment; None when all living ones are younger."""

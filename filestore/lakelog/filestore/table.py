@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal  # Any: duckdb is an optional extra without types here
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
 
 import polars as pl
 import pyarrow as pa
@@ -24,7 +24,7 @@ from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.options import READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
-from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.read import read_split
 from lakelog.filestore.scan import DataSplit, plan
@@ -43,19 +43,40 @@ _LOG_SYSTEM_KEY = "log.system"
 _NO_LOG = "none"
 
 
+class Which(TypedDict, total=False):
+    """Which state of a table a read shows: one of these, or without any the newest."""
+
+    snapshot_id: int | None
+    timestamp_millis: int | None
+    tag: str | None
+
+
+class Selection(Which, total=False):
+    """Which rows and columns a read gives.
+
+    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp_millis` the newest one at that moment
+    or before, `tag` the one that the tag keeps; without any of them it is the newest.
+    """
+
+    columns: Sequence[str] | None
+    where: str | Predicate | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileStoreTable(TableStore):
     """One table: LSM files in the Paimon format."""
 
     @classmethod
-    def open(cls, path: str | Path, file_io: FileIO | None = None) -> FileStoreTable:
-        """The table in a folder, with its newest schema. Raises NotFoundError when there is none."""
+    def open(cls, path: str | Path, file_io: FileIO | None = None, *, branch: str = MAIN_BRANCH) -> FileStoreTable:
+        """The table in a folder, with its newest schema, or a branch of it. Raises NotFoundError when there is none."""
         file_io = file_io or LocalFileIO()
         root = _root(path)
-        schema = SchemaManager(file_io, TablePaths(root)).latest()
+        schema = SchemaManager(file_io, TablePaths(root, branch)).latest()
+        if schema is None and branch != MAIN_BRANCH:
+            raise NotFoundError(f"table {root} has no branch {branch!r}")
         if schema is None:
             raise NotFoundError(f"{root} holds no table: it has no schema/schema-N file; check the path, or create it")
-        return cls(path=root, file_io=file_io, schema=schema)
+        return cls(path=root, file_io=file_io, schema=schema, branch=branch)
 
     @classmethod
     def create(cls, path: str | Path, schema: TableSchema, file_io: FileIO | None = None) -> FileStoreTable:
@@ -72,13 +93,17 @@ class FileStoreTable(TableStore):
         """The table's options as they are stored."""
         return dict(self.schema.options)
 
-    def snapshot(self, *, snapshot_id: int | None = None, timestamp_millis: int | None = None) -> Snapshot | None:
-        """The snapshot to read: by id, by time, or the newest; None for a table without any.
+    def snapshot(
+        self, *, snapshot_id: int | None = None, timestamp_millis: int | None = None, tag: str | None = None
+    ) -> Snapshot | None:
+        """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.
 
-        Raises NotFoundError for an id that does not live and for a time before the oldest living snapshot.
+        Raises NotFoundError for an id or a tag that is not there and for a time before the oldest living snapshot.
         """
-        if snapshot_id is not None and timestamp_millis is not None:
-            raise InvalidRequestError("a read takes a snapshot id or a timestamp, not both")
+        if sum(given is not None for given in (snapshot_id, timestamp_millis, tag)) > 1:
+            raise InvalidRequestError("a read takes one of a snapshot id, a timestamp and a tag")
+        if tag is not None:
+            return self.snapshots.tagged(tag)
         if snapshot_id is not None:
             return self.snapshots.get(snapshot_id)
         if timestamp_millis is None:
@@ -88,31 +113,14 @@ class FileStoreTable(TableStore):
             raise NotFoundError(f"{self.name} has no snapshot at or before {timestamp_millis} ms; name a later time")
         return found
 
-    def to_batches(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        snapshot_id: int | None = None,
-        timestamp_millis: int | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of a snapshot, the newest by default, in batches and in no order.
-
-        `where` is a Spark SQL condition. What is wrong with the arguments is raised before the first batch.
-        """
-        read = self._planned(columns, where, self.snapshot(snapshot_id=snapshot_id, timestamp_millis=timestamp_millis))
+    def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
+        """The rows in batches and in no order. What is wrong with the arguments is raised before the first batch."""
+        read = self._planned(**what)
         return (batch for split in read.splits for batch in read.batches(split))
 
-    def to_arrow(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        snapshot_id: int | None = None,
-        timestamp_millis: int | None = None,
-    ) -> pa.Table:
-        """The rows of a snapshot as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
-        read = self._planned(columns, where, self.snapshot(snapshot_id=snapshot_id, timestamp_millis=timestamp_millis))
+    def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
+        """The rows as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
+        read = self._planned(**what)
         workers = max(1, min(os.cpu_count() or 1, len(read.splits)))
         shared = replace(read, budget_bytes=read.budget_bytes // workers)
         with ThreadPoolExecutor(workers) as pool:
@@ -120,47 +128,30 @@ class FileStoreTable(TableStore):
             return pa.Table.from_batches([batch for part in parts for batch in part], to_arrow_schema(read.fields))
 
     def _planned(
-        self, columns: Sequence[str] | None, where: str | Predicate | None, snapshot: Snapshot | None
+        self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
     ) -> _PlannedRead:
         predicate = parse_where(where) if isinstance(where, str) else where
         return _PlannedRead(
             table=self,
             fields=self.schema.fields if columns is None else self.schema.select(columns),
             where=predicate,
-            splits=plan(self, snapshot, where=predicate).splits,
+            splits=plan(self, self.snapshot(**which), where=predicate).splits,
             budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
         )
 
-    def to_polars(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        snapshot_id: int | None = None,
-        timestamp_millis: int | None = None,
-    ) -> pl.DataFrame:
-        """The rows of a snapshot as a polars frame, in no order; maps become lists of key and value."""
-        rows = self.to_arrow(columns=columns, where=where, snapshot_id=snapshot_id, timestamp_millis=timestamp_millis)
-        frame = pl.from_arrow(rows)
+    def to_polars(self, **what: Unpack[Selection]) -> pl.DataFrame:
+        """The rows as a polars frame, in no order; maps become lists of key and value."""
+        frame = pl.from_arrow(self.to_arrow(**what))
         assert isinstance(frame, pl.DataFrame)
         return frame
 
-    def to_duckdb(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        snapshot_id: int | None = None,
-        timestamp_millis: int | None = None,
-        connection: Any = None,
-    ) -> DuckDBPyRelation:
-        """The rows of a snapshot as a DuckDB relation. Needs duckdb."""
+    def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
+        """The rows as a DuckDB relation. Needs duckdb."""
         try:
             import duckdb  # noqa: PLC0415
         except ImportError as error:
             raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
-        rows = self.to_arrow(columns=columns, where=where, snapshot_id=snapshot_id, timestamp_millis=timestamp_millis)
-        return duckdb.from_arrow(rows, connection=connection or duckdb.default_connection())
+        return duckdb.from_arrow(self.to_arrow(**what), connection=connection or duckdb.default_connection())
 
     def write(
         self,

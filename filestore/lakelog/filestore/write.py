@@ -24,7 +24,7 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import newest_rows
 from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.paths import FileNames
+from lakelog.filestore.paths import MAIN_BRANCH, FileNames
 from lakelog.filestore.schema_rules import check_writable
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
@@ -199,6 +199,8 @@ def checked_kinds(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> p
 def check_primary_key_writable(table: TableStore) -> None:
     """Raise UnsupportedError for tables that this writer cannot write right."""
     check_writable(table.schema)
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
     if not table.schema.primary_keys:
         raise UnsupportedError(f"table {table.name} has no primary key: such tables are not written yet")
 
