@@ -155,6 +155,27 @@ SEQUENCE_FIELD = Option(
     doc="Columns that decide which row of a key is the last, before the order of arrival.",
     kind="column names with commas",
 )
+SEQUENCE_FIELD_SORT_ORDER = Option(
+    key="sequence.field.sort-order",
+    parse=str,
+    default="ascending",
+    doc="Whether the row with the largest values of `sequence.field` is the last, or that with the smallest.",
+    kind="ascending or descending",
+)
+PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
+    key="partial-update.remove-record-on-delete",
+    parse=parse_bool,
+    default=False,
+    doc="Whether a -D deletes the row of a table with `merge-engine=partial-update`.",
+    kind="true or false",
+)
+AGGREGATION_REMOVE_ON_DELETE = Option(
+    key="aggregation.remove-record-on-delete",
+    parse=parse_bool,
+    default=False,
+    doc="Whether a -D deletes the row of a table with `merge-engine=aggregation`.",
+    kind="true or false",
+)
 ROWKIND_FIELD = Option(
     key="rowkind.field",
     parse=parse_names,

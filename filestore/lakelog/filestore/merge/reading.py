@@ -12,6 +12,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file, row_bytes
 from lakelog.filestore.levels import Section, SortedRun
 from lakelog.filestore.merge.deduplicate import merge_ordered, merge_unordered, without_deletes
+from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
@@ -25,6 +26,7 @@ class BucketReader:
         self._table = table
         self._bucket = (partition, bucket)
         self._budget_bytes = memory_budget_bytes
+        self._merge = row_merge(table.schema)
 
     def rows(self, section: Section, fields: Sequence[DataField]) -> Iterator[pa.Table]:
         """The rows of a section in the columns `fields` and maybe more, in no order; deletes are applied."""
@@ -32,6 +34,11 @@ class BucketReader:
             run = section.runs[0]
             pieces = self._pieces(run, [*fields, *_kinds_of(run)], self._budget_bytes // COPIES)
             yield from (without_deletes(piece) for piece in pieces)
+            return
+        if self._merge is not None:
+            read = [*self._merge.needed(fields), SEQUENCE_FIELD, KIND_FIELD]
+            for slices in aligned_slices(self._cursors(section, [read] * len(section.runs))):
+                yield self._merge.merge(slices, keeps_deletes=False)
             return
         is_ranked = are_ranked(section.runs)
         wanted = [*self._with_keys(fields), *([] if is_ranked else [SEQUENCE_FIELD])]
@@ -43,7 +50,10 @@ class BucketReader:
         is_ranked = are_ranked(section.runs)
         fields = [*self._table.schema.fields, SEQUENCE_FIELD, KIND_FIELD]
         for slices in aligned_slices(self._cursors(section, [fields] * len(section.runs))):
-            yield merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
+            if self._merge is None:
+                yield merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
+            else:
+                yield self._merge.merge(slices, keeps_deletes=keeps_deletes)
 
     def _with_keys(self, fields: Sequence[DataField]) -> list[DataField]:
         keys = self._table.schema.key_fields

@@ -1,0 +1,196 @@
+"""The merge engines: what becomes of the rows of one key. Pure. Source: Paimon spec, "Merge engines".
+
+A key with one row keeps it as it is, kind and all: engines fold two rows and more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField, RowKind
+from lakelog.filestore.merge.aggregates import PREFIX, aggregate_of, has_aggregate
+from lakelog.filestore.merge.deduplicate import Slice
+from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
+from lakelog.filestore.options import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    SEQUENCE_FIELD,
+    SEQUENCE_FIELD_SORT_ORDER,
+    MergeEngine,
+    parse_names,
+)
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+
+_GROUP_SUFFIX = ".sequence-group"
+_UNKNOWN_REMOVAL = "partial-update.remove-record-on-sequence-group"
+Columns = dict[str, pa.Array | pa.ChunkedArray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceGroup:
+    """Columns that are overwritten together, by the row with the largest values of `by`."""
+
+    by: tuple[DataField, ...]
+    members: tuple[DataField, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMerge:
+    """Merges rows by a table's engine, where it is not the plain `deduplicate`."""
+
+    schema: TableSchema
+    engine: MergeEngine
+    sequence_fields: tuple[DataField, ...]
+    groups: tuple[SequenceGroup, ...]
+
+    def needed(self, fields: Sequence[DataField]) -> list[DataField]:
+        """The columns that must be read to tell the columns `fields`."""
+        by = [field for group in self.groups for field in group.by]
+        wanted = dict.fromkeys([*fields, *self.schema.key_fields, *self.sequence_fields, *by])
+        return [*wanted]
+
+    def merge(self, slices: Sequence[Slice], *, keeps_deletes: bool) -> pa.Table:
+        """The rows that stay, in key order, with all columns of the slices. `slices` goes from youngest to oldest."""
+        given = grouped(slices, self.sequence_fields)
+        if IGNORE_DELETE.of(self.schema.options):
+            given = given.kept(given.adds)
+        if not given.rows.num_rows:
+            return given.rows
+        merged = self._merged(given)
+        return merged if keeps_deletes else merged.filter(pc.equal(merged.column(VALUE_KIND), int(RowKind.INSERT)))
+
+    def _merged(self, given: GroupedRows) -> pa.Table:
+        is_alone = given.starts == given.ends
+        if self.engine is MergeEngine.DEDUPLICATE or is_alone.all():
+            rows = given.rows.take(pa.array(given.ends))
+            return _with_kind(rows, given.adds[given.ends])
+        several = given.kept(~is_alone[given.groups])
+        columns, is_there = (
+            self._aggregated(several) if self.engine is MergeEngine.AGGREGATION else self._updated(several)
+        )
+        columns[SEQUENCE_NUMBER] = several.gather(SEQUENCE_NUMBER, several.ends)
+        columns[VALUE_KIND] = several.gather(VALUE_KIND, several.ends)
+        schema = given.rows.schema
+        folded = pa.table([columns[name] for name in schema.names], schema=schema)
+        alone = given.rows.take(pa.array(given.ends[is_alone]))
+        rows = pa.concat_tables([_with_kind(alone, given.adds[given.ends[is_alone]]), _with_kind(folded, is_there)])
+        order = np.argsort(np.append(np.flatnonzero(is_alone), np.flatnonzero(~is_alone)), kind="stable")
+        return rows.take(pa.array(order))
+
+    def _aggregated(self, given: GroupedRows) -> tuple[Columns, Flags]:
+        options = self.schema.options
+        is_there = np.ones(len(given.starts), np.bool_)
+        used = given
+        if AGGREGATION_REMOVE_ON_DELETE.of(options):
+            is_there = ~given.deletes[given.ends]
+            # A -D starts anew: what is folded is behind it. A key that ends with one shows its last row.
+            is_kept = given.since(given.last(given.deletes) + 1) | np.isin(
+                np.arange(given.rows.num_rows), given.ends[~is_there]
+            )
+            used = given.kept(is_kept)
+        columns: Columns = {}
+        for field in self._columns(given):
+            is_key = field.name in self.schema.primary_keys or field in self.sequence_fields
+            columns[field.name] = aggregate_of(field, options, is_key=is_key).of(used)
+        return columns, is_there
+
+    def _updated(self, given: GroupedRows) -> tuple[Columns, Flags]:
+        options = self.schema.options
+        given, is_there = self._without_removed(given)
+        columns: Columns = {}
+        members = {field.name for group in self.groups for field in (*group.by, *group.members)}
+        for field in self._columns(given):
+            if field.name in self.schema.primary_keys:
+                columns[field.name] = given.gather(field.name, given.ends)
+            elif field.name not in members:
+                used = given.valid(field.name) & (given.adds | given.deletes if not self.groups else given.adds)
+                columns[field.name] = given.gather(field.name, given.last(used))
+        for group in self.groups:
+            columns |= self._group(given, group, options)
+        return columns, is_there
+
+    def _without_removed(self, given: GroupedRows) -> tuple[GroupedRows, Flags]:
+        """The rows that count, and for each key whether it is there in the end."""
+        if self.groups:
+            return given, given.last(given.adds) >= 0
+        if not PARTIAL_UPDATE_REMOVE_ON_DELETE.of(self.schema.options):
+            if not given.adds.all():
+                raise InvalidRequestError(
+                    "merge-engine=partial-update takes no -U and -D unless ignore-delete, "
+                    f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups say what they do"
+                )
+            return given, np.ones(len(given.starts), np.bool_)
+        last = given.last(given.adds | given.deletes)
+        is_there = (last >= 0) & given.adds[last]
+        # An insert after a -D starts from the values of the -D, as Paimon has it.
+        return given.kept(given.since(given.last(given.deletes))), is_there
+
+    def _group(self, given: GroupedRows, group: SequenceGroup, options: Mapping[str, str]) -> Columns:
+        in_order, counts = given.by_columns(group.by)
+        newest = in_order.last(counts)
+        columns: Columns = {field.name: in_order.gather(field.name, newest) for field in group.by}
+        plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
+        present = set(given.rows.column_names)
+        for field in group.members:
+            if field.name not in present:
+                continue
+            if has_aggregate(field, options):
+                folded = aggregate_of(field, options).of(_nulled(in_order, field, counts))
+                columns[field.name] = folded
+            else:
+                columns[field.name] = in_order.gather(field.name, plain)
+        return columns
+
+    def _columns(self, given: GroupedRows) -> list[DataField]:
+        present = set(given.rows.column_names)
+        return [field for field in self.schema.fields if field.name in present]
+
+
+def _nulled(given: GroupedRows, field: DataField, counts: Flags) -> GroupedRows:
+    """The rows with a column null where a row does not count: aggregates leave nulls out."""
+    if counts.all():
+        return given
+    values = pc.if_else(
+        pa.array(counts), given.rows.column(field.name), pa.scalar(None, given.rows.column(field.name).type)
+    )
+    rows = given.rows.set_column(given.rows.column_names.index(field.name), field.name, values)
+    return GroupedRows(rows=rows, starts=given.starts)
+
+
+def _with_kind(rows: pa.Table, is_there: Flags) -> pa.Table:
+    kinds = pc.if_else(
+        pa.array(is_there), pa.scalar(int(RowKind.INSERT), pa.int8()), pa.scalar(int(RowKind.DELETE), pa.int8())
+    )
+    at = rows.column_names.index(VALUE_KIND)
+    return rows.set_column(at, rows.schema.field(at), kinds)
+
+
+def row_merge(schema: TableSchema) -> RowMerge | None:
+    """How rows of a table are merged; None for the plain `deduplicate`. Raises UnsupportedError."""
+    options = schema.options
+    engine = MERGE_ENGINE.of(options)
+    sequence = schema.select(SEQUENCE_FIELD.of(options))
+    if engine is MergeEngine.DEDUPLICATE and not sequence and not IGNORE_DELETE.of(options):
+        return None
+    if sequence and SEQUENCE_FIELD_SORT_ORDER.of(options) != "ascending":
+        raise UnsupportedError(f"{SEQUENCE_FIELD_SORT_ORDER.key}=descending is not read yet")
+    if _UNKNOWN_REMOVAL in options:
+        raise UnsupportedError(f"{_UNKNOWN_REMOVAL} is not read yet")
+    return RowMerge(schema=schema, engine=engine, sequence_fields=sequence, groups=_sequence_groups(schema, options))
+
+
+def _sequence_groups(schema: TableSchema, options: Mapping[str, str]) -> tuple[SequenceGroup, ...]:
+    groups = []
+    for key, names in options.items():
+        if key.startswith(PREFIX) and key.endswith(_GROUP_SUFFIX):
+            by = parse_names(key.removeprefix(PREFIX).removesuffix(_GROUP_SUFFIX))
+            groups.append(SequenceGroup(by=schema.select(by), members=schema.select(parse_names(names))))
+    return tuple(groups)
