@@ -207,7 +207,10 @@ def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: File
 
 @pytest.mark.parametrize(
     "option",
-    ['"merge-engine": "aggregation"', '"sequence.field": "v"', '"ignore-delete": "true"'],
+    [
+        '"sequence.field": "v", "sequence.field.sort-order": "descending"',
+        '"merge-engine": "partial-update", "partial-update.remove-record-on-sequence-group": "v"',
+    ],
 )
 def test_tables_whose_rows_we_cannot_tell_yet_are_refused(partitioned: FileStoreTable, option: str) -> None:
     text = partitioned.schema.to_json().replace('"bucket": "3"', f'"bucket": "3", {option}')

@@ -23,6 +23,7 @@ from lakelog.filestore.merge.order import to_series
 
 PREFIX = "fields."
 _DEFAULT_KEY = "fields.default-aggregate-function"
+LAST_VALUE = "last_value"
 _FALLBACK = "last_non_null_value"
 
 
@@ -32,9 +33,9 @@ class Aggregate:
 
     field: DataField
     function: str
-    ignores_retract: bool
-    delimiter: str
-    is_distinct: bool
+    ignores_retract: bool = False
+    delimiter: str = ","
+    is_distinct: bool = False
 
     def of(self, given: GroupedRows) -> pa.Array | pa.ChunkedArray:
         """One value a key. Raises InvalidRequestError for a retraction that the function cannot take back."""
@@ -52,10 +53,10 @@ class Aggregate:
         return values if values.type == to_arrow_type(self.field.type) else values.cast(to_arrow_type(self.field.type))
 
 
-def aggregate_of(field: DataField, options: Mapping[str, str], *, is_key: bool = False) -> Aggregate:
+def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
     """The aggregate of a column by the table's options. Raises UnsupportedError for a function that lakelog lacks."""
     own = options.get(f"fields.{field.name}.aggregate-function")
-    function = "last_value" if is_key else own or options.get(_DEFAULT_KEY) or _FALLBACK
+    function = own or options.get(_DEFAULT_KEY) or _FALLBACK
     if function not in _FUNCTIONS:
         raise UnsupportedError(
             f"column {field.name!r} has the aggregate function {function!r}; known are {', '.join(sorted(_FUNCTIONS))}"
@@ -63,7 +64,7 @@ def aggregate_of(field: DataField, options: Mapping[str, str], *, is_key: bool =
     return Aggregate(
         field=field,
         function=function,
-        ignores_retract=options.get(f"fields.{field.name}.ignore-retract", "false").lower() == "true" and not is_key,
+        ignores_retract=options.get(f"fields.{field.name}.ignore-retract", "false").lower() == "true",
         delimiter=options.get(f"fields.{field.name}.list-agg-delimiter", ","),
         is_distinct=options.get(f"fields.{field.name}.distinct", "false").lower() == "true",
     )
@@ -190,11 +191,11 @@ _FUNCTIONS: Mapping[str, Callable[[Aggregate, GroupedRows, Flags, Flags], pa.Arr
     "bool_and": _bool_and,
     "bool_or": _bool_or,
     "listagg": _listagg,
-    "last_value": _last_value,
+    LAST_VALUE: _last_value,
     "last_non_null_value": _last_non_null_value,
     "first_value": _first_value,
     "first_non_null_value": _first_non_null_value,
     "collect": _collect,
     "merge_map": _merge_map,
 }
-_RETRACTING = {"sum", "last_value", "last_non_null_value"}
+_RETRACTING = {"sum", LAST_VALUE, "last_non_null_value"}

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.merge.aggregates import PREFIX, aggregate_of, has_aggregate
+from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
 from lakelog.filestore.merge.deduplicate import Slice
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.options import (
@@ -98,8 +98,12 @@ class RowMerge:
             used = given.kept(is_kept)
         columns: Columns = {}
         for field in self._columns(given):
-            is_key = field.name in self.schema.primary_keys or field in self.sequence_fields
-            columns[field.name] = aggregate_of(field, options, is_key=is_key).of(used)
+            if field.name in self.schema.primary_keys:
+                columns[field.name] = given.gather(field.name, given.ends)
+            elif field in self.sequence_fields:
+                columns[field.name] = Aggregate(field=field, function=LAST_VALUE).of(used)
+            else:
+                columns[field.name] = aggregate_of(field, options).of(used)
         return columns, is_there
 
     def _updated(self, given: GroupedRows) -> tuple[Columns, Flags]:

@@ -1,0 +1,232 @@
+"""Merge engines against a model that folds the rows of a key one by one, as the format's specification tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any  # Any: rows of a model
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import RowKind
+from lakelog.filestore.merge.deduplicate import Slice
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.schema import TableSchema, build_schema
+
+COLUMNS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("s", pa.int32()),
+        pa.field("a", pa.int64()),
+        pa.field("b", pa.string()),
+        pa.field("c", pa.int64()),
+    ]
+)
+SYSTEM = [pa.field("_SEQUENCE_NUMBER", pa.int64()), pa.field("_VALUE_KIND", pa.int8())]
+Row = dict[str, Any]
+Fold = Callable[[Row | None, Row], Row | None]
+ADDS = (int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
+values = st.none() | st.integers(-5, 5)
+texts = st.none() | st.sampled_from(["x", "y", "z"])
+
+
+def schema_with(options: Mapping[str, str]) -> TableSchema:
+    """A table as another engine makes it: lakelog makes none of these yet."""
+    return replace(build_schema(COLUMNS, primary_keys=["id"], options={"bucket": "1"}), options=options)
+
+
+def histories(kinds: Sequence[int]) -> st.SearchStrategy[list[list[Row]]]:
+    """Runs, oldest first: each key at most once a run."""
+    row = st.fixed_dictionaries(
+        {"id": st.integers(0, 3), "s": values, "a": values, "b": texts, "c": values, "kind": st.sampled_from(kinds)}
+    )
+    return st.lists(st.lists(row, max_size=4, unique_by=lambda row: row["id"]), min_size=1, max_size=5)
+
+
+def merged(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> dict[int, Row]:
+    """What the engine gives: key to row, deletes left out."""
+    merge = row_merge(schema)
+    assert merge is not None
+    slices = []
+    sequence = 0
+    for run in runs:
+        rows = sorted(run, key=lambda row: row["id"])
+        columns = {name: [row[name] for row in rows] for name in COLUMNS.names}
+        columns["_SEQUENCE_NUMBER"] = list(range(sequence, sequence + len(rows)))
+        columns["_VALUE_KIND"] = [row["kind"] for row in rows]
+        sequence += len(rows)
+        if rows:
+            table = pa.table(columns, schema=pa.schema([*COLUMNS, *SYSTEM]))
+            slices.append(Slice(keys=key_frame(table, schema.key_fields), rows=table))
+    if not slices:
+        return {}
+    result = merge.merge(list(reversed(slices)), keeps_deletes=False)
+    return {row["id"]: {name: row[name] for name in COLUMNS.names} for row in result.to_pylist()}
+
+
+def modelled(runs: Sequence[Sequence[Row]], fold: Callable[[list[Row]], Row | None]) -> dict[int, Row]:
+    """What the specification gives: a key with one row keeps it, others are folded oldest first."""
+    by_key: dict[int, list[Row]] = {}
+    for run in runs:
+        for row in run:
+            by_key.setdefault(row["id"], []).append(row)
+    found = {}
+    for key, rows in by_key.items():
+        result = (rows[0] if rows[0]["kind"] in ADDS else None) if len(rows) == 1 else fold(rows)
+        if result is not None:
+            found[key] = {name: result[name] for name in COLUMNS.names}
+    return found
+
+
+@given(histories([0, 2]))
+def test_partial_update_keeps_the_last_value_that_is_not_null(runs: list[list[Row]]) -> None:
+    def fold(rows: list[Row]) -> Row:
+        result = dict(rows[0])
+        for row in rows[1:]:
+            result |= {name: value for name, value in row.items() if value is not None}
+        return result
+
+    assert merged(schema_with({"merge-engine": "partial-update"}), runs) == modelled(runs, fold)
+
+
+@given(histories([0, 3]))
+def test_partial_update_may_remove_rows(runs: list[list[Row]]) -> None:
+    def fold(rows: list[Row]) -> Row | None:
+        result: Row = {}
+        for row in rows:
+            if row["kind"] == RowKind.DELETE:
+                result = dict(row)
+            else:
+                result = {**dict.fromkeys(COLUMNS.names), **result}
+                result |= {name: value for name, value in row.items() if value is not None}
+        return result if rows[-1]["kind"] in ADDS else None
+
+    schema = schema_with({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"})
+    assert merged(schema, runs) == modelled(runs, fold)
+
+
+@given(histories([0, 3]))
+def test_a_sequence_group_takes_the_values_of_its_largest_number(runs: list[list[Row]]) -> None:
+    """`a` is overwritten, `c` is summed, `b` is in no group."""
+
+    def fold(rows: list[Row]) -> Row | None:
+        result: Row = {**dict.fromkeys(COLUMNS.names), "id": rows[0]["id"]}
+        for row in rows:
+            is_add = row["kind"] in ADDS
+            if is_add and row["b"] is not None:
+                result["b"] = row["b"]
+            if row["s"] is None:
+                continue
+            if result["s"] is None or row["s"] >= result["s"]:
+                result |= {"s": row["s"], "a": row["a"] if is_add else None}
+            if row["c"] is not None:
+                result["c"] = (result["c"] or 0) + (row["c"] if is_add else -row["c"])
+        return result if any(row["kind"] in ADDS for row in rows) else None
+
+    options = {"fields.s.sequence-group": "a,c", "fields.c.aggregate-function": "sum"}
+    assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
+
+
+def sums(is_add: bool, total: int | None, value: int | None) -> int | None:
+    return total if value is None else (total or 0) + (value if is_add else -value)
+
+
+@given(histories([0, 1, 2, 3]))
+def test_aggregation_sums_and_takes_back(runs: list[list[Row]]) -> None:
+    """`a` is summed; of `b` the last value that is not null counts, of `c` the first, which ignores retractions."""
+
+    def fold(rows: list[Row]) -> Row:
+        result: Row = {**dict.fromkeys(COLUMNS.names), "id": rows[0]["id"]}
+        for row in rows:
+            is_add = row["kind"] in ADDS
+            result["a"] = sums(is_add, result["a"], row["a"])
+            if row["b"] is not None:
+                result["b"] = row["b"] if is_add else None
+            if row["s"] is not None:
+                result["s"] = row["s"] if is_add else None
+            if is_add and result["c"] is None:
+                result["c"] = row["c"]
+        return result
+
+    options = {
+        "fields.a.aggregate-function": "sum",
+        "fields.c.aggregate-function": "first_non_null_value",
+        "fields.c.ignore-retract": "true",
+    }
+    assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
+
+
+@given(histories([0, 2]))
+def test_aggregation_finds_extremes_and_lists(runs: list[list[Row]]) -> None:
+    def fold(rows: list[Row]) -> Row:
+        present = {name: [row[name] for row in rows if row[name] is not None] for name in COLUMNS.names}
+        return {
+            "id": rows[0]["id"],
+            "s": max(present["s"], default=None),
+            "a": min(present["a"], default=None),
+            "b": "+".join(present["b"]) if present["b"] else None,
+            "c": rows[-1]["c"],
+        }
+
+    options = {
+        "fields.s.aggregate-function": "max",
+        "fields.a.aggregate-function": "min",
+        "fields.b.aggregate-function": "listagg",
+        "fields.b.list-agg-delimiter": "+",
+        "fields.c.aggregate-function": "last_value",
+    }
+    assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
+
+
+@given(histories([0, 1, 2, 3]))
+def test_aggregation_may_remove_rows(runs: list[list[Row]]) -> None:
+    """A -D clears the row; -U is taken back."""
+
+    def fold(rows: list[Row]) -> Row | None:
+        result: Row = {**dict.fromkeys(COLUMNS.names), "id": rows[0]["id"]}
+        for row in rows:
+            if row["kind"] == RowKind.DELETE:
+                result |= {"s": None, "a": None, "b": None, "c": None}
+                continue
+            for name in ("s", "a", "c"):
+                result[name] = sums(row["kind"] in ADDS, result[name], row[name])
+            if row["b"] is not None:
+                result["b"] = row["b"] if row["kind"] in ADDS else None
+        return None if rows[-1]["kind"] == RowKind.DELETE else result
+
+    options = {f"fields.{name}.aggregate-function": "sum" for name in ("s", "a", "c")}
+    options["aggregation.remove-record-on-delete"] = "true"
+    assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
+
+
+@given(histories([0, 2, 3]))
+def test_a_sequence_field_decides_which_row_is_the_last(runs: list[list[Row]]) -> None:
+    def fold(rows: list[Row]) -> Row | None:
+        newest = max(enumerate(rows), key=lambda at: (at[1]["s"] is not None, at[1]["s"] or 0, at[0]))[1]
+        return newest if newest["kind"] in ADDS else None
+
+    assert merged(schema_with({"sequence.field": "s"}), runs) == modelled(runs, fold)
+
+
+@given(histories([0, 1, 2, 3]))
+def test_deletes_may_be_ignored(runs: list[list[Row]]) -> None:
+    def fold(rows: list[Row]) -> Row | None:
+        return next((row for row in reversed(rows) if row["kind"] in ADDS), None)
+
+    assert merged(schema_with({"ignore-delete": "true"}), runs) == modelled(runs, fold)
+
+
+def test_what_an_engine_cannot_take_back_is_an_error() -> None:
+    add: Row = {"id": 1, "s": 1, "a": 1, "b": "x", "c": 1, "kind": 0}
+    runs = [[add], [{**add, "kind": 3}]]
+    with pytest.raises(InvalidRequestError, match=r"'a' is aggregated by max, which cannot take back.*ignore-retract"):
+        merged(schema_with({"merge-engine": "aggregation", "fields.a.aggregate-function": "max"}), runs)
+    with pytest.raises(InvalidRequestError, match="partial-update takes no -U and -D unless ignore-delete"):
+        merged(schema_with({"merge-engine": "partial-update"}), runs)
+    with pytest.raises(UnsupportedError, match="function 'theta_sketch'; known are bool_and"):
+        merged(schema_with({"merge-engine": "aggregation", "fields.a.aggregate-function": "theta_sketch"}), runs)
