@@ -8,7 +8,7 @@ from typing import Any  # Any: rows of a model
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
@@ -28,6 +28,7 @@ COLUMNS = pa.schema(
     ]
 )
 SYSTEM = [pa.field("_SEQUENCE_NUMBER", pa.int64()), pa.field("_VALUE_KIND", pa.int8())]
+CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 Row = dict[str, Any]
 Fold = Callable[[Row | None, Row], Row | None]
 ADDS = (int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
@@ -83,6 +84,7 @@ def modelled(runs: Sequence[Sequence[Row]], fold: Callable[[list[Row]], Row | No
     return found
 
 
+@CALM
 @given(histories([0, 2]))
 def test_partial_update_keeps_the_last_value_that_is_not_null(runs: list[list[Row]]) -> None:
     def fold(rows: list[Row]) -> Row:
@@ -94,6 +96,7 @@ def test_partial_update_keeps_the_last_value_that_is_not_null(runs: list[list[Ro
     assert merged(schema_with({"merge-engine": "partial-update"}), runs) == modelled(runs, fold)
 
 
+@CALM
 @given(histories([0, 3]))
 def test_partial_update_may_remove_rows(runs: list[list[Row]]) -> None:
     def fold(rows: list[Row]) -> Row | None:
@@ -110,6 +113,7 @@ def test_partial_update_may_remove_rows(runs: list[list[Row]]) -> None:
     assert merged(schema, runs) == modelled(runs, fold)
 
 
+@CALM
 @given(histories([0, 3]))
 def test_a_sequence_group_takes_the_values_of_its_largest_number(runs: list[list[Row]]) -> None:
     """`a` is overwritten, `c` is summed, `b` is in no group."""
@@ -136,6 +140,7 @@ def sums(is_add: bool, total: int | None, value: int | None) -> int | None:
     return total if value is None else (total or 0) + (value if is_add else -value)
 
 
+@CALM
 @given(histories([0, 1, 2, 3]))
 def test_aggregation_sums_and_takes_back(runs: list[list[Row]]) -> None:
     """`a` is summed; of `b` the last value that is not null counts, of `c` the first, which ignores retractions."""
@@ -161,6 +166,7 @@ def test_aggregation_sums_and_takes_back(runs: list[list[Row]]) -> None:
     assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
 
 
+@CALM
 @given(histories([0, 2]))
 def test_aggregation_finds_extremes_and_lists(runs: list[list[Row]]) -> None:
     def fold(rows: list[Row]) -> Row:
@@ -183,6 +189,7 @@ def test_aggregation_finds_extremes_and_lists(runs: list[list[Row]]) -> None:
     assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
 
 
+@CALM
 @given(histories([0, 1, 2, 3]))
 def test_aggregation_may_remove_rows(runs: list[list[Row]]) -> None:
     """A -D clears the row; -U is taken back."""
@@ -204,6 +211,7 @@ def test_aggregation_may_remove_rows(runs: list[list[Row]]) -> None:
     assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
 
 
+@CALM
 @given(histories([0, 2, 3]))
 def test_a_sequence_field_decides_which_row_is_the_last(runs: list[list[Row]]) -> None:
     def fold(rows: list[Row]) -> Row | None:
@@ -213,6 +221,7 @@ def test_a_sequence_field_decides_which_row_is_the_last(runs: list[list[Row]]) -
     assert merged(schema_with({"sequence.field": "s"}), runs) == modelled(runs, fold)
 
 
+@CALM
 @given(histories([0, 1, 2, 3]))
 def test_deletes_may_be_ignored(runs: list[list[Row]]) -> None:
     def fold(rows: list[Row]) -> Row | None:

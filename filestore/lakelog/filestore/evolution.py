@@ -16,6 +16,7 @@ from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 
+_DIGITS_MAX = 38
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
@@ -58,10 +59,20 @@ class FieldMapping:
         columns = [
             pa.nulls(batch.num_rows, to_arrow_type(field.type))
             if source is None
-            else cast_values(batch.column(source), self.stored[source].type, field.type)
+            else _cast_named(batch.column(source), self.stored[source], field)
             for field, source in zip(self.wanted, self.sources, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(self.wanted))
+
+
+def _cast_named(values: pa.Array, found: DataField, wanted: DataField) -> pa.Array:
+    try:
+        return cast_values(values, found.type, wanted.type)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedError(
+            f"column {wanted.name!r} is {found.type} in older files and {wanted.type} now, and holds values that do "
+            f"not fit: {error}"
+        ) from error
 
 
 def check_cast(found: DataType, wanted: DataType, *, name: str) -> None:
@@ -103,8 +114,11 @@ def cast_values(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array
             keys = cast_values(values.keys, found.key, wanted.key)
             items = cast_values(values.items, found.value, wanted.value)
             return pa.MapArray.from_arrays(_offsets(values), keys, items, type=target, mask=_nulls(values))
-        case TypeRoot.DECIMAL if found.root in _FLOATS:
-            return values.cast(pa.float64()).cast(target)
+        case TypeRoot.DECIMAL:
+            wide = (
+                values if found.root is TypeRoot.DECIMAL else values.cast(pa.decimal128(_DIGITS_MAX, wanted.scale or 0))
+            )
+            return pc.round(wide, wanted.scale or 0, round_mode="half_towards_infinity").cast(target)
         case TypeRoot.BOOLEAN if found.root in _INTEGERS:
             return pc.not_equal(values, pa.scalar(0, values.type))
         case TypeRoot.CHAR | TypeRoot.VARCHAR if found.root in _TIMES:
