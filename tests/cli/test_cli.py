@@ -14,6 +14,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
+from tests.support.paimon_tables import expected, unpack
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -70,6 +71,29 @@ def test_cat_prints_the_columns_and_rows_that_are_asked_for(run: Run, table: Tab
     _, out, _ = run("table", "cat", table.path, "--columns", "name", "--where", "id > 1")
 
     assert rows_of(out) == [{"name": "three"}, {"name": "two"}]
+
+
+def test_cat_prints_changes_of_a_range_of_snapshots(run: Run, table: Table) -> None:
+    second = [{"_row_kind": "+I", "id": 2, "name": "two"}, {"_row_kind": "+I", "id": 3, "name": "three"}]
+
+    assert rows_of(run("table", "cat", table.path, "--changes", "--from", "1", "--to", "2")[1]) == second
+    assert len(rows_of(run("table", "cat", table.path, "--changes")[1])) == 4
+    assert run("table", "cat", table.path, "--changes", "--from", "2")[:2] == (0, "")
+    assert "snapshot 3" in run("table", "cat", table.path, "--changes", "--to", "3")[2]
+    assert "go with --changes" in run("table", "cat", table.path, "--from", "1")[2]
+    assert "--changes goes with" in run("table", "cat", table.path, "--changes", "--where", "id = 1")[2]
+
+
+def test_cat_reads_tags_and_branches(run: Run, tmp_path: Path) -> None:
+    path = str(unpack("tags_branches", tmp_path) / "db.db" / "forwarded")
+
+    tagged = rows_of(run("table", "cat", path, "--tag", "base")[1])
+    assert tagged == sorted(expected("tags_branches", "forwarded", "tag-base"), key=json.dumps)
+    branch = rows_of(run("table", "cat", path, "--branch", "dev")[1])
+    assert branch == sorted(expected("tags_branches", "forwarded", "branch-dev"), key=json.dumps)
+    assert "has no tag 'bass'; the tags are base" in run("table", "cat", path, "--tag", "bass")[2]
+    assert "has no branch 'dove'" in run("table", "cat", path, "--branch", "dove")[2]
+    assert "give one" in run("table", "cat", path, "--tag", "base", "--snapshot-id", "1")[2]
 
 
 def test_cat_keeps_the_order_of_the_columns(run: Run, table: Table) -> None:

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
+from lakelog.filestore.changes import ChangeSource
 from lakelog.filestore.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import CASES, expected, unpack
@@ -105,6 +107,32 @@ def test_a_full_compaction_of_a_table_of_flink_changes_no_row(tmp_path: Path, ca
 def test_what_is_not_read_yet_is_an_error_and_never_wrong_rows(tmp_path: Path, case: str, name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         open_case(case, name, tmp_path).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        ("append_only", "append_unaware"),
+        ("changelog_full_compaction", "changelog_full_compaction"),
+        ("changelog_input", "changelog_input"),
+        ("changelog_input", "changelog_none"),
+        ("changelog_lookup", "changelog_lookup"),
+        ("merge_engines", "first_row"),
+        ("pk_basic", "pk_basic"),
+    ],
+)
+@pytest.mark.parametrize("source", [ChangeSource.CHANGELOG, ChangeSource.DELTA])
+def test_the_changes_of_every_snapshot_are_those_that_flink_reads(
+    tmp_path: Path, case: str, name: str, source: ChangeSource
+) -> None:
+    table = open_case(case, name, tmp_path)
+    fields = [DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING")), *table.schema.fields]
+    for snapshot in expected(case, name, "snapshots"):
+        number = snapshot["snapshot_id"]
+        batches = table.changes(after=number - 1, up_to=number, source=source)
+        found = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
+        wanted = [{ROW_KIND_COLUMN: row.pop("rowkind"), **row} for row in expected(case, name, f"{source}-{number}")]
+        assert as_multiset(found) == as_multiset(wanted), number
 
 
 @pytest.mark.parametrize("name", ["forwarded", "rolled", "tagged"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -61,6 +61,15 @@ class Table:
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows piece by piece, for tables larger than memory."""
         return self.file_store.to_batches(**what)
+
+    def changes(
+        self, *, after: int | None = None, up_to: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes of the snapshots behind `after`, up to `up_to`, from the files alone; `_row_kind` comes first.
+
+        With a changelog producer these are all changes with their old values, else the last change of each key.
+        """
+        return self.file_store.changes(after=after, up_to=up_to, columns=columns)
 
     def to_polars(self, **what: Unpack[Selection]) -> pl.DataFrame:
         """The rows as a polars frame."""

@@ -16,7 +16,7 @@ from lakelog.catalog import Catalog
 from lakelog.catalog.moments import parse_moment
 from lakelog.cli.arguments import AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.types import DataField, parse_type
+from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
 from lakelog.filestore.json_rows import to_json_lines
 from lakelog.filestore.options import parse_names
 from lakelog.filestore.paths import MAIN_BRANCH
@@ -25,6 +25,7 @@ from lakelog.filestore.snapshot import Snapshot
 app = typer.Typer(no_args_is_help=True)
 
 HERE = Path()
+_KIND = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
 Columns = Annotated[list[str], typer.Option("--column", "-c", help="A column, such as 'id BIGINT NOT NULL'; repeat.")]
 Keys = Annotated[str, typer.Option(help="Columns of the primary key, with commas.")]
 Partitions = Annotated[str, typer.Option(help="Partition columns, with commas.")]
@@ -40,23 +41,34 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     ] = None,
     tag: Annotated[str | None, typer.Option(help="Read the snapshot that this tag keeps.")] = None,
     branch: Annotated[str, typer.Option(help="Read this branch.")] = MAIN_BRANCH,
+    changes: Annotated[bool, typer.Option("--changes", help="Print changes instead of rows, with _row_kind.")] = False,
+    after: Annotated[int | None, typer.Option("--from", help="With --changes: the snapshot before the first.")] = None,
+    up_to: Annotated[int | None, typer.Option("--to", help="With --changes: the last snapshot.")] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
     where: Annotated[str | None, typer.Option(help="Only rows that meet this SQL condition.")] = None,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print the rows as JSON lines, in no particular order."""
+    """Print the rows as JSON lines, in no particular order; or with --changes what snapshots changed, in order."""
     if sum(given is not None for given in (snapshot_id, timestamp, tag)) > 1:
         raise InvalidRequestError("--snapshot-id, --timestamp and --tag name several states of the table; give one")
     found = find_table(table, warehouse, branch=branch)
-    batches = found.to_batches(
-        columns=parse_names(columns) if columns is not None else None,
-        where=where,
-        snapshot_id=snapshot_id,
-        timestamp_millis=None if timestamp is None else parse_moment(timestamp),
-        tag=tag,
-    )
+    names = parse_names(columns) if columns is not None else None
+    if changes:
+        if where is not None or any(given is not None for given in (snapshot_id, timestamp, tag)):
+            raise InvalidRequestError("--changes goes with --from, --to and --columns alone")
+        batches = found.changes(after=after, up_to=up_to, columns=names)
+    else:
+        if after is not None or up_to is not None:
+            raise InvalidRequestError("--from and --to go with --changes")
+        batches = found.to_batches(
+            columns=names,
+            where=where,
+            snapshot_id=snapshot_id,
+            timestamp_millis=None if timestamp is None else parse_moment(timestamp),
+            tag=tag,
+        )
     for batch in batches:
-        fields = found.schema.select(batch.schema.names)
+        fields = [_KIND if name == ROW_KIND_COLUMN else found.schema.field(name) for name in batch.schema.names]
         sys.stdout.writelines(f"{line}\n" for line in to_json_lines(batch, fields))
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
-from lakelog.filestore.delta import read_delta_file
+from lakelog.filestore.changes import read_change_file
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
 from lakelog.filestore.read import read_split
@@ -124,7 +124,7 @@ class TableRows:
 
     def _deltas(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
         for entry in entries:
-            for batch in read_delta_file(self.table, entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
+            for batch in read_change_file(self.table, entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
                 yield from self._changes(batch)
 
     def _read_fields(self) -> list[DataField]:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.delta import delta_files
+from lakelog.filestore.changes import change_files
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
@@ -324,7 +324,7 @@ class StreamPlanner:
         return FollowOffset(consumed=consumed)
 
     def _added_rows(self, snapshot_id: int) -> int:
-        return sum(entry.file.row_count for entry in delta_files(self._table, self._followed(snapshot_id)))
+        return sum(entry.file.row_count for entry in change_files(self._table, self._followed(snapshot_id)))
 
     def _followed(self, snapshot_id: int) -> Snapshot:
         try:
@@ -338,7 +338,7 @@ class StreamPlanner:
     def _delta_partitions(self, consumed: int, end: int) -> list[InputPartition]:
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot_id in range(consumed + 1, end + 1):
-            for entry in delta_files(self._table, self._followed(snapshot_id)):
+            for entry in change_files(self._table, self._followed(snapshot_id)):
                 buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
         groups = pack(
             list(buckets.values()),

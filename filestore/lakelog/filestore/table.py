@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
-from lakelog.common.types import DataField
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
+from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
 from lakelog.filestore.fileio import FileIO, LocalFileIO
@@ -152,6 +153,36 @@ class FileStoreTable(TableStore):
         except ImportError as error:
             raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
         return duckdb.from_arrow(self.to_arrow(**what), connection=connection or duckdb.default_connection())
+
+    def changes(
+        self,
+        *,
+        after: int | None = None,
+        up_to: int | None = None,
+        source: ChangeSource = ChangeSource.AUTO,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes of the snapshots behind `after`, up to `up_to`: all that are there by default.
+
+        The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
+        NotFoundError for a snapshot that is not there.
+        """
+        fields = self.schema.fields if columns is None else self.schema.select(columns)
+        first = (self.snapshots.earliest_id() or 1) if after is None else after + 1
+        last = (self.snapshots.latest_id() or 0) if up_to is None else up_to
+        found = [self.snapshots.get(number) for number in range(first, last + 1)]
+        return self._changes(found, fields, source)
+
+    def _changes(
+        self, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
+    ) -> Iterator[pa.RecordBatch]:
+        texts = pa.array(ROW_KIND_TEXTS)
+        schema = pa.schema([pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *to_arrow_schema(fields)])
+        for snapshot in snapshots:
+            for entry in change_files(self, snapshot, source):
+                for batch in read_change_file(self, entry, fields, kind_name=ROW_KIND_COLUMN):
+                    *values, kinds = batch.columns
+                    yield pa.RecordBatch.from_arrays([texts.take(kinds), *values], schema=schema)
 
     def write(
         self,

@@ -1,0 +1,65 @@
+"""The changes that one snapshot brought, from the files alone: what a reader without a log follows.
+
+A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
+level-0 files of an APPEND tell: the last change of each key, and no old values. Source: Paimon spec, "Changelog".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+import pyarrow as pa
+
+from lakelog.common.types import DataField
+from lakelog.filestore.data_reader import read_data_file
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.schema import VALUE_KIND
+from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.filestore.store import KIND_FIELD, TableStore
+
+_PIECE_BYTES = 32 << 20
+
+
+class ChangeSource(StrEnum):
+    """Which files tell the changes."""
+
+    AUTO = "auto"  # changelog files where the table has a producer of them, else deltas
+    CHANGELOG = "changelog"
+    DELTA = "delta"
+
+
+def change_files(
+    table: TableStore, snapshot: Snapshot, source: ChangeSource = ChangeSource.AUTO
+) -> list[ManifestEntry]:
+    """The files that hold the changes of a snapshot, bucket by bucket in the order of their sequence numbers."""
+    if source is ChangeSource.AUTO:
+        has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
+        source = ChangeSource.CHANGELOG if has_producer else ChangeSource.DELTA
+    if source is ChangeSource.CHANGELOG:
+        name = snapshot.changelog_manifest_list
+    else:
+        name = snapshot.delta_manifest_list if snapshot.commit_kind is CommitKind.APPEND else None
+    entries = () if name is None else table.manifests.read_entries(table.manifests.read_list(name))
+    added = [entry for entry in entries if entry.kind is FileKind.ADD]
+    return sorted(added, key=lambda entry: (entry.partition, entry.bucket, entry.file.min_sequence_number))
+
+
+def read_change_file(
+    table: TableStore, entry: ManifestEntry, fields: Sequence[DataField], *, kind_name: str
+) -> Iterator[pa.RecordBatch]:
+    """The changes in a file: the columns `fields` and the row kind (int8), in the order of the file.
+
+    Raises NotFoundError when the file has expired.
+    """
+    names = [*(field.name for field in fields), kind_name]
+    bucket = (entry.partition, entry.bucket)
+    read = fields if not table.schema.primary_keys else [*fields, KIND_FIELD]
+    for batch in read_data_file(table, bucket, entry.file, read, piece_bytes=_PIECE_BYTES):
+        columns = [batch.column(name) for name in names[:-1]]
+        if table.schema.primary_keys:
+            columns.append(batch.column(VALUE_KIND))
+        else:  # rows of tables without primary key are inserts
+            columns.append(pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows))
+        yield pa.RecordBatch.from_arrays(columns, names=names)
