@@ -17,7 +17,7 @@ from tests.support import pypaimon_job
 from tests.support.strategies import Model, Write
 
 ROOT = Path(__file__).parent.parent.parent
-KINDS = ["plain", "partitioned"]
+KINDS = ["plain", "partitioned", "append"]
 
 
 def run_job(python: Path, *arguments: str) -> object:
@@ -31,7 +31,10 @@ def run_job(python: Path, *arguments: str) -> object:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def row_kinds(rows: pa.Table) -> pa.Array:
+def row_kinds(rows: pa.Table, kind: str) -> pa.Array | None:
+    """The kinds that the rows name; those of a table without primary key are inserts all."""
+    if kind == "append":
+        return None
     return pa.array([ROW_KIND_TEXTS.index(text) for text in rows["op"].to_pylist()], pa.int8())
 
 
@@ -41,7 +44,7 @@ def make_table(warehouse: Path, kind: str, options: dict[str, str]) -> FileStore
         pypaimon_job.SCHEMA,
         primary_keys=primary,
         partition_keys=partition,
-        options={"bucket": str(pypaimon_job.BUCKETS), **options},
+        options={**pypaimon_job.options_of(kind), **options},
     )
     return FileStoreTable.create(warehouse / "db.db" / "ours", schema)
 
@@ -51,7 +54,7 @@ def make_table(warehouse: Path, kind: str, options: dict[str, str]) -> FileStore
 def test_it_reads_what_we_write(tmp_path: Path, pypaimon_python: Path, kind: str, options: dict[str, str]) -> None:
     table = make_table(tmp_path, kind, options)
     for rows in pypaimon_job.commits():
-        table.write(rows, kinds=row_kinds(rows))
+        table.write(rows, kinds=row_kinds(rows, kind))
     ours = pypaimon_job.shown(table.to_arrow())
     assert len(ours) > 50
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
@@ -61,7 +64,7 @@ def test_it_reads_what_we_write(tmp_path: Path, pypaimon_python: Path, kind: str
 def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     table = make_table(tmp_path, kind, {"write-only": "true"})
     for rows in pypaimon_job.commits():
-        table.write(rows, kinds=row_kinds(rows))
+        table.write(rows, kinds=row_kinds(rows, kind))
     ours = pypaimon_job.shown(table.to_arrow())
     table.compact()
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
@@ -73,7 +76,10 @@ def test_we_read_what_it_writes(tmp_path: Path, pypaimon_python: Path, kind: str
     table = FileStoreTable.open(tmp_path / "db.db" / "theirs")
     found = table.to_arrow()
     assert pypaimon_job.shown(found) == run_job(pypaimon_python, "read", str(tmp_path), "db.theirs")
+    if kind == "append":
+        assert found.num_rows == sum(rows.num_rows for rows in pypaimon_job.commits())
+        return
     model = Model.of(make_table(tmp_path, kind, {}).schema)
     for rows in pypaimon_job.commits():
-        model.apply(Write(rows=rows, kinds=row_kinds(rows)))
+        model.apply(Write(rows=rows, kinds=row_kinds(rows, kind)))
     assert found.num_rows == len(model.rows)

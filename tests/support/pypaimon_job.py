@@ -1,6 +1,6 @@
 """What pypaimon is asked to do, in a process and an environment of its own: write a table, or read one.
 
-    python pypaimon_job.py write <warehouse> <table> <plain|partitioned>
+    python pypaimon_job.py write <warehouse> <table> <plain|partitioned|append>
     python pypaimon_job.py read <warehouse> <table>
 
 Both sides make the same input rows from this file; what they read travels as JSON. It knows nothing of lakelog.
@@ -52,7 +52,14 @@ OPTIONS = {"bucket": str(BUCKETS), "file.format": "parquet"}
 
 def keys_of(kind: str) -> tuple[list[str], list[str]]:
     """Primary key and partition columns of a kind of table."""
+    if kind == "append":
+        return [], ["day"]
     return (["id", "tag", "day"], ["day"]) if kind == "partitioned" else (["id", "tag"], [])
+
+
+def options_of(kind: str) -> dict[str, str]:
+    """The options that both sides give a kind of table."""
+    return {**OPTIONS, "bucket-key": "id"} if kind == "append" else OPTIONS
 
 
 def commits() -> Iterator[pa.Table]:
@@ -130,7 +137,7 @@ def _write(warehouse: str, name: str, kind: str) -> None:
         SCHEMA,
         primary_keys=primary,
         partition_keys=partition,
-        options={**OPTIONS, "rowkind.field": KIND_COLUMN},
+        options={**options_of(kind), **({"rowkind.field": KIND_COLUMN} if primary else {})},
     )
     catalog.create_table(name, schema, False)
     table = catalog.get_table(name)

@@ -1,4 +1,4 @@
-"""Data files of a primary key table: rows in, files and what the table knows of them out."""
+"""Data files: rows in, files and what the table knows of them out."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from lakelog.filestore.schema_rules import KEY_PREFIX
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
 TARGET_FILE_BYTES = 128 << 20
+APPEND_FILE_BYTES = 256 << 20
 _EXTENSION = "parquet"
 
 
@@ -43,7 +44,12 @@ class StoredRows:
 
 
 def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
-    """The columns of a data file: keys (not in thin mode), sequence number, kind, then all columns of the table."""
+    """The columns of a data file: keys (not in thin mode), sequence number, kind, then all columns of the table.
+
+    Files of a table without primary key have the columns of the table alone.
+    """
+    if not schema.primary_keys:
+        return schema.fields
     keys = (
         replace(column, name=KEY_PREFIX + column.name, id=column.id + KEY_FIELD_ID_START)
         for column in (() if THIN_MODE.of(schema.options) else schema.key_fields)
@@ -53,7 +59,7 @@ def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
 
 def target_file_bytes(schema: TableSchema) -> int:
     """The size from which a writer starts another data file."""
-    return TARGET_FILE_SIZE.of(schema.options) or TARGET_FILE_BYTES
+    return TARGET_FILE_SIZE.of(schema.options) or (TARGET_FILE_BYTES if schema.primary_keys else APPEND_FILE_BYTES)
 
 
 def write_data_files(
@@ -179,9 +185,10 @@ class _OpenFile:
         """Append rows whose keys are above those written before."""
         schema = self._table.schema
         columns = [piece.rows.column(name) for name in schema.field_names]
-        keys = [] if THIN_MODE.of(schema.options) else [piece.rows.column(name) for name in schema.trimmed_primary_keys]
-        names = [column.name for column in self._fields]
-        self._writer.write(pa.table([*keys, piece.sequences, piece.kinds, *columns], names=names))
+        if schema.primary_keys:
+            keys = () if THIN_MODE.of(schema.options) else schema.trimmed_primary_keys
+            columns = [*(piece.rows.column(name) for name in keys), piece.sequences, piece.kinds, *columns]
+        self._writer.write(pa.table(columns, names=[column.name for column in self._fields]))
         self._learn(piece)
 
     def finish(self, level: int, source: FileSource) -> DataFileMeta:

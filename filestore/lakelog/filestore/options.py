@@ -342,6 +342,13 @@ SIZE_RATIO_PERCENT = Option(
     doc="Percent by which the next run may be larger than the runs picked so far and still join them.",
     kind="a number from 0 on",
 )
+COMPACTION_MIN_FILE_NUM = Option(
+    key="compaction.min.file-num",
+    parse=_positive,
+    default=5,
+    doc="Small files that follow each other at which a table without primary key joins them.",
+    kind="a positive number",
+)
 WRITE_ONLY = Option(
     key="write-only",
     parse=parse_bool,

@@ -1,5 +1,6 @@
 """Writing rows: checked, split by bucket, sorted, merged by key, stored in level-0 files.
 
+Rows of a table without primary key are neither sorted nor merged: they keep the order in which they came.
 Nothing here changes the table: the files become part of it when a commit names them.
 """
 
@@ -15,15 +16,15 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import RowKind
+from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.filestore.binary_row import serialize_row, stored_row
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_writer import StoredRows, write_data_files
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.merge.deduplicate import newest_rows
-from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.merge.deduplicate import are_adds, newest_rows
+from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.paths import MAIN_BRANCH, FileNames
 from lakelog.filestore.schema_rules import check_writable
 from lakelog.filestore.store import TableStore
@@ -124,9 +125,11 @@ def write_rows(
     `first_sequence` tells each (partition, bucket) where its sequence numbers start; a row's is that plus its position
     among all rows. Raises InvalidRequestError.
     """
-    check_primary_key_writable(table)
+    check_table_writable(table)
     rows = validate_rows(table.schema, rows, table_name=table.name)
     kinds = checked_kinds(kinds, rows.num_rows)
+    if not table.schema.primary_keys:
+        _check_inserts(table, kinds)
     if not rows.num_rows:
         return []
     buckets, positions = _newest_by_bucket(table, rows)
@@ -149,26 +152,43 @@ def write_rows(
 def _newest_by_bucket(
     table: TableStore, rows: pa.Table
 ) -> tuple[list[tuple[BucketId, int, int]], npt.NDArray[np.uint32]]:
-    """The positions of the last row of each key, bucket by bucket in key order, and where each bucket starts and ends.
+    """The positions of the rows that stay, bucket by bucket, and where each bucket starts and ends.
 
-    One sort by key, then a stable one by bucket: sorting by both at once takes four times as long.
+    Of a primary key the last row stays, in key order: one sort by key, then a stable one by bucket, for sorting by both
+    at once takes four times as long. Without primary key all rows stay as they came.
     """
+    schema = table.schema
     partitions, codes = _partitions_of(table, rows)
-    keys = key_frame(rows, table.schema.key_fields)
-    if len(partitions) > 1:
-        keys = keys.with_columns(codes.alias("partition"))
-    newest = newest_rows(keys).to_numpy()
-    buckets = bucket_of(rows, table.schema.bucket_fields, table.bucket_count, table.schema.bucket_function)
-    groups = (codes.to_numpy().astype(np.int64) * table.bucket_count + buckets)[newest]
-    narrow = groups.astype(np.int16) if len(partitions) * table.bucket_count <= _INT16_MAX else groups
+    if schema.primary_keys:
+        keys = key_frame(rows, schema.key_fields)
+        if len(partitions) > 1:
+            keys = keys.with_columns(codes.alias("partition"))
+        staying = newest_rows(keys).to_numpy()
+    else:
+        staying = np.arange(rows.num_rows, dtype=np.uint32)
+    bucket_count = max(1, table.bucket_count)  # a table without primary key may have none: all rows are in bucket 0
+    groups = codes.to_numpy().astype(np.int64) * bucket_count
+    if bucket_count > 1:
+        groups += bucket_of(rows, schema.bucket_fields, bucket_count, schema.bucket_function)
+    groups = groups[staying]
+    narrow = groups.astype(np.int16) if len(partitions) * bucket_count <= _INT16_MAX else groups
     order = np.argsort(narrow, kind="stable")  # of 16 bits: a radix sort
     ordered = groups[order]
     bounds = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
     found = []
     for start, end in itertools.pairwise(bounds):
-        code, bucket = divmod(int(ordered[start]), table.bucket_count)
+        code, bucket = divmod(int(ordered[start]), bucket_count)
         found.append(((partitions[code], bucket), start, end))
-    return found, newest[order]
+    return found, staying[order]
+
+
+def _check_inserts(table: TableStore, kinds: pa.Array) -> None:
+    adds = are_adds(to_series(kinds))
+    if not adds.all():
+        odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
+        raise InvalidRequestError(
+            f"table {table.name} has no primary key and takes inserts only, found a {odd}; give the table a primary key"
+        )
 
 
 def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMeta) -> ManifestEntry:
@@ -196,13 +216,18 @@ def checked_kinds(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> p
     return found
 
 
-def check_primary_key_writable(table: TableStore) -> None:
+def check_table_writable(table: TableStore) -> None:
     """Raise UnsupportedError for tables that this writer cannot write right."""
     check_writable(table.schema)
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
+
+
+def check_primary_key_writable(table: TableStore) -> None:
+    """Raise UnsupportedError likewise, and for tables without primary key."""
+    check_table_writable(table)
     if not table.schema.primary_keys:
-        raise UnsupportedError(f"table {table.name} has no primary key: such tables are not written yet")
+        raise UnsupportedError(f"table {table.name} has no primary key: such tables have no log yet")
 
 
 def _partitions_of(table: TableStore, rows: pa.Table) -> tuple[list[bytes], pl.Series]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.levels import SortedRun
 
 
@@ -71,6 +72,24 @@ def pick_for_run_count(runs: Sequence[SortedRun], *, trigger: int, percent: int,
     if len(runs) <= trigger:
         return None
     return _unit(runs, _grow(runs, len(runs) - trigger + 1, percent), level_max)
+
+
+def pick_small_files(files: Sequence[DataFileMeta], *, small_bytes: int, count_min: int) -> CompactUnit | None:
+    """The first `count_min` small files or more that follow each other, of a table without primary key.
+
+    Their rows stay in order, so a large file ends what is taken; the files go by their sequence numbers.
+    """
+    taken: list[DataFileMeta] = []
+    for file in sorted(files, key=lambda file: (file.min_sequence_number, file.file_name)):
+        if file.file_size_bytes < small_bytes:
+            taken.append(file)
+        elif len(taken) >= count_min:
+            break
+        else:
+            taken = []
+    if len(taken) < count_min:
+        return None
+    return CompactUnit(inputs=(SortedRun(level=0, files=tuple(taken)),), output_level=0, drops_deletes=False)
 
 
 def _grow(runs: Sequence[SortedRun], count: int, percent: int) -> int:

@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.arrow import pieces_of
 from lakelog.common.types import RowKind
-from lakelog.filestore.compact.picking import CompactUnit, max_level, pick_for_space_amp, pick_full, pick_universal
+from lakelog.filestore.compact.picking import (
+    CompactUnit,
+    max_level,
+    pick_for_space_amp,
+    pick_full,
+    pick_small_files,
+    pick_universal,
+)
 from lakelog.filestore.data_file import DataFileMeta, FileSource
+from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.data_writer import StoredRows, target_file_bytes, write_data_files
 from lakelog.filestore.levels import Section, SortedRun, may_hold_deletes, runs_of, sections_of
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
-from lakelog.filestore.merge.reading import BucketReader
+from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import (
+    COMPACTION_MIN_FILE_NUM,
     NUM_LEVELS,
     NUM_SORTED_RUNS_SETTLING_TRIGGER,
     NUM_SORTED_RUNS_STOP,
@@ -29,7 +40,7 @@ from lakelog.filestore.options import (
 )
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.write import check_primary_key_writable
+from lakelog.filestore.write import check_table_writable
 
 _RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
 _SETTLING_TRIGGER_FACTOR = 6
@@ -73,6 +84,9 @@ def pick_unit(
     `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then.
     """
     options = table.schema.options
+    if not table.schema.primary_keys:
+        count_min = 2 if is_full else COMPACTION_MIN_FILE_NUM.of(options)
+        return pick_small_files(files, small_bytes=_small_bytes(table), count_min=count_min)
     runs = runs_of(files, table.key_types)
     if is_full:
         return pick_full(runs, level_max=_level_max(table, runs))
@@ -87,6 +101,8 @@ def pick_unit(
 
 def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> CompactUnit | None:
     """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is."""
+    if not table.schema.primary_keys:
+        return pick_unit(table, files)
     runs = runs_of(files, table.key_types)
     percent = SETTLING_AMPLIFICATION_PERCENT.of(table.schema.options)
     return pick_for_space_amp(runs, trigger=2, percent_max=percent, level_max=_level_max(table, runs))
@@ -96,6 +112,8 @@ def must_writers_wait(
     table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1, is_settled_later: bool = False
 ) -> bool:
     """Whether a bucket has so many runs that it must be compacted before more are written. See `pick_unit`."""
+    if not table.schema.primary_keys:
+        return False
     options = table.schema.options
     stop = None if is_settled_later else NUM_SORTED_RUNS_STOP.of(options)
     if stop is None:
@@ -128,13 +146,14 @@ def compact_bucket(
     A large file that overlaps no other, and for sure holds no deletes, only changes its level. The table changes by the
     commit of the result's entries.
     """
-    check_primary_key_writable(table)
+    check_table_writable(table)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
+    if not table.schema.primary_keys:
+        return _joined_files(table, partition, bucket, unit, budget)
     reader = BucketReader(table, partition, bucket, memory_budget_bytes=budget)
     before: list[DataFileMeta] = []
     after: list[DataFileMeta] = []
-    small_bytes = target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
-    for group in rewrite_groups(sections_of(unit.inputs, table.key_types), small_bytes=small_bytes):
+    for group in rewrite_groups(sections_of(unit.inputs, table.key_types), small_bytes=_small_bytes(table)):
         files = [file for section in group for file in section.files]
         if len(files) == 1 and not _must_rewrite(files[0]):
             if files[0].level != unit.output_level:
@@ -147,6 +166,31 @@ def compact_bucket(
     if not before:
         return None
     return CompactResult(partition=partition, bucket=bucket, before=tuple(before), after=tuple(after))
+
+
+def _small_bytes(table: TableStore) -> int:
+    return target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
+
+
+def _joined_files(
+    table: TableStore, partition: bytes, bucket: int, unit: CompactUnit, budget_bytes: int
+) -> CompactResult:
+    """Small files of a table without primary key as few large ones, their rows in the order of the files."""
+    files = [file for run in unit.inputs for file in run.files]
+    piece_bytes = budget_bytes // COPIES
+
+    def pieces() -> Iterator[StoredRows]:
+        for file in files:
+            batches = read_data_file(table, (partition, bucket), file, table.schema.fields, piece_bytes=piece_bytes)
+            first = file.min_sequence_number
+            for rows in pieces_of(batches, piece_bytes):
+                sequences = pa.array(np.arange(first, first + rows.num_rows))
+                kinds = pa.array(np.zeros(rows.num_rows, np.int8))
+                yield StoredRows(rows=rows, sequences=sequences, kinds=kinds)
+                first += rows.num_rows
+
+    after = write_data_files(table, partition, bucket, pieces(), level=0, source=FileSource.COMPACT)
+    return CompactResult(partition=partition, bucket=bucket, before=tuple(files), after=tuple(after))
 
 
 def rewrite_groups(sections: Sequence[Section], *, small_bytes: int) -> Iterator[tuple[Section, ...]]:
