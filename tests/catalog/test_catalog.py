@@ -112,6 +112,11 @@ def test_a_dropped_table_is_gone(catalog: Catalog) -> None:
         ({"options": {"log.topic": "mine"}}, OptionError, "'log.topic' is set by lakelog"),
         ({"options": {"lakelog.table-uuid": "1"}}, OptionError, "'lakelog.table-uuid' is set by lakelog"),
         ({"options": {"log.system": "kafka", "log.changelog-mode": "upsert"}}, InvalidRequestError, "primary key"),
+        (
+            {"primary_key": ["id"], "options": {"log.system": "kafka", "merge-engine": "aggregation"}},
+            UnsupportedError,
+            "db.t has a log, whose fold is the last change of each key",
+        ),
         ({"options": {"log.system": "kafka", "log.consistency": "eventual"}}, UnsupportedError, "not supported yet"),
         ({"options": {"log.system": "kafka", "log.kafka.group.id": "g"}}, OptionError, "belongs to lakelog itself"),
     ],

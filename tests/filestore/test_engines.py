@@ -49,10 +49,8 @@ def histories(kinds: Sequence[int]) -> st.SearchStrategy[list[list[Row]]]:
     return st.lists(st.lists(row, max_size=4, unique_by=lambda row: row["id"]), min_size=1, max_size=5)
 
 
-def merged(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> dict[int, Row]:
-    """What the engine gives: key to row, deletes left out."""
-    merge = row_merge(schema)
-    assert merge is not None
+def slices_of(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> list[Slice]:
+    """The runs as a reader holds them, oldest first."""
     slices = []
     sequence = 0
     for run in runs:
@@ -64,6 +62,17 @@ def merged(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> dict[int, Row]
         if rows:
             table = pa.table(columns, schema=pa.schema([*COLUMNS, *SYSTEM]))
             slices.append(Slice(keys=key_frame(table, schema.key_fields), rows=table))
+    return slices
+
+
+def merged(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> dict[int, Row]:
+    """What the engine gives: key to row, deletes left out."""
+    return shown(schema, slices_of(schema, runs))
+
+
+def shown(schema: TableSchema, slices: Sequence[Slice]) -> dict[int, Row]:
+    merge = row_merge(schema)
+    assert merge is not None
     if not slices:
         return {}
     result = merge.merge(list(reversed(slices)), keeps_deletes=False)
@@ -192,13 +201,13 @@ def test_aggregation_finds_extremes_and_lists(runs: list[list[Row]]) -> None:
 @CALM
 @given(histories([0, 1, 2, 3]))
 def test_aggregation_may_remove_rows(runs: list[list[Row]]) -> None:
-    """A -D clears the row; -U is taken back."""
+    """A -D starts anew, from its own values; -U is taken back."""
 
     def fold(rows: list[Row]) -> Row | None:
         result: Row = {**dict.fromkeys(COLUMNS.names), "id": rows[0]["id"]}
         for row in rows:
             if row["kind"] == RowKind.DELETE:
-                result |= {"s": None, "a": None, "b": None, "c": None}
+                result = dict(row)
                 continue
             for name in ("s", "a", "c"):
                 result[name] = sums(row["kind"] in ADDS, result[name], row[name])
@@ -228,6 +237,48 @@ def test_deletes_may_be_ignored(runs: list[list[Row]]) -> None:
         return next((row for row in reversed(rows) if row["kind"] in ADDS), None)
 
     assert merged(schema_with({"ignore-delete": "true"}), runs) == modelled(runs, fold)
+
+
+ANY_PARTS = {
+    "partial": ([0, 2], {"merge-engine": "partial-update"}),
+    "ignored": ([0, 3], {"merge-engine": "partial-update", "ignore-delete": "true"}),
+    "group": (
+        [0, 3],
+        {"merge-engine": "partial-update", "fields.s.sequence-group": "a,c", "fields.c.aggregate-function": "sum"},
+    ),
+    "sums": ([0, 1, 2, 3], {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"}),
+    "extremes": (
+        [0, 2],
+        {
+            "merge-engine": "aggregation",
+            "fields.s.aggregate-function": "max",
+            "fields.a.aggregate-function": "first_value",
+            "fields.b.aggregate-function": "listagg",
+            "fields.c.aggregate-function": "min",
+        },
+    ),
+    "sequence": ([0, 3], {"sequence.field": "s"}),
+}
+
+
+@pytest.mark.parametrize("name", ANY_PARTS)
+@CALM
+@given(st.data())
+def test_runs_may_be_merged_in_any_parts(name: str, data: st.DataObject) -> None:
+    """A compaction merges neighbouring runs first, and keeps what is deleted: the table stays the same."""
+    kinds, options = ANY_PARTS[name]
+    schema = schema_with(options)
+    merge = row_merge(schema)
+    assert merge is not None
+    slices = slices_of(schema, data.draw(histories(kinds)))
+    start = data.draw(st.integers(0, len(slices)))
+    end = data.draw(st.integers(start, len(slices)))
+    compacted = []
+    if start < end:
+        rows = merge.merge(list(reversed(slices[start:end])), keeps_deletes=True)
+        compacted = [Slice(keys=key_frame(rows, schema.key_fields), rows=rows)] if rows.num_rows else []
+    parts = [*slices[:start], *compacted, *slices[end:]]
+    assert shown(schema, parts) == shown(schema, slices)
 
 
 def test_what_an_engine_cannot_take_back_is_an_error() -> None:

@@ -172,10 +172,10 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
             InvalidRequestError,
             "'dt' is a partition column",
         ),
-        ({"options": {"merge-engine": "aggregation"}}, UnsupportedError, "merge-engine=aggregation are not written"),
+        ({"options": {"merge-engine": "first-row"}}, UnsupportedError, "merge-engine=first-row are not written"),
         ({"options": {"changelog-producer": "input"}}, UnsupportedError, "changelog-producer=input"),
         ({"options": {"file.format": "orc"}}, UnsupportedError, "file.format=orc are not written yet; use parquet"),
-        ({"options": {"sequence.field": "v"}}, UnsupportedError, "sequence.field=v are not written yet; use no value"),
+        ({"options": {"rowkind.field": "v"}}, UnsupportedError, "rowkind.field=v are not written yet; use no value"),
     ],
 )
 def test_what_a_table_cannot_be_is_said_clearly(

@@ -21,6 +21,7 @@ from lakelog.filestore.options import TABLE_UUID
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write import check_loggable
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOG_SYSTEM,
@@ -76,7 +77,7 @@ class Catalog:
         path = name.path(self.warehouse)
         if self._exists(path):
             return self._existing(name, if_not_exists=if_not_exists)
-        table_schema = self._new_schema(schema, primary_key, partition_keys, options or {}, comment)
+        table_schema = self._new_schema(str(name), schema, primary_key, partition_keys, options or {}, comment)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         create = self._create_with_log if make_logged else self._create_files
         try:
@@ -135,8 +136,9 @@ class Catalog:
         path.rename(dropped)
         shutil.rmtree(dropped)
 
-    def _new_schema(
+    def _new_schema(  # noqa: PLR0917  # the arguments of create_table
         self,
+        table_name: str,
         columns: pa.Schema | Sequence[DataField | pa.Field],
         primary_key: Sequence[str],
         partition_keys: Sequence[str],
@@ -161,6 +163,7 @@ class Catalog:
             check_consistency(given)
             changelog_mode(given, has_primary_key=bool(schema.primary_keys))
             client_config(given)
+            check_loggable(schema, table_name=table_name)
             if schema.bucket_count < 1:
                 raise InvalidRequestError(
                     f"a table with a log needs a fixed number of buckets, found bucket={schema.bucket_count};"

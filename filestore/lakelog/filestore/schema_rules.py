@@ -12,10 +12,8 @@ from lakelog.filestore.options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     FILE_FORMAT,
-    IGNORE_DELETE,
     MERGE_ENGINE,
     ROWKIND_FIELD,
-    SEQUENCE_FIELD,
     BucketFunction,
     ChangelogProducer,
     FileFormat,
@@ -34,13 +32,13 @@ _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VAR
 def check_writable(schema: TableSchema) -> None:
     """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
     options = schema.options
+    engine = MERGE_ENGINE.of(options)
+    if engine is MergeEngine.FIRST_ROW:
+        raise UnsupportedError(f"tables with {MERGE_ENGINE.key}={engine} are not written yet; use another engine")
     refused = (
-        (MERGE_ENGINE.key, MERGE_ENGINE.of(options), MergeEngine.DEDUPLICATE),
         (CHANGELOG_PRODUCER.key, CHANGELOG_PRODUCER.of(options), ChangelogProducer.NONE),
         (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
         (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
-        (IGNORE_DELETE.key, IGNORE_DELETE.of(options), False),
-        (SEQUENCE_FIELD.key, SEQUENCE_FIELD.of(options), ()),
         (ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),
     )
     for key, found, supported in refused:

@@ -24,6 +24,7 @@ from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, p
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
@@ -81,7 +82,11 @@ class FileStoreTable(TableStore):
 
     @classmethod
     def create(cls, path: str | Path, schema: TableSchema, file_io: FileIO | None = None) -> FileStoreTable:
-        """Make a table in a folder, with an identity of its own. Raises ConflictError when one is there."""
+        """Make a table in a folder, with an identity of its own. Raises ConflictError when one is there.
+
+        Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
+        """
+        row_merge(schema)
         file_io = file_io or LocalFileIO()
         root = _root(path)
         options = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}

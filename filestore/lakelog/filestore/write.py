@@ -7,13 +7,14 @@ Nothing here changes the table: the files become part of it when a commit names 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
@@ -23,13 +24,16 @@ from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_writer import StoredRows, write_data_files
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.merge.deduplicate import are_adds, newest_rows
+from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
+from lakelog.filestore.merge.engines import RowMerge, row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.paths import MAIN_BRANCH, FileNames
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakelog.filestore.schema_rules import check_writable
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
 
+FirstSequence = Callable[[bytes, int], int] | Mapping[BucketId, int]
 _ROW_KINDS = [int(kind) for kind in RowKind]
 _INT16_MAX = (1 << 15) - 1
 
@@ -62,7 +66,8 @@ def newest_of(table: TableStore, rows: pa.Table, kinds: pa.Array | None) -> Newe
 
     Raises InvalidRequestError for rows that do not fit the table.
     """
-    check_primary_key_writable(table)
+    check_table_writable(table)
+    check_loggable(table.schema, table_name=table.name)
     rows = validate_rows(table.schema, rows, table_name=table.name)
     kinds = checked_kinds(kinds, rows.num_rows)
     positions = newest_rows(key_frame(rows, table.schema.key_fields)).to_arrow()
@@ -98,19 +103,29 @@ def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None)
     kinds = checked_kinds(kinds, rows.num_rows)
     if not rows.num_rows:
         return []
+    given = rows.append_column(VALUE_KIND, kinds)
+    return [
+        BucketRows(
+            partition=partition,
+            bucket=bucket,
+            rows=part.drop_columns([VALUE_KIND]),
+            kinds=part.column(VALUE_KIND).combine_chunks(),
+        )
+        for (partition, bucket), part in _parts(table, rows, given)
+    ]
+
+
+def _parts(table: TableStore, rows: pa.Table, given: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+    """`given`, which has the rows and maybe more columns, split by partition and bucket, each in arrival order."""
     buckets = bucket_of(rows, table.schema.bucket_fields, table.bucket_count, table.schema.bucket_function)
     partitions, codes = _partitions_of(table, rows)
     frame = pl.DataFrame({"code": codes, "bucket": buckets}).with_row_index("row")
     ordered = frame.sort("code", "bucket", maintain_order=True)
-    positions = ordered["row"].to_arrow()
-    rows, kinds = rows.take(positions), kinds.take(positions)
-    parts: list[BucketRows] = []
+    taken = given.take(ordered["row"].to_arrow())
     start = 0
     for code, bucket, count in ordered.group_by("code", "bucket", maintain_order=True).len().iter_rows():
-        part, part_kinds = rows.slice(start, count), kinds.slice(start, count)
-        parts.append(BucketRows(partition=partitions[code], bucket=bucket, rows=part, kinds=part_kinds))
+        yield (partitions[code], bucket), taken.slice(start, count)
         start += count
-    return parts
 
 
 def write_rows(
@@ -118,7 +133,7 @@ def write_rows(
     rows: pa.Table,
     kinds: pa.Array | None = None,
     *,
-    first_sequence: Callable[[bytes, int], int] | Mapping[tuple[bytes, int], int],
+    first_sequence: FirstSequence,
 ) -> list[ManifestEntry]:
     """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
 
@@ -132,18 +147,43 @@ def write_rows(
         _check_inserts(table, kinds)
     if not rows.num_rows:
         return []
+    merge = row_merge(table.schema) if table.schema.primary_keys else None
+    if merge is not None:
+        return _write_merged(table, merge, rows, kinds, first_sequence)
     buckets, positions = _newest_by_bucket(table, rows)
     indices = pa.array(positions)
     rows, kinds = rows.take(indices), kinds.take(indices)
     names = FileNames()
     entries: list[ManifestEntry] = []
     for bucket_id, start, end in buckets:
-        first = first_sequence(*bucket_id) if callable(first_sequence) else first_sequence[bucket_id]
+        first = _first(first_sequence, bucket_id)
         stored = StoredRows(
             rows=rows.slice(start, end - start),
             sequences=pa.array(positions[start:end].astype(np.int64) + first),
             kinds=kinds.slice(start, end - start),
         )
+        files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
+        entries.extend(add_entry(table, *bucket_id, file) for file in files)
+    return entries
+
+
+def _first(first_sequence: FirstSequence, bucket_id: BucketId) -> int:
+    return first_sequence(*bucket_id) if callable(first_sequence) else first_sequence[bucket_id]
+
+
+def _write_merged(
+    table: TableStore, merge: RowMerge, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
+) -> list[ManifestEntry]:
+    """Write rows of a merge engine that folds them: the rows of a key are folded before they are stored."""
+    names = FileNames()
+    entries: list[ManifestEntry] = []
+    numbered = rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(rows.num_rows)))
+    for bucket_id, part in _parts(table, rows, numbered.append_column(VALUE_KIND, kinds)):
+        numbers = pc.add(part.column(SEQUENCE_NUMBER), _first(first_sequence, bucket_id))
+        given = part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
+        one = Slice(keys=key_frame(given, table.schema.key_fields), rows=given)
+        merged = merge.merge([one], keeps_deletes=True)
+        stored = StoredRows(rows=merged, sequences=merged.column(SEQUENCE_NUMBER), kinds=merged.column(VALUE_KIND))
         files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
         entries.extend(add_entry(table, *bucket_id, file) for file in files)
     return entries
@@ -223,11 +263,15 @@ def check_table_writable(table: TableStore) -> None:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
 
 
-def check_primary_key_writable(table: TableStore) -> None:
-    """Raise UnsupportedError likewise, and for tables without primary key."""
-    check_table_writable(table)
-    if not table.schema.primary_keys:
-        raise UnsupportedError(f"table {table.name} has no primary key: such tables have no log yet")
+def check_loggable(schema: TableSchema, *, table_name: str) -> None:
+    """Raise UnsupportedError for a schema whose rows a log cannot tell."""
+    if not schema.primary_keys:
+        raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
+    if row_merge(schema) is not None:
+        raise UnsupportedError(
+            f"table {table_name} has a log, whose fold is the last change of each key: merge-engine, sequence.field "
+            "and ignore-delete are for tables without a log"
+        )
 
 
 def _partitions_of(table: TableStore, rows: pa.Table) -> tuple[list[bytes], pl.Series]:

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
-from lakelog.filestore.merge.deduplicate import Slice
+from lakelog.filestore.merge.deduplicate import Slice, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
+from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.options import (
     AGGREGATION_REMOVE_ON_DELETE,
     IGNORE_DELETE,
@@ -57,6 +58,16 @@ class RowMerge:
         wanted = dict.fromkeys([*fields, *self.schema.key_fields, *self.sequence_fields, *by])
         return [*wanted]
 
+    @property
+    def aggregated(self) -> list[DataField]:
+        """The columns that have an aggregate function."""
+        options = self.schema.options
+        if self.engine is MergeEngine.AGGREGATION:
+            others = {*self.schema.primary_keys, *(field.name for field in self.sequence_fields)}
+            return [field for field in self.schema.fields if field.name not in others]
+        members = (field for group in self.groups for field in group.members)
+        return [field for field in members if has_aggregate(field, options)]
+
     def merge(self, slices: Sequence[Slice], *, keeps_deletes: bool) -> pa.Table:
         """The rows that stay, in key order, with all columns of the slices. `slices` goes from youngest to oldest."""
         given = grouped(slices, self.sequence_fields)
@@ -65,13 +76,14 @@ class RowMerge:
         if not given.rows.num_rows:
             return given.rows
         merged = self._merged(given)
-        return merged if keeps_deletes else merged.filter(pc.equal(merged.column(VALUE_KIND), int(RowKind.INSERT)))
+        return merged if keeps_deletes else without_deletes(merged)
 
     def _merged(self, given: GroupedRows) -> pa.Table:
         is_alone = given.starts == given.ends
+        if self.engine is MergeEngine.FIRST_ROW:
+            return given.rows.take(pa.array(given.starts))
         if self.engine is MergeEngine.DEDUPLICATE or is_alone.all():
-            rows = given.rows.take(pa.array(given.ends))
-            return _with_kind(rows, given.adds[given.ends])
+            return given.rows.take(pa.array(given.ends))
         several = given.kept(~is_alone[given.groups])
         columns, is_there = (
             self._aggregated(several) if self.engine is MergeEngine.AGGREGATION else self._updated(several)
@@ -81,7 +93,7 @@ class RowMerge:
         schema = given.rows.schema
         folded = pa.table([columns[name] for name in schema.names], schema=schema)
         alone = given.rows.take(pa.array(given.ends[is_alone]))
-        rows = pa.concat_tables([_with_kind(alone, given.adds[given.ends[is_alone]]), _with_kind(folded, is_there)])
+        rows = pa.concat_tables([alone, _with_kind(folded, is_there)])
         order = np.argsort(np.append(np.flatnonzero(is_alone), np.flatnonzero(~is_alone)), kind="stable")
         return rows.take(pa.array(order))
 
@@ -91,11 +103,9 @@ class RowMerge:
         used = given
         if AGGREGATION_REMOVE_ON_DELETE.of(options):
             is_there = ~given.deletes[given.ends]
-            # A -D starts anew: what is folded is behind it. A key that ends with one shows its last row.
-            is_kept = given.since(given.last(given.deletes) + 1) | np.isin(
-                np.arange(given.rows.num_rows), given.ends[~is_there]
-            )
-            used = given.kept(is_kept)
+            # What follows a -D adds to the values of the -D, as Paimon has it.
+            last = given.last(given.deletes)
+            used = _with_adds(given, np.isin(np.arange(given.rows.num_rows), last)).kept(given.since(last))
         columns: Columns = {}
         for field in self._columns(given):
             if field.name in self.schema.primary_keys:
@@ -142,13 +152,15 @@ class RowMerge:
         newest = in_order.last(counts)
         columns: Columns = {field.name: in_order.gather(field.name, newest) for field in group.by}
         plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
+        # A key that has only been retracted stays a delete, to be taken back from older rows: its values add up.
+        is_gone = in_order.last(in_order.adds) < 0
+        folded = _with_adds(in_order, is_gone[in_order.groups])
         present = set(given.rows.column_names)
         for field in group.members:
             if field.name not in present:
                 continue
             if has_aggregate(field, options):
-                folded = aggregate_of(field, options).of(_nulled(in_order, field, counts))
-                columns[field.name] = folded
+                columns[field.name] = aggregate_of(field, options).of(_nulled(folded, field, counts))
             else:
                 columns[field.name] = in_order.gather(field.name, plain)
         return columns
@@ -169,6 +181,16 @@ def _nulled(given: GroupedRows, field: DataField, counts: Flags) -> GroupedRows:
     return GroupedRows(rows=rows, starts=given.starts)
 
 
+def _with_adds(given: GroupedRows, which: Flags) -> GroupedRows:
+    """The rows, some of them as adds."""
+    if not which.any():
+        return given
+    kinds = np.where(which, int(RowKind.INSERT), to_series(given.rows.column(VALUE_KIND)).to_numpy())
+    at = given.rows.column_names.index(VALUE_KIND)
+    rows = given.rows.set_column(at, given.rows.schema.field(at), pa.array(kinds.astype(np.int8)))
+    return GroupedRows(rows=rows, starts=given.starts)
+
+
 def _with_kind(rows: pa.Table, is_there: Flags) -> pa.Table:
     kinds = pc.if_else(
         pa.array(is_there), pa.scalar(int(RowKind.INSERT), pa.int8()), pa.scalar(int(RowKind.DELETE), pa.int8())
@@ -178,17 +200,29 @@ def _with_kind(rows: pa.Table, is_there: Flags) -> pa.Table:
 
 
 def row_merge(schema: TableSchema) -> RowMerge | None:
-    """How rows of a table are merged; None for the plain `deduplicate`. Raises UnsupportedError."""
+    """How rows of a table are merged; None for the plain `deduplicate`, and without primary key.
+
+    Raises InvalidRequestError for options that do not fit the columns, UnsupportedError for what lakelog lacks.
+    """
     options = schema.options
     engine = MERGE_ENGINE.of(options)
     sequence = schema.select(SEQUENCE_FIELD.of(options))
-    if engine is MergeEngine.DEDUPLICATE and not sequence and not IGNORE_DELETE.of(options):
+    is_plain = engine is MergeEngine.DEDUPLICATE and not sequence and not IGNORE_DELETE.of(options)
+    if not schema.primary_keys and not is_plain:
+        raise InvalidRequestError(
+            "merge-engine, sequence.field and ignore-delete need a primary key; give the table one"
+        )
+    if is_plain:
         return None
     if sequence and SEQUENCE_FIELD_SORT_ORDER.of(options) != "ascending":
         raise UnsupportedError(f"{SEQUENCE_FIELD_SORT_ORDER.key}=descending is not read yet")
     if _UNKNOWN_REMOVAL in options:
         raise UnsupportedError(f"{_UNKNOWN_REMOVAL} is not read yet")
-    return RowMerge(schema=schema, engine=engine, sequence_fields=sequence, groups=_sequence_groups(schema, options))
+    groups = _sequence_groups(schema, options)
+    merge = RowMerge(schema=schema, engine=engine, sequence_fields=sequence, groups=groups)
+    for field in merge.aggregated:
+        aggregate_of(field, options)
+    return merge
 
 
 def _sequence_groups(schema: TableSchema, options: Mapping[str, str]) -> tuple[SequenceGroup, ...]:

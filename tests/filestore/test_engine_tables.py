@@ -1,0 +1,79 @@
+"""Tables with merge engines, written, compacted and read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int64()), pa.field("b", pa.string())])
+
+
+def make(folder: Path, **options: str) -> FileStoreTable:
+    schema = build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "2", **options})
+    return FileStoreTable.create(folder / "t", schema, LocalFileIO(sync_data=False))
+
+
+def rows(*given: tuple[int, int | None, str | None]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in given], schema=SCHEMA)
+
+
+def content(table: FileStoreTable) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
+
+
+def write_all(table: FileStoreTable, *batches: pa.Table) -> list[tuple[object, ...]]:
+    """Write the batches, check that a full compaction changes no row, and give the rows."""
+    for batch in batches:
+        table.write(batch)
+    before = content(table)
+    table.compact()
+    assert content(table) == before
+    return before
+
+
+def test_partial_updates_join_columns(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"merge-engine": "partial-update"})
+    found = write_all(table, rows((1, 1, None), (1, None, "x"), (2, 5, None)), rows((1, None, "y"), (2, None, None)))
+    assert found == [(1, 1, "y"), (2, 5, None)]
+
+
+def test_aggregates_add_up_within_and_over_batches(tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"}
+    table = make(tmp_path, **options, **{"num-sorted-run.compaction-trigger": "2"})
+    batches = [rows((1, 1, f"b{batch}"), (1, 10, None), (2, None, None)) for batch in range(7)]
+    assert write_all(table, *batches) == [(1, 77, "b6"), (2, None, None)]
+    table.write(rows((1, 7, None)), kinds=pa.array([3], pa.int8()))
+    assert content(table) == [(1, 70, "b6"), (2, None, None)]
+
+
+def test_late_rows_do_not_win_where_a_sequence_field_decides(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"sequence.field": "a"})
+    assert write_all(table, rows((1, 5, "new"), (1, 4, "late")), rows((1, 3, "later"), (2, 1, "x"))) == [
+        (1, 5, "new"),
+        (2, 1, "x"),
+    ]
+
+
+def test_deletes_may_be_ignored(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"ignore-delete": "true"})
+    table.write(rows((1, 1, "x"), (2, 2, "y")))
+    table.write(rows((1, 1, "x")), kinds=pa.array([3], pa.int8()))
+    assert content(table) == [(1, 1, "x"), (2, 2, "y")]
+
+
+def test_options_that_do_not_fit_the_columns_are_refused_when_the_table_is_made(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="column 'nope' does not exist"):
+        make(tmp_path, **{"sequence.field": "nope"})
+    with pytest.raises(UnsupportedError, match="column 'a' has the aggregate function 'summ'; known are bool_and"):
+        make(tmp_path, **{"merge-engine": "aggregation", "fields.a.aggregate-function": "summ"})
+    schema = build_schema(SCHEMA, options={"merge-engine": "aggregation", "bucket": "-1"})
+    with pytest.raises(InvalidRequestError, match="need a primary key"):
+        FileStoreTable.create(tmp_path / "t", schema)
+    assert not (tmp_path / "t").exists()
