@@ -1,0 +1,106 @@
+"""Tables without primary key and tables with merge engines, written and read by Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+import lakelog.spark
+from lakelog.catalog import Catalog, Table
+from lakelog.spark import write_stream
+from tests.support.paimon_tables import expected, unpack
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string()), pa.field("amount", pa.int64())])
+DDL = "id BIGINT, day STRING, amount BIGINT"
+Rows = list[tuple[int, str, int | None]]
+FIRST: Rows = [(1, "a", 5), (1, "a", 5), (2, "b", None), (3, "a", 1)]
+SECOND: Rows = [(1, "a", 7), (4, "b", 2), (2, "b", 10)]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path / "lake")
+
+
+def multiset(rows: DataFrame) -> Counter[Row]:
+    return Counter(rows.collect())
+
+
+def as_multiset(rows: Rows) -> Counter[Row]:
+    return Counter(Row(id=key, day=day, amount=amount) for key, day, amount in rows)
+
+
+def stream_in(spark: SparkSession, folder: Path, *batches: Rows) -> DataFrame:
+    """A stream of files, each a batch."""
+    folder.mkdir()
+    for number, rows in enumerate(batches):
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        pq.write_table(pa.table(columns, schema=SCHEMA), folder / f"{number}.parquet")
+    return spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def append_table(catalog: Catalog) -> Table:
+    return catalog.create_table("db.events", schema=SCHEMA, partition_keys=["day"], options={"bucket": "-1"})
+
+
+def test_rows_without_a_key_are_appended_by_batches_and_streams(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = append_table(catalog)
+    spark.createDataFrame(FIRST, DDL).write.format("lakelog").mode("append").save(table.path)
+    rows = stream_in(spark, tmp_path / "in", SECOND, FIRST)
+    write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
+    assert multiset(lakelog.spark.read(spark, table)) == as_multiset([*FIRST, *SECOND, *FIRST])
+    found = lakelog.spark.read(spark, table, columns=["id"], where="day = 'b' and amount > 1")
+    assert sorted(row["id"] for row in found.collect()) == [2, 4]
+    spark.createDataFrame(SECOND, DDL).write.format("lakelog").mode("overwrite").save(table.path)
+    assert multiset(lakelog.spark.read(spark, table)) == as_multiset(SECOND)
+
+
+def test_a_stream_of_rows_without_a_key_is_followed(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    source, sink = append_table(catalog), catalog.create_table("db.copy", schema=SCHEMA, options={"bucket": "-1"})
+
+    def copy() -> None:
+        rows = spark.readStream.format("lakelog").load(source.path)
+        write_stream(rows, sink, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
+
+    for rows in (FIRST, SECOND):
+        spark.createDataFrame(rows, DDL).write.format("lakelog").mode("append").save(source.path)
+        copy()
+    assert multiset(lakelog.spark.read(spark, sink)) == as_multiset([*FIRST, *SECOND])
+
+
+def test_a_delete_without_a_key_fails_the_batch(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    table = append_table(catalog)
+    rows = stream_in(spark, tmp_path / "in", FIRST).withColumn("_row_kind", sf.lit("-D"))
+    query = write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True)
+    with pytest.raises(Exception, match="has no primary key and takes inserts only, found a -D"):
+        query.awaitTermination()
+    assert table.file_store.snapshots.latest() is None
+
+
+def test_a_stream_adds_up_where_the_table_aggregates(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum"}
+    table = catalog.create_table("db.sums", schema=SCHEMA, primary_key=["id"], options=options)
+    rows = stream_in(spark, tmp_path / "in", FIRST, SECOND, FIRST)
+    write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
+    assert multiset(lakelog.spark.read(spark, table)) == as_multiset(
+        [(1, "a", 27), (2, "b", 10), (3, "a", 2), (4, "b", 2)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [("deletion_vectors", "dv"), ("merge_engines", "partial_agg"), ("append_only", "append_bucketed")],
+)
+def test_tables_of_flink_are_read_by_spark(spark: SparkSession, tmp_path: Path, case: str, name: str) -> None:
+    path = unpack(case, tmp_path) / "db.db" / name
+    rows = lakelog.spark.read(spark, str(path))
+    found = Counter(tuple(row.asDict().values()) for row in rows.collect())
+    assert found == Counter(tuple(row.values()) for row in expected(case, name, "latest"))
