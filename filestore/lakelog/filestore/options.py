@@ -42,6 +42,13 @@ class FileFormat(StrEnum):
     AVRO = "avro"
 
 
+class SortOrder(StrEnum):
+    """Which end of an order comes last."""
+
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
 class ScanMode(StrEnum):
     """Which rows a read gives."""
 
@@ -157,8 +164,8 @@ SEQUENCE_FIELD = Option(
 )
 SEQUENCE_FIELD_SORT_ORDER = Option(
     key="sequence.field.sort-order",
-    parse=str,
-    default="ascending",
+    parse=SortOrder,
+    default=SortOrder.ASCENDING,
     doc="Whether the row with the largest values of `sequence.field` is the last, or that with the smallest.",
     kind="ascending or descending",
 )

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypedDict,
+    Unpack,
+    get_args,
+)  # Any: duckdb is an optional extra without types here
 
 import polars as pl
 import pyarrow as pa
@@ -33,14 +40,15 @@ from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite
+from lakelog.filestore.write import check_table_writable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 logger = logging.getLogger("lakelog.filestore")
 
-WriteMode = Literal["append", "overwrite"]
+WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
 _LOG_SYSTEM_KEY = "log.system"
 _NO_LOG = "none"
 
@@ -194,19 +202,22 @@ class FileStoreTable(TableStore):
         rows: pa.Table,
         *,
         mode: WriteMode = "append",
+        where: str | Predicate | None = None,
         kinds: pa.Array | None = None,
         clock: CommitClock | None = None,
     ) -> Snapshot:
         """Write rows and commit them in one snapshot; `kinds` are row kinds as int8, None makes every row an upsert.
 
-        `overwrite` replaces all rows of the table. Afterwards the touched buckets are compacted where that is due,
-        unless the table is write-only. Raises InvalidRequestError for rows that do not fit and for tables with a log,
-        ConflictError for an overwrite of a table that changed meanwhile.
+        `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
+        partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
+        new rows are in. Afterwards the touched buckets are compacted where that is due, unless the table is write-only.
+        Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
+        a table that changed meanwhile.
         """
         self._check_has_no_log()
-        if mode not in ("append", "overwrite"):
-            raise InvalidRequestError(f"write mode {mode!r} is not known; use append or overwrite")
-        write = _Write(self, rows, kinds, is_overwrite=mode == "overwrite")
+        if mode not in get_args(WriteMode):
+            raise InvalidRequestError(f"write mode {mode!r} is not known; use {', '.join(get_args(WriteMode))}")
+        write = TableWrite(self, rows, kinds, replaces=self._replaced(mode, where))
         commit = TableCommit(self, clock=clock)
         try:
             snapshot = commit.commit(write.resolve)
@@ -219,6 +230,45 @@ class FileStoreTable(TableStore):
         if not WRITE_ONLY.of(self.schema.options):
             self._compact_after_write({(entry.partition, entry.bucket) for entry in write.entries}, clock)
         return snapshot
+
+    def _replaced(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
+        if where is not None and mode != "overwrite":
+            raise InvalidRequestError(f"a write with mode {mode!r} takes no condition; use mode='overwrite'")
+        if mode == "append":
+            return None
+        if where is None:
+            return Overwrite.EVERYTHING if mode == "overwrite" else Overwrite.WRITTEN_PARTITIONS
+        return PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
+
+    def drop_partitions(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
+        """Delete the partitions that meet a condition on partition columns; None when none does.
+
+        Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
+        that changed meanwhile.
+        """
+        self._check_has_no_log()
+        check_table_writable(self)
+        wanted = PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
+        base = self.snapshots.latest()
+        live = self.live_files.of(base)
+        gone = wanted.matching({partition for partition, _ in live.buckets})
+        entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in gone]
+        if not entries:
+            return None
+        request = CommitRequest(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE,
+            entries=entries,
+            operation="OVERWRITE",
+        )
+
+        def resolve(latest: Snapshot | None) -> CommitRequest:
+            if latest != base:
+                raise ConflictError(f"{self.name} changed while partitions were dropped; drop them again")
+            return request
+
+        return TableCommit(self, clock=clock).commit(resolve)
 
     def compact(self, *, full: bool = True, clock: CommitClock | None = None) -> Snapshot | None:
         """Merge the runs of every bucket into one (`full`), or what is due by the table's options.
@@ -294,59 +344,6 @@ class _PlannedRead:
             where=self.where,
             memory_budget_bytes=self.budget_bytes,
         )
-
-
-class _Write:
-    """One write: prepared before the commit, and again when another writer's rows came first.
-
-    So the rows of the later snapshot are the younger ones, whoever started earlier.
-    """
-
-    def __init__(self, table: FileStoreTable, rows: pa.Table, kinds: pa.Array | None, *, is_overwrite: bool) -> None:
-        self._table = table
-        self._rows = rows
-        self._kinds = kinds
-        self._is_overwrite = is_overwrite
-        self._user = str(uuid.uuid4())
-        self._base = table.snapshots.latest()
-        self.superseded: list[ManifestEntry] = []  # of no use once the commit has succeeded
-        self.entries = self._prepare(self._base)
-
-    def resolve(self, latest: Snapshot | None) -> CommitRequest:
-        """What to commit on top of `latest`. Raises ConflictError for an overwrite whose base is no longer newest."""
-        if latest != self._base:
-            if self._is_overwrite:
-                found = "none" if latest is None else str(latest.id)
-                raise ConflictError(
-                    f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
-                )
-            if self._is_older_than(latest):
-                self.superseded += self.entries
-                self.entries = self._prepare(latest)
-            self._base = latest
-        replaced = self._table.live_files.of(latest).entries() if self._is_overwrite else ()
-        return CommitRequest(
-            commit_user=self._user,
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.OVERWRITE if self._is_overwrite else CommitKind.APPEND,
-            entries=[*(replace(entry, kind=FileKind.DELETE) for entry in replaced), *self.entries],
-            operation="OVERWRITE" if self._is_overwrite else "WRITE",
-        )
-
-    def _prepare(self, latest: Snapshot | None) -> list[ManifestEntry]:
-        live = self._table.live_files.of(latest)
-        return write_rows(self._table, self._rows, self._kinds, first_sequence=live.next_sequence)
-
-    def _is_older_than(self, latest: Snapshot | None) -> bool:
-        live = self._table.live_files.of(latest)
-        return any(
-            entry.file.min_sequence_number < live.next_sequence(entry.partition, entry.bucket) for entry in self.entries
-        )
-
-    def discard(self, entries: Sequence[ManifestEntry]) -> None:
-        """Delete files that no snapshot names."""
-        for entry in entries:
-            self._table.file_io.delete(self._table.data_path(entry.partition, entry.bucket, entry.file))
 
 
 def _root(path: str | Path) -> str:

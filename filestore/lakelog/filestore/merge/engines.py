@@ -26,6 +26,7 @@ from lakelog.filestore.options import (
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
     MergeEngine,
+    SortOrder,
     parse_names,
 )
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -214,7 +215,7 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
         )
     if is_plain:
         return None
-    if sequence and SEQUENCE_FIELD_SORT_ORDER.of(options) != "ascending":
+    if sequence and SEQUENCE_FIELD_SORT_ORDER.of(options) is not SortOrder.ASCENDING:
         raise UnsupportedError(f"{SEQUENCE_FIELD_SORT_ORDER.key}=descending is not read yet")
     if _UNKNOWN_REMOVAL in options:
         raise UnsupportedError(f"{_UNKNOWN_REMOVAL} is not read yet")

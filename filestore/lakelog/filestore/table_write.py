@@ -1,0 +1,147 @@
+"""One write of rows to a table without a log, and what it replaces."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from enum import Enum, auto
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.binary_row import deserialize_row, to_scalar
+from lakelog.filestore.commit import CommitRequest
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.write import write_rows
+
+
+class Overwrite(Enum):
+    """What an overwrite replaces, where no condition tells."""
+
+    EVERYTHING = auto()
+    WRITTEN_PARTITIONS = auto()
+
+
+class PartitionFilter:
+    """A condition on partition columns. Raises InvalidRequestError for other columns."""
+
+    def __init__(self, schema: TableSchema, where: Predicate) -> None:
+        self._schema = schema
+        self._where = where
+        others = [
+            field.name for field in resolved_columns(where, schema.fields) if field.name not in schema.partition_keys
+        ]
+        if others or not schema.partition_keys:
+            known = ", ".join(schema.partition_keys) or "none"
+            raise InvalidRequestError(
+                f"the condition {where} chooses partitions: it can name partition columns only, which are {known}"
+            )
+
+    def matching(self, partitions: Collection[bytes]) -> set[bytes]:
+        """Those of the serialized partitions that meet the condition; unknown is no."""
+        fields = self._schema.partition_fields
+        ordered = list(partitions)
+        values = [deserialize_row([field.type for field in fields], partition) for partition in ordered]
+        columns = [
+            pa.array(
+                [to_scalar(field.type, row[at]) for row in values], self._schema.arrow_schema.field(field.name).type
+            )
+            for at, field in enumerate(fields)
+        ]
+        frame = pl.from_arrow(pa.table(columns, names=[field.name for field in fields]))
+        assert isinstance(frame, pl.DataFrame)
+        meets = frame.select(to_polars(self._where, fields).fill_null(False).alias("meets"))["meets"]
+        return {partition for partition, is_met in zip(ordered, meets, strict=True) if is_met}
+
+    def __str__(self) -> str:
+        return str(self._where)
+
+
+Replaced = Overwrite | PartitionFilter
+
+
+class TableWrite:
+    """One write: prepared before the commit, and again when another writer's rows came first.
+
+    So the rows of the later snapshot are the younger ones, whoever started earlier.
+    """
+
+    def __init__(self, table: TableStore, rows: pa.Table, kinds: pa.Array | None, *, replaces: Replaced | None) -> None:
+        """Write the files. `replaces` None adds the rows to what is there. Raises InvalidRequestError."""
+        self._table = table
+        self._rows = rows
+        self._kinds = kinds
+        self._replaces = replaces
+        self._user = str(uuid.uuid4())
+        self._base = table.snapshots.latest()
+        self.superseded: list[ManifestEntry] = []  # of no use once the commit has succeeded
+        self.entries = self._prepare(self._base)
+        if isinstance(replaces, PartitionFilter):
+            self._check_inside(replaces)
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest:
+        """What to commit on top of `latest`. Raises ConflictError for an overwrite whose base is no longer newest."""
+        is_overwrite = self._replaces is not None
+        if latest != self._base:
+            if is_overwrite:
+                found = "none" if latest is None else str(latest.id)
+                raise ConflictError(
+                    f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
+                )
+            if self._is_older_than(latest):
+                self.superseded += self.entries
+                self.entries = self._prepare(latest)
+            self._base = latest
+        return CommitRequest(
+            commit_user=self._user,
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
+            entries=[*(replace(entry, kind=FileKind.DELETE) for entry in self._replaced(latest)), *self.entries],
+            operation="OVERWRITE" if is_overwrite else "WRITE",
+        )
+
+    def discard(self, entries: Iterable[ManifestEntry]) -> None:
+        """Delete files that no snapshot names."""
+        for entry in entries:
+            self._table.file_io.delete(self._table.data_path(entry.partition, entry.bucket, entry.file))
+
+    def _replaced(self, latest: Snapshot | None) -> list[ManifestEntry]:
+        if self._replaces is None:
+            return []
+        live = self._table.live_files.of(latest)
+        if self._replaces is Overwrite.EVERYTHING:
+            return list(live.entries())
+        if isinstance(self._replaces, PartitionFilter):
+            gone = self._replaces.matching({partition for partition, _ in live.buckets})
+        else:
+            gone = {entry.partition for entry in self.entries}
+        return [entry for entry in live.entries() if entry.partition in gone]
+
+    def _check_inside(self, replaced: PartitionFilter) -> None:
+        written = {entry.partition for entry in self.entries}
+        outside = written - replaced.matching(written)
+        if outside:
+            self.discard(self.entries)
+            fields = self._table.schema.partition_fields
+            values = deserialize_row([field.type for field in fields], min(outside))
+            named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values, strict=True))
+            raise InvalidRequestError(
+                f"rows of the partition {named} do not meet the condition {replaced} of the overwrite; nothing was "
+                "written"
+            )
+
+    def _prepare(self, latest: Snapshot | None) -> list[ManifestEntry]:
+        live = self._table.live_files.of(latest)
+        return write_rows(self._table, self._rows, self._kinds, first_sequence=live.next_sequence)
+
+    def _is_older_than(self, latest: Snapshot | None) -> bool:
+        live = self._table.live_files.of(latest)
+        return any(
+            entry.file.min_sequence_number < live.next_sequence(entry.partition, entry.bucket) for entry in self.entries
+        )
