@@ -27,10 +27,10 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
-from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
+from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, discard_result, pick_unit
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
@@ -299,7 +299,8 @@ class FileStoreTable(TableStore):
             return commit.commit(lambda _: request)
         except ConflictError:
             if not commit.has_unknown_outcome:
-                self._delete_new_files(request.entries)
+                for result in results:
+                    discard_result(self, result)
             raise
 
     def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
@@ -308,13 +309,6 @@ class FileStoreTable(TableStore):
             self._compact(list(buckets), is_full=False, clock=clock)
         except LakelogError as error:
             logger.warning("%s: the compaction after a write did not happen: %s", self.name, error)
-
-    def _delete_new_files(self, entries: Sequence[ManifestEntry]) -> None:
-        """Delete added files that no snapshot names; a file that only changes its level is not new."""
-        old = {entry.file.file_name for entry in entries if entry.kind is FileKind.DELETE}
-        for entry in entries:
-            if entry.file.file_name not in old:
-                self.file_io.delete(self.data_path(entry.partition, entry.bucket, entry.file))
 
     def _check_has_no_log(self) -> None:
         system = self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG)

@@ -168,6 +168,14 @@ def compact_bucket(
     return CompactResult(partition=partition, bucket=bucket, before=tuple(before), after=tuple(after))
 
 
+def discard_result(table: TableStore, result: CompactResult) -> None:
+    """Delete the files that a compaction made and no snapshot names; one that only changed its level stays."""
+    old = {file.file_name for file in result.before}
+    for file in result.after:
+        if file.file_name not in old:
+            table.file_io.delete(table.data_path(result.partition, result.bucket, file))
+
+
 def _small_bytes(table: TableStore) -> int:
     return target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
 

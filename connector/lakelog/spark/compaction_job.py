@@ -1,0 +1,132 @@
+"""Compaction as a job of its own: Spark tasks merge buckets, the driver commits.
+
+For tables with `write-only`, whose writers leave compaction to somebody else, and for any table once. It may run beside
+writers: they only add level-0 files, so neither loses its commit. Two compactions of one bucket at once are a conflict;
+the one that comes second is undone, and tried again by the next job.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.common.errors import ConflictError, LakelogError
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, discard_result, pick_unit
+from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.store import TableStore
+from lakelog.spark.session import prepare_session
+from lakelog.spark.tables import TableName, resolve_table
+from lakelog.spark.task import MESSAGE_COLUMN, MESSAGE_SCHEMA
+
+logger = logging.getLogger("lakelog.spark")
+
+Work = tuple[BucketId, CompactUnit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummary:
+    """What a compaction did: buckets merged, buckets that somebody else merged meanwhile, files and bytes."""
+
+    bucket_count: int = 0
+    conflict_count: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _CompactTask:
+    """The body of mapInArrow: numbers of units in, their results out."""
+
+    table: TableStore
+    work: Sequence[Work]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                (partition, bucket), unit = self.work[number]
+                try:
+                    result: CompactResult | LakelogError | None = compact_bucket(self.table, partition, bucket, unit)
+                except LakelogError as error:
+                    result = error
+                yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], schema=MESSAGE_SCHEMA)
+
+
+def compact(
+    spark: SparkSession,
+    table: TableName,
+    *,
+    full: bool = False,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+) -> CompactionSummary:
+    """Compact what is due in a table by its options, or with `full` everything, a bucket a task.
+
+    Raises NotFoundError for the table and what a bucket met, after the others are committed.
+    """
+    prepare_session(spark)
+    store = resolve_table(table, catalog=catalog, warehouse=warehouse).file_store
+    live = store.live_files.of(store.snapshots.latest())
+    picked = ((bucket, pick_unit(store, live.files(*bucket), is_full=full)) for bucket in sorted(live.buckets))
+    work: list[Work] = [(bucket, unit) for bucket, unit in picked if unit is not None]
+    if not work:
+        return CompactionSummary()
+    task = _CompactTask(store, work)
+    numbers = spark.range(0, len(work), 1, len(work))
+    messages = numbers.mapInArrow(task, f"{MESSAGE_COLUMN} BINARY").collect()
+    found = [pickle.loads(message[0]) for message in messages]
+    results = [result for result in found if isinstance(result, CompactResult)]
+    committed = _commit(store, results)
+    for error in found:
+        if isinstance(error, LakelogError):
+            raise error
+    return CompactionSummary(
+        bucket_count=len(committed),
+        conflict_count=len(results) - len(committed),
+        files_before=sum(len(result.before) for result in committed),
+        files_after=sum(len(result.after) for result in committed),
+        bytes_before=sum(file.file_size_bytes for result in committed for file in result.before),
+        bytes_after=sum(file.file_size_bytes for result in committed for file in result.after),
+    )
+
+
+def _commit(table: TableStore, results: Sequence[CompactResult]) -> list[CompactResult]:
+    """Commit the results in one snapshot, or where somebody was faster those that still fit, each by itself."""
+    if not results:
+        return []
+    try:
+        _commit_once(table, results)
+    except ConflictError:
+        if len(results) > 1:
+            return [done for result in results for done in _commit(table, [result])]
+        logger.warning("%s: bucket %d was compacted by somebody else meanwhile", table.name, results[0].bucket)
+        return []
+    return list(results)
+
+
+def _commit_once(table: TableStore, results: Sequence[CompactResult]) -> None:
+    request = CommitRequest(
+        commit_user=str(uuid.uuid4()),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.COMPACT,
+        entries=[entry for result in results for entry in result.entries(table.bucket_count)],
+    )
+    commit = TableCommit(table)
+    try:
+        commit.commit(lambda _: request)
+    except ConflictError:
+        if len(results) == 1 and not commit.has_unknown_outcome:
+            discard_result(table, results[0])
+        raise
