@@ -412,6 +412,13 @@ SNAPSHOT_TIME_RETAINED = Option(
     doc="How long snapshots are kept.",
     kind="a duration such as 1 h",
 )
+SNAPSHOT_EXPIRE_LIMIT = Option(
+    key="snapshot.expire.limit",
+    parse=_positive,
+    default=50,
+    doc="Snapshots that one expiry deletes at most.",
+    kind="a positive number",
+)
 SCAN_MODE = Option(
     key="scan.mode",
     parse=ScanMode,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
 TAG_PREFIX = "tag-"
+CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
 MAIN_BRANCH = "main"
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
@@ -63,6 +64,11 @@ class TablePaths:
     def tag_dir(self) -> str:
         """The folder of tag files."""
         return f"{self.own_root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        """The folder of consumer files."""
+        return f"{self.own_root}/consumer"
 
     @property
     def manifest_dir(self) -> str:
@@ -101,7 +107,7 @@ class TablePaths:
 
     def consumer(self, consumer_id: str) -> str:
         """The file of one consumer."""
-        return f"{self.own_root}/consumer/consumer-{consumer_id}"
+        return f"{self.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """The folder of a bucket; `partition_path` is what the function of that name gives."""

@@ -28,6 +28,7 @@ from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, discard_result, pick_unit
+from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind
@@ -309,6 +310,15 @@ class FileStoreTable(TableStore):
             self._compact(list(buckets), is_full=False, clock=clock)
         except LakelogError as error:
             logger.warning("%s: the compaction after a write did not happen: %s", self.name, error)
+
+    def expire_snapshots(self, *, retention: Retention | None = None, now_millis: int | None = None) -> Expired:
+        """Delete snapshots that are too old or too many by the table's options, or by `retention`.
+
+        What a consumer, a tag, a branch or a newer snapshot needs stays. Time travel reaches kept snapshots only.
+        """
+        return expire_snapshots(
+            self, retention=retention, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        )
 
     def _check_has_no_log(self) -> None:
         system = self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG)
