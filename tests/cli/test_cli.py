@@ -201,7 +201,7 @@ for command in sys.argv[1:]:
     except SystemExit as ended:
         print("exit", ended.code)
 """
-    create = "table|create|db.u|-c|id INT|-o|log.system=kafka"
+    create = "table|create|db.u|-c|id INT|--primary-key|id|-o|log.system=kafka"
 
     ended = subprocess.run(
         [sys.executable, "-c", program, f"table|cat|{table.path}", "broker|start", create],

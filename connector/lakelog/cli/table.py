@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 
 from lakelog.catalog import Catalog
 from lakelog.catalog.moments import parse_moment
+from lakelog.cli import upkeep
 from lakelog.cli.arguments import AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
@@ -23,6 +24,9 @@ from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.snapshot import Snapshot
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(upkeep.compact)
+app.command()(upkeep.expire)
+app.command("drop-partitions")(upkeep.drop_partitions)
 
 HERE = Path()
 _KIND = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))

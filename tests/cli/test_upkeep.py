@@ -1,0 +1,67 @@
+"""`lakelog table compact`, `expire` and `drop-partitions` as a user types them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table, open_table
+from lakelog.cli.main import main
+
+SCHEMA = pa.schema([pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line: (exit code, standard output, standard error)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Four commits of one row each, in two partitions."""
+    options = {"write-only": "true"}
+    table = Catalog(tmp_path).create_table(
+        "db.t", schema=SCHEMA, primary_key=["day", "id"], partition_keys=["day"], options=options
+    )
+    for number in range(4):
+        table.file_store.write(pa.table({"day": [f"d{number % 2}"], "id": [number]}, schema=SCHEMA))
+    return table
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(open_table(table.path).to_arrow()["id"].to_pylist())
+
+
+def test_files_are_merged(run: Run, table: Table) -> None:
+    assert run("table", "compact", table.path) == (0, "nothing to merge\n", "")
+    assert run("table", "compact", table.path, "--full") == (0, "snapshot 5\n", "")
+    assert ids(table) == [0, 1, 2, 3]
+
+
+def test_snapshots_expire(run: Run, table: Table) -> None:
+    run("table", "compact", table.path, "--full")
+    assert run("table", "expire", table.path)[1].startswith("0 snapshots, 0 data files")
+    _, out, _ = run("table", "expire", table.path, "--retain-min", "1", "--older-than", "0 ms")
+    assert out.startswith("4 snapshots, 4 data files")
+    assert ids(table) == [0, 1, 2, 3]
+    assert "cannot both be kept" in run("table", "expire", table.path, "--retain-max", "3")[2]
+    assert "expected a form such as 2 h" in run("table", "expire", table.path, "--older-than", "2 moons")[2]
+
+
+def test_partitions_are_dropped(run: Run, table: Table) -> None:
+    assert run("table", "drop-partitions", table.path, "--where", "day = 'd1'") == (0, "snapshot 5\n", "")
+    assert ids(table) == [0, 2]
+    assert "no partition meets" in run("table", "drop-partitions", table.path, "--where", "day = 'd1'")[1]
+    assert "partition columns only" in run("table", "drop-partitions", table.path, "--where", "id = 1")[2]
