@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any  # Any: JSON rows
 
@@ -176,3 +177,17 @@ def test_a_table_of_flink_takes_our_rows_over_its_own(pk_basic: FileStoreTable) 
     pk_basic.write(changed)
     after = {**before, **{key: {**before[key], "qty": qty} for key, qty in ((1, -1), (3, -2))}}
     assert rows_of(pk_basic) == as_multiset(after.values())
+
+
+@pytest.mark.parametrize("name", ["dv", "dv64"])
+def test_deletion_vectors_count_also_where_the_option_was_taken_back(tmp_path: Path, name: str) -> None:
+    """Rows of level 0 show then; no marked row comes back, also not by a compaction."""
+    table = open_case("deletion_vectors", name, tmp_path)
+    assert table.schema.primary_keys == ("id",)
+    options = {key: value for key, value in table.schema.options.items() if not key.startswith("deletion-vectors")}
+    plain = replace(table, schema=replace(table.schema, options=options))
+    newest = rows_of(plain)
+    assert newest == as_multiset(expected("deletion_vectors", name, "latest"))
+    with pytest.raises(UnsupportedError, match=r"has a deletion vector: such files are read, but not compacted yet"):
+        plain.compact()
+    assert rows_of(plain) == newest

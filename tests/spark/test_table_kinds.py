@@ -95,6 +95,13 @@ def test_a_stream_adds_up_where_the_table_aggregates(spark: SparkSession, catalo
     )
 
 
+def test_parts_of_rows_are_not_followed(spark: SparkSession, catalog: Catalog) -> None:
+    options = {"merge-engine": "partial-update"}
+    table = catalog.create_table("db.parts", schema=SCHEMA, primary_key=["id"], options=options)
+    with pytest.raises(Exception, match="its files hold parts of rows"):
+        spark.readStream.format("lakelog").load(table.path).writeStream.format("noop").start().processAllAvailable()
+
+
 @pytest.mark.parametrize(
     ("case", "name"),
     [("deletion_vectors", "dv"), ("merge_engines", "partial_agg"), ("append_only", "append_bucketed")],

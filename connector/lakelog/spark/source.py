@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.changes import change_files
+from lakelog.filestore.changes import change_files, check_followable
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
@@ -129,7 +129,9 @@ class StreamPlanner:
     """Decides where batches end, and what they consist of."""
 
     def __init__(self, table: FileStoreTable, target: LogTarget | None, options: ReadOptions) -> None:
-        """Check the options. Raises InvalidRequestError."""
+        """Check table and options. Raises InvalidRequestError, UnsupportedError."""
+        if target is None:
+            check_followable(table)
         self._table = table
         self._target = target
         self._options = options

@@ -11,10 +11,11 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
 from lakelog.filestore.schema import VALUE_KIND
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.store import KIND_FIELD, TableStore
@@ -28,6 +29,18 @@ class ChangeSource(StrEnum):
     AUTO = "auto"  # changelog files where the table has a producer of them, else deltas
     CHANGELOG = "changelog"
     DELTA = "delta"
+
+
+def check_followable(table: TableStore) -> None:
+    """Raise UnsupportedError for a table whose deltas are parts of rows, with nothing that tells whole ones."""
+    options = table.schema.options
+    engine = MERGE_ENGINE.of(options)
+    folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+    if folds and CHANGELOG_PRODUCER.of(options) is ChangelogProducer.NONE:
+        raise UnsupportedError(
+            f"table {table.name} has merge-engine={engine} and no changelog-producer: its files hold parts of rows, "
+            "which cannot be followed as changes; read it in batches"
+        )
 
 
 def change_files(

@@ -18,8 +18,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakelog.filestore.conflicts import check_conflicts
+from lakelog.filestore.deletion_vectors import deletion_files
 from lakelog.filestore.live_files import LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
 from lakelog.filestore.manifest_merging import pick_manifests
@@ -201,6 +208,8 @@ class TableCommit:
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
         live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
+        if kind is CommitKind.COMPACT and latest is not None and latest.index_manifest is not None:
+            _check_deletion_vectors(table, latest, request.entries)
         names = FileNames()
         schema_id = self._newest_schema_id(latest)
         base = self._base_manifests(latest, names, schema_id, may_merge=may_merge)
@@ -344,3 +353,14 @@ def _later(previous: int | None, given: int | None) -> int | None:
     """The larger watermark of those that are known."""
     known = [watermark for watermark in (previous, given) if watermark is not None]
     return max(known, default=None)
+
+
+def _check_deletion_vectors(table: TableStore, latest: Snapshot, entries: Sequence[ManifestEntry]) -> None:
+    """Raise UnsupportedError for a compaction of files with deletion vectors: it would bring deleted rows back."""
+    deletions = deletion_files(table, latest)
+    for entry in entries:
+        if entry.kind is FileKind.DELETE and entry.file.file_name in deletions.get((entry.partition, entry.bucket), {}):
+            raise UnsupportedError(
+                f"file {entry.file.file_name} of table {table.name} has a deletion vector: such files are read, but "
+                "not compacted yet"
+            )

@@ -204,6 +204,13 @@ DELETION_VECTORS = Option(
     doc="Whether overwritten rows are marked in deletion vectors.",
     kind="true or false",
 )
+DELETION_VECTORS_MERGE_ON_READ = Option(
+    key="deletion-vectors.merge-on-read",
+    parse=parse_bool,
+    default=False,
+    doc="Whether reads of a table with deletion vectors show rows that are not compacted yet.",
+    kind="true or false",
+)
 FILE_FORMAT = Option(
     key="file.format",
     parse=FileFormat,

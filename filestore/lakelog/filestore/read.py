@@ -49,7 +49,9 @@ def read_split(
 
 
 def _merged(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
-    reader = BucketReader(table, split.partition, split.bucket, memory_budget_bytes=budget_bytes)
+    reader = BucketReader(
+        table, split.partition, split.bucket, memory_budget_bytes=budget_bytes, deletions=split.deletions
+    )
     for section in sections_of(runs_of(split.files, table.key_types), table.key_types):
         yield from reader.rows(section, fields)
 

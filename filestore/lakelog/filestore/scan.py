@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, to_scalar
 from lakelog.filestore.bucket import bucket_of
@@ -14,7 +15,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, deletion_files
 from lakelog.filestore.levels import Section, runs_of, sections_of
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.options import DELETION_VECTORS, MERGE_ENGINE, MergeEngine
+from lakelog.filestore.options import DELETION_VECTORS, DELETION_VECTORS_MERGE_ON_READ, MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import Predicate, bounds_of_row, bounds_of_stats, check_filter, equal_rows, may_match
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import Snapshot
@@ -70,7 +71,7 @@ def plan(
     `where` only skips; the reader filters. Raises InvalidRequestError for a filter that does not fit the table and
     UnsupportedError for tables that lakelog cannot read right yet.
     """
-    row_merge(table.schema)  # raises for engines that are not read
+    check_readable(table)
     if snapshot is None:
         return Plan(snapshot=None, splits=())
     if where is not None:
@@ -98,6 +99,15 @@ def plan(
                 )
             )
     return Plan(snapshot=snapshot, splits=tuple(splits))
+
+
+def check_readable(table: TableStore) -> None:
+    """Raise UnsupportedError for tables whose rows lakelog cannot tell right."""
+    row_merge(table.schema)
+    if DELETION_VECTORS_MERGE_ON_READ.of(table.schema.options):
+        raise UnsupportedError(
+            f"table {table.name} has {DELETION_VECTORS_MERGE_ON_READ.key}=true, which is not read yet"
+        )
 
 
 def is_merged_on_read(schema: TableSchema) -> bool:

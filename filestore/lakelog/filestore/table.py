@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
@@ -298,7 +298,7 @@ class FileStoreTable(TableStore):
         commit = TableCommit(self, clock=clock)
         try:
             return commit.commit(lambda _: request)
-        except ConflictError:
+        except (ConflictError, UnsupportedError):
             if not commit.has_unknown_outcome:
                 for result in results:
                     discard_result(self, result)

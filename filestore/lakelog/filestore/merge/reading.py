@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -10,6 +10,7 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.types import DataField
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file, row_bytes
+from lakelog.filestore.deletion_vectors import DeletionFile
 from lakelog.filestore.levels import Section, SortedRun
 from lakelog.filestore.merge.deduplicate import merge_ordered, merge_unordered, without_deletes
 from lakelog.filestore.merge.engines import row_merge
@@ -20,10 +21,19 @@ COPIES = 3  # of a piece of rows at a time: as read, its keys, as merged
 
 
 class BucketReader:
-    """Reads data files of one bucket."""
+    """Reads data files of one bucket. `deletions` are the deletion vectors of files, by their names."""
 
-    def __init__(self, table: TableStore, partition: bytes, bucket: int, *, memory_budget_bytes: int) -> None:
+    def __init__(
+        self,
+        table: TableStore,
+        partition: bytes,
+        bucket: int,
+        *,
+        memory_budget_bytes: int,
+        deletions: Mapping[str, DeletionFile] | None = None,
+    ) -> None:
         self._table = table
+        self._deletions = deletions or {}
         self._bucket = (partition, bucket)
         self._budget_bytes = memory_budget_bytes
         self._merge = row_merge(table.schema)
@@ -80,7 +90,10 @@ class BucketReader:
         self, files: Iterable[DataFileMeta], fields: Sequence[DataField], piece_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         for file in files:
-            yield from read_data_file(self._table, self._bucket, file, fields, piece_bytes=piece_bytes)
+            deletions = self._deletions.get(file.file_name)
+            yield from read_data_file(
+                self._table, self._bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions
+            )
 
 
 def _kinds_of(run: SortedRun) -> list[DataField]:
