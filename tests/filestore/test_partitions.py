@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.binary_row import serialize_row
 from lakelog.filestore.commit import CommitClock
 from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.partition_times import partition_time
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
@@ -116,3 +119,57 @@ def test_a_table_that_changed_meanwhile_is_a_conflict(table: FileStoreTable) -> 
     with pytest.raises(ConflictError, match="drop them again"):
         table.drop_partitions("shop = 'a'", clock=clock)
     assert content(table) == of([*given_to(table), ("1", "a", 99)])
+
+
+def millis(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def test_partitions_expire_by_the_day_that_they_name(tmp_path: Path) -> None:
+    options = {"bucket": "-1", "partition.expiration-time": "2 d"}
+    schema = build_schema(SCHEMA, partition_keys=["day", "shop"], options=options)
+    table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
+    table.write(rows(*ALL))
+    assert table.expire_partitions(now_millis=millis("2024-10-06T00:00:00")) is None
+    assert table.expire_partitions(now_millis=millis("2024-10-06T00:00:01")) is not None
+    assert content(table) == of([row for row in ALL if row[0] != "1"])
+    table.expire_partitions()
+    assert content(table) == of([row for row in ALL if row[0] == "3"])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "2024-02-29T00:00:00+00:00"),
+        ({"partition.timestamp-pattern": "$day $hour:00:00"}, "2024-02-29T07:00:00+00:00"),
+        (
+            {"partition.timestamp-pattern": "$day/$hour", "partition.timestamp-formatter": "yyyy-MM-dd'/'HH"},
+            "2024-02-29T07:00:00+00:00",
+        ),
+        ({"partition.timestamp-formatter": "yyyyMMdd"}, None),
+    ],
+)
+def test_the_time_of_a_partition_is_made_as_the_options_say(options: dict[str, str], expected: str | None) -> None:
+    columns = [pa.field("day", pa.string()), pa.field("hour", pa.string()), pa.field("id", pa.int64())]
+    schema = build_schema(columns, partition_keys=["day", "hour"], options={"bucket": "-1", **options})
+    kinds = [field.type for field in schema.partition_fields]
+    moment = partition_time(schema, serialize_row(kinds, ["2024-02-29", "07"]))
+    assert (None if moment is None else moment.isoformat()) == expected
+    assert partition_time(schema, serialize_row(kinds, [None, "07"])) is None
+
+
+def test_wrong_patterns_of_time_are_named(tmp_path: Path) -> None:
+    def expire(**options: str) -> None:
+        given = {"bucket": "-1", "partition.expiration-time": "1 d", **options}
+        schema = build_schema(SCHEMA, partition_keys=["day"], options=given)
+        table = FileStoreTable.create(tmp_path / str(len(options)) / "".join(options), schema, UNSYNCED)
+        table.write(rows(*ALL))
+        table.expire_partitions()
+
+    with pytest.raises(InvalidRequestError, match=r"names 'dai'; the partition columns are day"):
+        expire(**{"partition.timestamp-pattern": "$dai"})
+    with pytest.raises(InvalidRequestError, match=r"'YYYY' is not known; known are yyyy"):
+        expire(**{"partition.timestamp-formatter": "YYYY-MM-dd"})
+    schema = build_schema(SCHEMA, options={"bucket": "-1"})
+    with pytest.raises(InvalidRequestError, match=r"there is nothing to go by"):
+        FileStoreTable.create(tmp_path / "plain", schema, UNSYNCED).expire_partitions()

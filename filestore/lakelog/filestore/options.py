@@ -141,6 +141,25 @@ PARTITION_LEGACY_NAME = Option(
     doc="Whether dates, times and timestamps in folder names have Paimon's older form (days since 1970 for a DATE).",
     kind="true or false",
 )
+PARTITION_EXPIRATION_TIME = Option(
+    key="partition.expiration-time",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How old a partition gets before an expiry deletes it, by the time that its values tell; never by default.",
+    kind="a duration such as 7 d",
+)
+PARTITION_TIMESTAMP_PATTERN = Option(
+    key="partition.timestamp-pattern",
+    parse=str,
+    default=None,
+    doc="How the time of a partition is made of its columns, such as `$day $hour:00:00`; the first column by default.",
+)
+PARTITION_TIMESTAMP_FORMATTER = Option(
+    key="partition.timestamp-formatter",
+    parse=str,
+    default=None,
+    doc="The form of the time of a partition, such as `yyyyMMdd`; `yyyy-MM-dd HH:mm:ss` and `yyyy-MM-dd` by default.",
+)
 MERGE_ENGINE = Option(
     key="merge-engine",
     parse=MergeEngine,

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,8 @@ from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.options import READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.options import PARTITION_EXPIRATION_TIME, READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.read import read_split
@@ -247,12 +248,31 @@ class FileStoreTable(TableStore):
         Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
         that changed meanwhile.
         """
+        wanted = PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
+        return self._drop(wanted.matching, clock)
+
+    def expire_partitions(self, *, now_millis: int | None = None, clock: CommitClock | None = None) -> Snapshot | None:
+        """Delete the partitions that are older than `partition.expiration-time`; None when none is.
+
+        Partitions whose values tell no time stay. Raises as `drop_partitions`, and InvalidRequestError without the
+        option.
+        """
+        age = PARTITION_EXPIRATION_TIME.of(self.schema.options)
+        if age is None or not self.schema.partition_keys:
+            raise InvalidRequestError(
+                f"table {self.name} has no {PARTITION_EXPIRATION_TIME.key}, or no partitions: there is nothing to go by"
+            )
+        now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        return self._drop(
+            lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now), clock
+        )
+
+    def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
         self._check_has_no_log()
         check_table_writable(self)
-        wanted = PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
         base = self.snapshots.latest()
         live = self.live_files.of(base)
-        gone = wanted.matching({partition for partition, _ in live.buckets})
+        gone = choose({partition for partition, _ in live.buckets})
         entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in gone]
         if not entries:
             return None
