@@ -113,7 +113,7 @@ def test_a_branch_keeps_the_files_that_it_shares(table: FileStoreTable) -> None:
     assert content(FileStoreTable.open(table.path, UNSYNCED, branch="dev")) == before
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 250), st.booleans(), st.integers(1, 5))
 def test_an_expiry_that_is_cut_off_is_taken_up_by_the_next(
     tmp_path_factory: pytest.TempPathFactory, fails_at: int, after_effect: bool, kept: int

@@ -63,6 +63,7 @@ def test_rows_without_a_key_are_appended_by_batches_and_streams(
     assert multiset(lakelog.spark.read(spark, table)) == as_multiset(SECOND)
 
 
+@pytest.mark.full
 def test_a_stream_of_rows_without_a_key_is_followed(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     source, sink = append_table(catalog), catalog.create_table("db.copy", schema=SCHEMA, options={"bucket": "-1"})
 
