@@ -59,6 +59,7 @@ def test_what_is_due_is_merged_and_nothing_more(spark: SparkSession, table: Tabl
     assert content(table) == expected(7)
 
 
+@pytest.mark.full
 def test_writers_and_a_compactor_at_once_lose_nothing(spark: SparkSession, table: Table) -> None:
     batches = 25
 
