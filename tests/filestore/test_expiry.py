@@ -153,8 +153,10 @@ def test_an_expiry_that_is_cut_off_is_taken_up_by_the_next(
 def test_the_first_kept_snapshot_follows_the_rules(
     times: list[int], retention: Retention, now: int, consumed_up_to: int | None
 ) -> None:
-    snapshots = list(enumerate(times, 1))
-    first = first_kept(snapshots, retention, now_millis=now, consumed_up_to=consumed_up_to)
+    ids = range(1, len(times) + 1)
+    first = first_kept(
+        ids, retention, time_of=lambda number: times[number - 1], now_millis=now, consumed_up_to=consumed_up_to
+    )
     gone = first - 1
     assert gone <= min(retention.limit, len(times) - 1)
     assert consumed_up_to is None or gone < consumed_up_to

@@ -14,7 +14,7 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark import compaction
 from lakelog.spark.compaction import BackgroundCompaction
-from tests.support.small_tables import commit_batch, make_table, prepare_batch, rows_of
+from tests.support.small_tables import commit_batch, content, content_after, make_table, prepare_batch
 
 NO_PARTITION = bytes(12)
 TRIGGERS = {"num-sorted-run.compaction-trigger": "3", "num-sorted-run.settling-trigger": "8"}
@@ -30,16 +30,6 @@ def run_counts(beside: BackgroundCompaction) -> list[int]:
     table = table_of(beside)
     live = table.live_files.of(table.snapshots.latest())
     return [len(runs_of(live.files(*bucket), table.key_types)) for bucket in sorted(live.buckets)]
-
-
-def content(beside: BackgroundCompaction) -> dict[int, int]:
-    rows = table_of(beside).to_arrow().to_pydict()
-    return dict(zip(rows["id"], rows["batch"], strict=True))
-
-
-def expected(batch_count: int) -> dict[int, int]:
-    rows = [rows_of(batch).to_pydict() for batch in range(batch_count)]
-    return {key: batch for row in rows for key, batch in zip(row["id"], row["batch"], strict=True)}
 
 
 def write(beside: BackgroundCompaction, number: int, *, is_settled_later: bool) -> None:
@@ -62,7 +52,7 @@ def test_a_stream_without_end_is_compacted_at_the_trigger(beside: BackgroundComp
     for number in range(9):
         write(beside, number, is_settled_later=False)
         assert max(run_counts(beside)) <= 3
-    assert content(beside) == expected(9)
+    assert content(table_of(beside)) == content_after(9)
 
 
 def test_runs_of_a_stream_that_ends_by_itself_pile_up_and_are_merged_at_its_end(beside: BackgroundCompaction) -> None:
@@ -71,14 +61,14 @@ def test_runs_of_a_stream_that_ends_by_itself_pile_up_and_are_merged_at_its_end(
         assert max(run_counts(beside)) == number + 1
     beside.settle()
     assert run_counts(beside) == [1, 1]
-    assert content(beside) == expected(7)
+    assert content(table_of(beside)) == content_after(7)
 
 
 def test_runs_pile_up_to_the_settling_trigger_at_most(beside: BackgroundCompaction) -> None:
     for number in range(12):
         write(beside, number, is_settled_later=True)
         assert max(run_counts(beside)) <= 8
-    assert content(beside) == expected(12)
+    assert content(table_of(beside)) == content_after(12)
 
 
 def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
@@ -110,4 +100,4 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     beside.settle()
     assert sorted(merged) == [0, 1]
     assert run_counts(beside) == [1, 1]
-    assert content(beside) == expected(3)
+    assert content(table_of(beside)) == content_after(3)

@@ -77,8 +77,10 @@ class Catalog:
         path = name.path(self.warehouse)
         if self._exists(path):
             return self._existing(name, if_not_exists=if_not_exists)
-        table_schema = self._new_schema(str(name), schema, primary_key, partition_keys, options or {}, comment)
+        table_schema = self._new_schema(schema, primary_key, partition_keys, options or {}, comment)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
+        if make_logged:
+            check_loggable(table_schema, table_name=str(name))
         create = self._create_with_log if make_logged else self._create_files
         try:
             create(name, table_schema)
@@ -136,9 +138,8 @@ class Catalog:
         path.rename(dropped)
         shutil.rmtree(dropped)
 
-    def _new_schema(  # noqa: PLR0917  # the arguments of create_table
+    def _new_schema(
         self,
-        table_name: str,
         columns: pa.Schema | Sequence[DataField | pa.Field],
         primary_key: Sequence[str],
         partition_keys: Sequence[str],
@@ -163,7 +164,6 @@ class Catalog:
             check_consistency(given)
             changelog_mode(given, has_primary_key=bool(schema.primary_keys))
             client_config(given)
-            check_loggable(schema, table_name=table_name)
             if schema.bucket_count < 1:
                 raise InvalidRequestError(
                     f"a table with a log needs a fixed number of buckets, found bucket={schema.bucket_count};"

@@ -11,6 +11,7 @@ from lakelog.catalog import Table, open_table
 from lakelog.filestore.paths import MAIN_BRANCH
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
+HERE = Path()
 
 Warehouse = Annotated[
     Path, typer.Option("--warehouse", "-w", envvar=WAREHOUSE_KEY, help="The folder of the databases.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.catalog.servers import require_kafka_client
-from lakelog.cli.arguments import WAREHOUSE_KEY
+from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
 
 if TYPE_CHECKING:
     from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(envvar=WAREHOUSE_KEY, help="The warehouse folder.")]
-HERE = Path()
 
 
 @app.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from rich.table import Table as Grid
 from lakelog.catalog import Catalog
 from lakelog.catalog.moments import parse_moment
 from lakelog.cli import upkeep
-from lakelog.cli.arguments import AsJson, TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
 from lakelog.filestore.json_rows import to_json_lines
@@ -28,7 +27,6 @@ app.command()(upkeep.compact)
 app.command()(upkeep.expire)
 app.command("drop-partitions")(upkeep.drop_partitions)
 
-HERE = Path()
 _KIND = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
 Columns = Annotated[list[str], typer.Option("--column", "-c", help="A column, such as 'id BIGINT NOT NULL'; repeat.")]
 Keys = Annotated[str, typer.Option(help="Columns of the primary key, with commas.")]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lakelog.cli.arguments import TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
 from lakelog.filestore.expiry import Retention
-
-HERE = Path()
 
 
 def compact(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,10 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, LakelogError
-from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, discard_result, pick_unit
+from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
 from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from lakelog.filestore.store import TableStore
 from lakelog.spark.session import prepare_session
 from lakelog.spark.tables import TableName, resolve_table
@@ -107,26 +105,10 @@ def _commit(table: TableStore, results: Sequence[CompactResult]) -> list[Compact
     if not results:
         return []
     try:
-        _commit_once(table, results)
+        commit_results(table, results, discards=len(results) == 1)
     except ConflictError:
         if len(results) > 1:
             return [done for result in results for done in _commit(table, [result])]
         logger.warning("%s: bucket %d was compacted by somebody else meanwhile", table.name, results[0].bucket)
         return []
     return list(results)
-
-
-def _commit_once(table: TableStore, results: Sequence[CompactResult]) -> None:
-    request = CommitRequest(
-        commit_user=str(uuid.uuid4()),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        kind=CommitKind.COMPACT,
-        entries=[entry for result in results for entry in result.entries(table.bucket_count)],
-    )
-    commit = TableCommit(table)
-    try:
-        commit.commit(lambda _: request)
-    except ConflictError:
-        if len(results) == 1 and not commit.has_unknown_outcome:
-            discard_result(table, results[0])
-        raise

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
@@ -17,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
 from lakelog.filestore.changes import read_change_file
 from lakelog.filestore.manifest import ManifestEntry
-from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
+from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
 from lakelog.filestore.read import read_split
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.schema import TableSchema
@@ -136,7 +135,8 @@ class TableRows:
         if not self.has_row_kind:
             batch = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=_ADDS))
         if self.where is not None:
-            batch = batch.filter(_mask(batch, self.where, self.table.schema))
+            filtered = resolved_columns(self.where, self.table.schema.fields)
+            batch = batch.filter(rows_passing(pa.Table.from_batches([batch]), self.where, filtered))
         if batch.num_rows:
             yield self._shaped(batch, batch.column(ROW_KIND_COLUMN))
 
@@ -192,11 +192,3 @@ def pack(items: Sequence[Item], size_of: Callable[[Item], int], *, count: int, s
         groups[-1].append(item)
         held += size
     return groups
-
-
-def _mask(batch: pa.RecordBatch, where: Predicate, schema: TableSchema) -> pa.Array:
-    """Which rows pass; unknown is no."""
-    fields = resolved_columns(where, schema.fields)
-    frame = pl.from_arrow(pa.Table.from_batches([batch]).select([field.name for field in fields] or [ROW_KIND_COLUMN]))
-    assert isinstance(frame, pl.DataFrame)
-    return frame.with_columns(to_polars(where, fields).fill_null(False).alias("passes"))["passes"].to_arrow()

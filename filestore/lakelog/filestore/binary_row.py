@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import time_unit, to_arrow_type
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
-from lakelog.common.types import DataType, TypeRoot
+from lakelog.common.types import DataField, DataType, TypeRoot
 
 StoredValue = bool | int | float | Decimal | str | bytes | None
 
@@ -259,3 +259,12 @@ def _decode_timestamp(kind: DataType, data: bytes, at: int) -> int:
     if per_second <= 1_000:
         return millis // (1_000 // per_second)
     return millis * (per_second // 1_000) + nanos // (1_000_000_000 // per_second)
+
+
+def to_table(fields: Sequence[DataField], rows: Sequence[Sequence[StoredValue]]) -> pa.Table:
+    """Rows of stored values as columns, named and typed as `fields` are."""
+    columns = [
+        pa.array([to_scalar(field.type, row[at]) for row in rows], to_arrow_type(field.type))
+        for at, field in enumerate(fields)
+    ]
+    return pa.table(columns, names=[field.name for field in fields])

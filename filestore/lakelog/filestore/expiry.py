@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
@@ -20,7 +20,7 @@ from lakelog.filestore.options import (
     SNAPSHOT_NUM_RETAINED_MIN,
     SNAPSHOT_TIME_RETAINED,
 )
-from lakelog.filestore.paths import BRANCH_PREFIX, CONSUMER_PREFIX, MAIN_BRANCH, TAG_PREFIX, TablePaths
+from lakelog.filestore.paths import BRANCH_PREFIX, CONSUMER_PREFIX, MAIN_BRANCH, TablePaths
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 from lakelog.filestore.store import TableStore
 
@@ -56,21 +56,26 @@ class Expired:
 
 
 def first_kept(
-    snapshots: Sequence[tuple[int, int]], retention: Retention, *, now_millis: int, consumed_up_to: int | None
+    ids: Sequence[int],
+    retention: Retention,
+    *,
+    time_of: Callable[[int], int],
+    now_millis: int,
+    consumed_up_to: int | None,
 ) -> int:
-    """The id of the oldest snapshot that stays, of snapshots as (id, time), oldest first; at least one. Pure.
+    """The id of the oldest snapshot that stays, of ids oldest first; at least one.
 
-    A snapshot was the newest until the next one came: that moment counts for its age. `consumed_up_to` is the first
-    snapshot that some consumer has not read yet.
+    `time_of` gives the commit time of an id; only those that may go are asked for, and the one behind. A snapshot was
+    the newest until the next one came: that moment counts for its age. `consumed_up_to` is the first snapshot that some
+    consumer has not read yet.
     """
-    ids = [number for number, _ in snapshots]
     end = 0
-    while end < len(ids) - 1:
+    while end < min(len(ids) - 1, retention.limit):
         is_one_too_many = len(ids) - end > retention.count_max
-        is_old = snapshots[end + 1][1] < now_millis - retention.age_millis
+        is_old = time_of(ids[end + 1]) < now_millis - retention.age_millis
         is_spare = len(ids) - end > retention.count_min
         is_protected = consumed_up_to is not None and ids[end] >= consumed_up_to
-        if is_protected or end >= retention.limit or not (is_one_too_many or (is_old and is_spare)):
+        if is_protected or not (is_one_too_many or (is_old and is_spare)):
             break
         end += 1
     return ids[end]
@@ -81,17 +86,16 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     ids = table.snapshots.ids()
     if len(ids) < 2:
         return Expired()
-    known = [table.snapshots.get(number) for number in ids]
     end = first_kept(
-        [(snapshot.id, snapshot.time_millis) for snapshot in known],
+        ids,
         retention or Retention.of(table),
+        time_of=lambda number: table.snapshots.get(number).time_millis,
         now_millis=now_millis,
         consumed_up_to=_consumed_up_to(table),
     )
-    gone = [snapshot for snapshot in known if snapshot.id < end]
-    if not gone:
+    if end == ids[0]:
         return Expired()
-    kept = next(snapshot for snapshot in known if snapshot.id == end)
+    *gone, kept = (table.snapshots.get(number) for number in ids if number <= end)
     return _Expiry(table, kept).run([*gone, kept])
 
 
@@ -132,9 +136,9 @@ class _Expiry:
             self._delete_data(following)
             self._delete_changelog(snapshot)
             own = list(self._metadata(snapshot))
-            still_named = self._kept_metadata.union(self._metadata(following))
+            named_next = set(self._metadata(following))
             for name in reversed(own):  # a list behind its manifests, which it names
-                if name in still_named:
+                if name in named_next or name in self._kept_metadata:
                     continue
                 self._table.file_io.delete(self._table.paths.manifest(name))
                 self._metadata_files += 1
@@ -190,10 +194,7 @@ def _kept_elsewhere(table: TableStore) -> Iterator[Snapshot]:
     names = table.file_io.list_names(f"{table.path}/branch")
     branches = [name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX)]
     for branch in (MAIN_BRANCH, *branches):
-        paths = TablePaths(table.path, branch)
-        manager = SnapshotManager(table.file_io, paths)
+        manager = SnapshotManager(table.file_io, TablePaths(table.path, branch))
         if branch != table.branch:
             yield from (manager.get(number) for number in manager.ids())
-        for name in table.file_io.list_names(paths.tag_dir):
-            if name.startswith(TAG_PREFIX):
-                yield manager.tagged(name.removeprefix(TAG_PREFIX))
+        yield from (manager.tagged(tag) for tag in manager.tags())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of, to_arrow_schema
@@ -13,7 +12,7 @@ from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import READ_MEMORY_BUDGET
-from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
+from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
 
@@ -43,7 +42,7 @@ def read_split(
     schema = to_arrow_schema(fields)
     rows_of = _raw if split.raw_convertible else _merged
     for rows in rows_of(table, split, wanted, budget):
-        kept = rows if where is None else rows.filter(_mask(rows, where, filtered))
+        kept = rows if where is None else rows.filter(rows_passing(rows, where, filtered))
         if kept.num_rows:
             yield from _batches(kept.select(schema.names), batch_bytes)
 
@@ -63,13 +62,6 @@ def _raw(table: TableStore, split: DataSplit, fields: Sequence[DataField], budge
         deletions = split.deletions.get(file.file_name)
         batches = read_data_file(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions)
         yield from pieces_of(batches, piece_bytes)
-
-
-def _mask(rows: pa.Table, where: Predicate, fields: Sequence[DataField]) -> pa.Array:
-    """Which rows pass; unknown is no."""
-    frame = pl.from_arrow(rows.select([field.name for field in fields] or rows.column_names[:1]))
-    assert isinstance(frame, pl.DataFrame)
-    return frame.with_columns(to_polars(where, fields).fill_null(False).alias("passes"))["passes"].to_arrow()
 
 
 def _batches(rows: pa.Table, batch_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.types import DataField
-from lakelog.filestore.binary_row import StoredValue, to_scalar
+from lakelog.filestore.binary_row import StoredValue, to_table
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, deletion_files
-from lakelog.filestore.levels import Section, runs_of, sections_of
+from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import DELETION_VECTORS, DELETION_VECTORS_MERGE_ON_READ, MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import Predicate, bounds_of_row, bounds_of_stats, check_filter, equal_rows, may_match
@@ -22,6 +19,7 @@ from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 
 SPLIT_BYTES = 128 << 20
+FileGroup = tuple[tuple[DataFileMeta, ...], bool]  # files, and whether their rows are the table's rows
 POSTPONE_BUCKET = -2  # read once a compaction has moved its rows
 
 
@@ -121,21 +119,14 @@ def is_merged_on_read(schema: TableSchema) -> bool:
     return bool(schema.primary_keys) and not is_compacted_first
 
 
-def _groups(table: TableStore, files: Sequence[DataFileMeta]) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
+def _groups(table: TableStore, files: Sequence[DataFileMeta]) -> Iterator[FileGroup]:
     """The files of a bucket as splits, and for each whether its rows are the table's rows."""
     if is_merged_on_read(table.schema):
-        yield from _packed(sections_of(runs_of(files, table.key_types), table.key_types))
-        return
+        sections = sections_of(runs_of(files, table.key_types), table.key_types)
+        return _packed((section.files, section.is_raw) for section in sections)
     shown = [file for file in files if file.level > 0 or not table.schema.primary_keys]
     in_order = sorted(shown, key=lambda file: (file.min_sequence_number, file.file_name))
-    held: list[DataFileMeta] = []
-    for file in in_order:
-        if held and sum(other.file_size_bytes for other in held) + file.file_size_bytes > SPLIT_BYTES:
-            yield tuple(held), True
-            held = []
-        held.append(file)
-    if held:
-        yield tuple(held), True
+    return _packed(((file,), True) for file in in_order)
 
 
 class _Pruning:
@@ -172,26 +163,21 @@ class _Pruning:
 
 
 def _buckets_of(schema: TableSchema, keys: Sequence[tuple[StoredValue, ...]], total_buckets: int) -> frozenset[int]:
-    fields: Sequence[DataField] = schema.bucket_fields
     if not keys:
         return frozenset()
-    columns = [
-        pa.array([to_scalar(field.type, key[index]) for key in keys], schema.arrow_schema.field(field.name).type)
-        for index, field in enumerate(fields)
-    ]
-    rows = pa.table(columns, names=[field.name for field in fields])
-    return frozenset(bucket_of(rows, fields, total_buckets, schema.bucket_function).tolist())
+    fields = schema.bucket_fields
+    return frozenset(bucket_of(to_table(fields, keys), fields, total_buckets, schema.bucket_function).tolist())
 
 
-def _packed(sections: Iterable[Section]) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
-    """Files of neighbouring sections, up to the size of a split; those that need no merge apart from the others."""
+def _packed(parts: Iterable[FileGroup]) -> Iterator[FileGroup]:
+    """Neighbouring parts joined, up to the size of a split; those that need no merge apart from the others."""
     held: dict[bool, list[DataFileMeta]] = {True: [], False: []}
-    for section in sections:
-        files = held[section.is_raw]
-        if files and sum(file.file_size_bytes for file in files) + section.size_bytes > SPLIT_BYTES:
-            yield tuple(files), section.is_raw
+    for part, is_raw in parts:
+        files = held[is_raw]
+        if files and sum(file.file_size_bytes for file in (*files, *part)) > SPLIT_BYTES:
+            yield tuple(files), is_raw
             files.clear()
-        files.extend(section.files)
+        files.extend(part)
     for is_raw, files in held.items():
         if files:
             yield tuple(files), is_raw

@@ -167,14 +167,18 @@ class SnapshotManager:
             living = f"snapshots {ids[0]} to {ids[-1]} are there" if ids else "the table has no snapshot yet"
             raise NotFoundError(f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}") from error
 
+    def tags(self) -> list[str]:
+        """The names of all tags, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.tag_dir)
+        return sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
+
     def tagged(self, tag: str) -> Snapshot:
         """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the tags that are there."""
         path = self._paths.tag(tag)
         try:
             return Snapshot.from_json(self._file_io.read_bytes(path), path=path)
         except NotFoundError as error:
-            names = self._file_io.list_names(self._paths.tag_dir)
-            tags = sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
+            tags = self.tags()
             known = f"the tags are {', '.join(tags)}" if tags else "it has no tags"
             raise NotFoundError(f"table {self._paths.root} has no tag {tag!r}; {known}") from error
 

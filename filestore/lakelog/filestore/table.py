@@ -23,11 +23,12 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
-from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, discard_result, pick_unit
+from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
@@ -307,22 +308,7 @@ class FileStoreTable(TableStore):
             result = None if unit is None else compact_bucket(self, partition, bucket, unit)
             if result is not None:
                 results.append(result)
-        if not results:
-            return None
-        request = CommitRequest(
-            commit_user=str(uuid.uuid4()),
-            commit_identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.COMPACT,
-            entries=[entry for result in results for entry in result.entries(self.bucket_count)],
-        )
-        commit = TableCommit(self, clock=clock)
-        try:
-            return commit.commit(lambda _: request)
-        except (ConflictError, UnsupportedError):
-            if not commit.has_unknown_outcome:
-                for result in results:
-                    discard_result(self, result)
-            raise
+        return commit_results(self, results, clock=clock) if results else None
 
     def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
         """The rows are committed: whatever keeps a compaction from happening must not look like a failed write."""

@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum, auto
 
-import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.filestore.binary_row import deserialize_row, to_scalar
+from lakelog.filestore.binary_row import deserialize_row, to_table
 from lakelog.filestore.commit import CommitRequest
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.predicate import Predicate, resolved_columns, to_polars
+from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
@@ -47,16 +46,8 @@ class PartitionFilter:
         """Those of the serialized partitions that meet the condition; unknown is no."""
         fields = self._schema.partition_fields
         ordered = list(partitions)
-        values = [deserialize_row([field.type for field in fields], partition) for partition in ordered]
-        columns = [
-            pa.array(
-                [to_scalar(field.type, row[at]) for row in values], self._schema.arrow_schema.field(field.name).type
-            )
-            for at, field in enumerate(fields)
-        ]
-        frame = pl.from_arrow(pa.table(columns, names=[field.name for field in fields]))
-        assert isinstance(frame, pl.DataFrame)
-        meets = frame.select(to_polars(self._where, fields).fill_null(False).alias("meets"))["meets"]
+        rows = to_table(fields, [deserialize_row([field.type for field in fields], one) for one in ordered])
+        meets = rows_passing(rows, self._where, resolved_columns(self._where, fields)).to_pylist()
         return {partition for partition, is_met in zip(ordered, meets, strict=True) if is_met}
 
     def __str__(self) -> str:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakelog.common.arrow import pieces_of
-from lakelog.common.types import RowKind
 from lakelog.filestore.compact.picking import (
     CompactUnit,
     max_level,
@@ -24,7 +22,7 @@ from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.data_writer import StoredRows, target_file_bytes, write_data_files
 from lakelog.filestore.levels import Section, SortedRun, may_hold_deletes, runs_of, sections_of
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.deduplicate import are_adds, merged_kinds
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import (
@@ -40,7 +38,7 @@ from lakelog.filestore.options import (
 )
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.write import check_table_writable
+from lakelog.filestore.write import check_table_writable, checked_kinds
 
 _RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
 _SETTLING_TRIGGER_FACTOR = 6
@@ -193,8 +191,7 @@ def _joined_files(
             first = file.min_sequence_number
             for rows in pieces_of(batches, piece_bytes):
                 sequences = pa.array(np.arange(first, first + rows.num_rows))
-                kinds = pa.array(np.zeros(rows.num_rows, np.int8))
-                yield StoredRows(rows=rows, sequences=sequences, kinds=kinds)
+                yield StoredRows(rows=rows, sequences=sequences, kinds=checked_kinds(None, rows.num_rows))
                 first += rows.num_rows
 
     after = write_data_files(table, partition, bucket, pieces(), level=0, source=FileSource.COMPACT)
@@ -225,11 +222,5 @@ def _must_rewrite(file: DataFileMeta) -> bool:
 def _merged_pieces(reader: BucketReader, group: Sequence[Section], *, keeps_deletes: bool) -> Iterator[StoredRows]:
     for section in group:
         for rows in reader.stored_rows(section, keeps_deletes=keeps_deletes):
-            yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=_plain_kinds(rows))
-
-
-def _plain_kinds(rows: pa.Table) -> pa.Array:
-    """The kinds that a compaction stores: +I for every add, -D for every delete."""
-    adds = are_adds(to_series(rows.column(VALUE_KIND))).to_arrow()
-    kinds = (pa.scalar(int(kind), pa.int8()) for kind in (RowKind.INSERT, RowKind.DELETE))
-    return pc.if_else(adds, *kinds)
+            kinds = merged_kinds(are_adds(to_series(rows.column(VALUE_KIND))).to_arrow())
+            yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=kinds)

@@ -22,7 +22,7 @@ from lakelog.filestore.merge.grouped import Flags, GroupedRows
 from lakelog.filestore.merge.order import to_series
 
 PREFIX = "fields."
-_DEFAULT_KEY = "fields.default-aggregate-function"
+_DEFAULT_KEY = f"{PREFIX}default-aggregate-function"
 LAST_VALUE = "last_value"
 _FALLBACK = "last_non_null_value"
 
@@ -47,7 +47,7 @@ class Aggregate:
         if retracts.any() and self.function not in _RETRACTING:
             raise InvalidRequestError(
                 f"column {name!r} is aggregated by {self.function}, which cannot take back a -U or -D; set "
-                f"fields.{name}.ignore-retract=true, or write no retractions"
+                f"{PREFIX}{name}.ignore-retract=true, or write no retractions"
             )
         values = _FUNCTIONS[self.function](self, given, used, retracts)
         return values if values.type == to_arrow_type(self.field.type) else values.cast(to_arrow_type(self.field.type))
@@ -55,7 +55,7 @@ class Aggregate:
 
 def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
     """The aggregate of a column by the table's options. Raises UnsupportedError for a function that lakelog lacks."""
-    own = options.get(f"fields.{field.name}.aggregate-function")
+    own = options.get(f"{PREFIX}{field.name}.aggregate-function")
     function = own or options.get(_DEFAULT_KEY) or _FALLBACK
     if function not in _FUNCTIONS:
         raise UnsupportedError(
@@ -64,15 +64,15 @@ def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
     return Aggregate(
         field=field,
         function=function,
-        ignores_retract=options.get(f"fields.{field.name}.ignore-retract", "false").lower() == "true",
-        delimiter=options.get(f"fields.{field.name}.list-agg-delimiter", ","),
-        is_distinct=options.get(f"fields.{field.name}.distinct", "false").lower() == "true",
+        ignores_retract=options.get(f"{PREFIX}{field.name}.ignore-retract", "false").lower() == "true",
+        delimiter=options.get(f"{PREFIX}{field.name}.list-agg-delimiter", ","),
+        is_distinct=options.get(f"{PREFIX}{field.name}.distinct", "false").lower() == "true",
     )
 
 
 def has_aggregate(field: DataField, options: Mapping[str, str]) -> bool:
     """Whether options name a function for a column."""
-    return f"fields.{field.name}.aggregate-function" in options or _DEFAULT_KEY in options
+    return f"{PREFIX}{field.name}.aggregate-function" in options or _DEFAULT_KEY in options
 
 
 def _folded(given: GroupedRows, values: pl.Series, fold: pl.Expr) -> pa.Array:

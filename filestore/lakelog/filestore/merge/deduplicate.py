@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.types import RowKind
 from lakelog.filestore.merge.order import is_last_of_key, to_series
@@ -118,6 +119,12 @@ def _inserts(count: int) -> pa.Array:
 def are_adds(kinds: pl.Series) -> pl.Series:
     """For each row kind: whether the row is there after the change."""
     return (kinds == int(RowKind.INSERT)) | (kinds == int(RowKind.UPDATE_AFTER))
+
+
+def merged_kinds(adds: pa.Array) -> pa.Array:
+    """The kinds that a merge stores: +I for every add, -D for every delete."""
+    kinds = (pa.scalar(int(kind), pa.int8()) for kind in (RowKind.INSERT, RowKind.DELETE))
+    return pc.if_else(adds, *kinds)
 
 
 def _are_adds(rows: pa.Table) -> pl.Series:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
-from lakelog.filestore.merge.deduplicate import Slice, without_deletes
+from lakelog.filestore.merge.deduplicate import Slice, merged_kinds, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.options import (
@@ -57,7 +57,7 @@ class RowMerge:
         """The columns that must be read to tell the columns `fields`."""
         by = [field for group in self.groups for field in group.by]
         wanted = dict.fromkeys([*fields, *self.schema.key_fields, *self.sequence_fields, *by])
-        return [*wanted]
+        return list(wanted)
 
     @property
     def aggregated(self) -> list[DataField]:
@@ -193,11 +193,8 @@ def _with_adds(given: GroupedRows, which: Flags) -> GroupedRows:
 
 
 def _with_kind(rows: pa.Table, is_there: Flags) -> pa.Table:
-    kinds = pc.if_else(
-        pa.array(is_there), pa.scalar(int(RowKind.INSERT), pa.int8()), pa.scalar(int(RowKind.DELETE), pa.int8())
-    )
     at = rows.column_names.index(VALUE_KIND)
-    return rows.set_column(at, rows.schema.field(at), kinds)
+    return rows.set_column(at, rows.schema.field(at), merged_kinds(pa.array(is_there)))
 
 
 def row_merge(schema: TableSchema) -> RowMerge | None:

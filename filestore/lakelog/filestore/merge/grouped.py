@@ -90,9 +90,8 @@ class GroupedRows:
         keys = key_frame(self.rows, fields)
         frame = keys.with_columns(pl.Series(_GROUP, self.groups)).with_row_index(_ROW)
         order = frame.sort(_GROUP, *keys.columns, maintain_order=True)[_ROW].to_arrow()
-        rows = self.rows.take(order)
-        has_any = np.logical_or.reduce([np.asarray(rows.column(field.name).is_valid().to_numpy()) for field in fields])
-        return GroupedRows(rows=rows, starts=self.starts), has_any
+        ordered = GroupedRows(rows=self.rows.take(order), starts=self.starts)
+        return ordered, np.logical_or.reduce([ordered.valid(field.name) for field in fields])
 
 
 def grouped(slices: Sequence[Slice], sequence_fields: Sequence[DataField]) -> GroupedRows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+import pyarrow as pa
 
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate.binding import bind
@@ -65,3 +66,10 @@ def resolved_columns(predicate: Predicate, fields: Sequence[DataField]) -> list[
 def to_polars(predicate: Predicate, fields: Sequence[DataField]) -> pl.Expr:
     """The filter over polars frames made from Arrow; null where it is unknown, which `filter` drops."""
     return expression_of(bind(predicate, fields))
+
+
+def rows_passing(rows: pa.Table, predicate: Predicate, fields: Sequence[DataField]) -> pa.Array:
+    """For each row whether it passes; unknown is no. `fields` are the columns that the filter reads."""
+    frame = pl.from_arrow(rows.select([field.name for field in fields] or rows.column_names[:1]))
+    assert isinstance(frame, pl.DataFrame)
+    return frame.with_columns(to_polars(predicate, fields).fill_null(False).alias("passes"))["passes"].to_arrow()

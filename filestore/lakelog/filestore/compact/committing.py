@@ -1,0 +1,37 @@
+"""Taking compacted buckets into a table."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from lakelog.common.errors import ConflictError, UnsupportedError
+from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.compact.rewriting import CompactResult, discard_result
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.store import TableStore
+
+
+def commit_results(
+    table: TableStore, results: Sequence[CompactResult], *, clock: CommitClock | None = None, discards: bool = True
+) -> Snapshot:
+    """One COMPACT snapshot of results. Refused results are deleted, unless they are to be tried again (`discards`).
+
+    Raises ConflictError when somebody else compacted meanwhile, UnsupportedError for files with deletion vectors.
+    """
+    request = CommitRequest(
+        commit_user=str(uuid.uuid4()),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.COMPACT,
+        entries=[entry for result in results for entry in result.entries(table.bucket_count)],
+    )
+    commit = TableCommit(table, clock=clock)
+    try:
+        snapshot = commit.commit(lambda _: request)
+    except (ConflictError, UnsupportedError):
+        if discards and not commit.has_unknown_outcome:
+            for result in results:
+                discard_result(table, result)
+        raise
+    assert snapshot is not None
+    return snapshot
