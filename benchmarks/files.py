@@ -126,7 +126,7 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
     for name, measures in found.items():
         yield result(name, measures)
     busy = make_table(f"{folder}/commit", 100, 1)
-    entries = write_rows(busy, make_rows(np.arange(100), 0), first_sequence=lambda _, __: 10**6)
+    entries = write_rows(busy, make_rows(np.arange(100), 0), first_sequence=lambda _, __: 10**6).entries
     for first in range(0, 5 * COMMITS, COMMITS):
         once = measured(partial(commit_many, busy, entries, first))
         yield result(f"{COMMITS} x commit, from snapshot {first} on", [once])

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from lakelog.filestore.compact.picking import (
     CompactUnit,
-    max_level,
+    PickRules,
     pick_for_run_count,
     pick_for_size_ratio,
     pick_for_space_amp,
     pick_full,
     pick_universal,
 )
-from lakelog.filestore.levels import SortedRun
+from lakelog.filestore.levels import SortedRun, highest_level
 from tests.support.data_files import plain_file
 
 LEVEL_MAX = 5
@@ -36,13 +36,11 @@ def sorted_runs(draw: st.DrawFn) -> list[SortedRun]:
 
 
 def pick(runs: list[SortedRun], *, trigger: int = 5, amplification: int = 200, ratio: int = 1) -> CompactUnit | None:
-    return pick_universal(
-        runs,
-        trigger=trigger,
-        amplification_percent_max=amplification,
-        ratio_percent=ratio,
-        level_max=LEVEL_MAX,
-    )
+    return pick_universal(runs, rules(trigger=trigger, amplification=amplification, ratio=ratio))
+
+
+def rules(*, trigger: int = 5, amplification: int = 200, ratio: int = 1) -> PickRules:
+    return PickRules(trigger=trigger, amplification_percent_max=amplification, ratio_percent=ratio, level_max=LEVEL_MAX)
 
 
 def settled(runs: list[SortedRun], unit: CompactUnit) -> list[SortedRun]:
@@ -128,6 +126,44 @@ def test_deletes_at_the_highest_level_are_worth_a_full_compaction() -> None:
     assert pick_full([holding], level_max=LEVEL_MAX) is not None
 
 
+@pytest.mark.parametrize(
+    ("due", "is_picked"),
+    [
+        ({}, False),
+        ({"is_full_due": True}, True),
+        ({"total_bytes_small": 131}, True),
+        ({"total_bytes_small": 130}, False),
+        ({"younger_bytes_max": 29}, True),
+        ({"younger_bytes_max": 30}, False),
+    ],
+)
+def test_a_full_merge_may_be_due_below_the_trigger(due: dict[str, int], is_picked: bool) -> None:
+    runs = [run(10), run(20, 3), run(100, LEVEL_MAX)]
+    unit = pick_universal(runs, replace(rules(), **due))  # type: ignore[arg-type]  # names of fields
+    assert (unit is not None) == is_picked
+    if unit is not None:
+        assert (len(unit.inputs), unit.output_level) == (3, LEVEL_MAX)
+
+
+@pytest.mark.parametrize(
+    ("runs", "taken", "output_level"),
+    [
+        ([run(5)], 1, 5),
+        ([run(5), run(7), run(1_000, 5)], 2, 4),
+        ([run(5), run(100, 4), run(1_000, 5)], 1, 3),
+        ([run(5), run(100, 1), run(1_000, 5)], 2, 1),
+        ([run(5), run(4, 4), run(1_000, 5)], 2, 4),
+    ],
+)
+def test_where_old_rows_are_looked_up_level_0_never_waits(runs: list[SortedRun], taken: int, output_level: int) -> None:
+    unit = pick_universal(runs, replace(rules(), lifts_level0=True))
+    assert unit is not None
+    assert (len(unit.inputs), unit.output_level) == (taken, output_level)
+    assert list(unit.older) == runs[taken:]
+    assert pick_universal(runs[1:] if runs[0].level else runs[2:], replace(rules(), lifts_level0=True)) is None
+
+
 def test_levels_that_files_show_count_beyond_the_options() -> None:
-    assert max_level([], level_count=6) == 5
-    assert max_level([run(1, 8)], level_count=6) == 8
+    assert highest_level({}, []) == 5
+    assert highest_level({"num-levels": "4"}, [0, 2]) == 3
+    assert highest_level({"num-sorted-run.compaction-trigger": "2"}, [0, 8]) == 8

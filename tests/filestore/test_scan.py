@@ -167,7 +167,7 @@ def test_rows_are_told_apart_by_sequence_numbers_where_files_mix_them(tmp_path: 
     long = pa.table([[*range(100), 200], [1] * 101], schema=small_tables.SCHEMA)  # id 0 has number 0, id 200 has 100
     short = pa.table([[0, 200], [2, 2]], schema=small_tables.SCHEMA)  # numbers 50 and 51
     for user, rows, first in (("a", short, 50), ("b", long, 0)):
-        entries = write_rows(table, rows, first_sequence={(bytes(12), 0): first})
+        entries = write_rows(table, rows, first_sequence={(bytes(12), 0): first}).entries
         append_commit(table, user=user, identifier=0, digest=None, entries=entries)
     if is_compacted:
         table.compact()

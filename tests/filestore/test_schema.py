@@ -172,8 +172,11 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
             InvalidRequestError,
             "'dt' is a partition column",
         ),
-        ({"options": {"merge-engine": "first-row"}}, UnsupportedError, "merge-engine=first-row are not written"),
-        ({"options": {"changelog-producer": "input"}}, UnsupportedError, "changelog-producer=input"),
+        (
+            {"primary_keys": [], "options": {"changelog-producer": "input"}},
+            InvalidRequestError,
+            "changelog-producer=input needs a primary key",
+        ),
         ({"options": {"file.format": "orc"}}, UnsupportedError, "file.format=orc are not written yet; use parquet"),
         ({"options": {"rowkind.field": "v"}}, UnsupportedError, "rowkind.field=v are not written yet; use no value"),
     ],

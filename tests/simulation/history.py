@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import ConflictError, LakelogError
+from lakelog.filestore.compact.result import CompactResult
 from lakelog.protocol import driver
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
-from lakelog.protocol.ports import CompactedBucket
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import silent
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
@@ -247,7 +247,7 @@ def _run_tasks(
     return answers
 
 
-def _pick_compactions(world: World) -> Iterator[CompactedBucket]:
+def _pick_compactions(world: World) -> Iterator[CompactResult]:
     """Full compactions, and ones of the youngest files alone, which must keep their deletes."""
     for bucket, files in enumerate(world.snapshots[-1].files):
         skip = 0 if world.rng.random() < 0.6 else 1
@@ -257,7 +257,7 @@ def _pick_compactions(world: World) -> Iterator[CompactedBucket]:
         last = {key: (sequence, value) for key, sequence, value in _by_sequence(world, inputs)}
         rows = [(key, sequence, value) for key, (sequence, value) in last.items() if skip or value is not None]
         after = (world.write_file(rows),) if rows else ()
-        yield CompactedBucket(partition=b"", bucket=bucket, before=tuple(file.meta for file in inputs), after=after)
+        yield CompactResult(partition=b"", bucket=bucket, before=tuple(file.meta for file in inputs), after=after)
 
 
 def _by_sequence(world: World, files: list[BucketFile]) -> list[tuple[Key, int, Value | None]]:

@@ -15,12 +15,12 @@ from typing import Any  # Any: what a greenlet returns is the business of its ac
 from greenlet import getcurrent, greenlet
 
 from lakelog.common.errors import ConflictError, FencedError, StalledError, UnknownOutcomeError
+from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
     BucketTail,
-    CompactedBucket,
     Decide,
     LoggedTransaction,
     PreparedBucket,
@@ -259,7 +259,7 @@ class SimSnapshots:
                 world.appended[batch.user, batch.identifier] += 1
                 return count
 
-    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
         while True:
             count = len(self.world.snapshots)
             latest = self.world.snapshots[-1]

@@ -81,6 +81,38 @@ def test_deletes_come_only_with_row_kinds(table: Table) -> None:
     assert found == [[[(3, "c")]], [[(1, "a", "-D"), (3, "c", "+I")]]]
 
 
+@pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+def test_old_values_come_from_changelog_files(tmp_path: Path, producer: str) -> None:
+    options = {"bucket": "2", "changelog-producer": producer}
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    put(table, {1: "a", 2: "b"})
+    put(table, {2: "c"})
+    first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
+    assert first == [[(1, "a", "+I"), (2, "c", "+I")]]
+
+    put(table, {2: "d", 3: "e"}, kind=2)
+    put(table, {1: "a"}, kind=3)
+    second, _ = drain(reader_of(table, row_kind="true"), reached)
+    told = [(1, "a", "-D"), (2, "c", "-U"), (2, "d", "+U"), (3, "e", "+I")]
+    given = [(1, "a", "-D"), (2, "d", "+U"), (3, "e", "+U")]
+    assert sorted(row for rows in second for row in rows) == (given if producer == "input" else told)
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_a_stream_begins_with_what_changelogs_have_told(tmp_path: Path, producer: str) -> None:
+    options = {"bucket": "1", "changelog-producer": producer, "write-only": "true"}
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    put(table, {1: "a"})
+    table.file_store.compact()
+    put(table, {1: "b", 2: "b"})  # told by the compaction that is to come
+    first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
+    table.file_store.compact()
+    second, _ = drain(reader_of(table, row_kind="true"), reached)
+
+    assert first == [[(1, "a", "+I")]]
+    assert second == [[(1, "a", "-U"), (1, "b", "+U"), (2, "b", "+I")]]
+
+
 def test_a_limit_cuts_between_snapshots(table: Table) -> None:
     put(table, {0: "a"})
     reader = reader_of(table, maxRowsPerTrigger="2")

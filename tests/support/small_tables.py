@@ -44,7 +44,7 @@ def rows_of(batch: int, *, count: int = 6) -> pa.Table:
 def prepare_batch(table: FileStoreTable, batch: int) -> list[ManifestEntry]:
     """The files of a batch, not committed."""
     live = table.live_files.of(table.snapshots.latest())
-    return write_rows(table, rows_of(batch), first_sequence=live.next_sequence)
+    return write_rows(table, rows_of(batch), first_sequence=live.next_sequence).entries
 
 
 def commit_batch(table: FileStoreTable, batch: int, *, user: str = "job") -> Snapshot | None:
@@ -56,7 +56,7 @@ def commit_batch(table: FileStoreTable, batch: int, *, user: str = "job") -> Sna
 def append_own_rows(table: FileStoreTable, batch: int, *, user: str) -> Snapshot | None:
     """Commit one row that no other user and no other batch has."""
     row = pa.table([pa.array([int(user) * 1_000 + batch], pa.int64()), pa.array([batch], pa.int32())], schema=SCHEMA)
-    entries = write_rows(table, row, first_sequence=lambda partition, bucket: batch)
+    entries = write_rows(table, row, first_sequence=lambda partition, bucket: batch).entries
     return append_commit(table, user=user, identifier=batch, digest=None, entries=entries)
 
 

@@ -9,9 +9,10 @@ from enum import Enum
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.commit import is_done
+from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.users import CommitUser, with_user
 from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.ports import CompactedBucket, SnapshotChange, Snapshots
+from lakelog.protocol.ports import SnapshotChange, Snapshots
 from lakelog.protocol.state import (
     Batch,
     LogPosition,
@@ -136,19 +137,20 @@ def commit_batch(
 def commit_files(
     batch: Batch,
     files: Sequence[tuple[int, BucketFile]],
+    changelog: Sequence[tuple[int, BucketFile]] = (),
     *,
     snapshots: Snapshots,
     observe: StepObserver,
     clock: Clock,
 ) -> Outcome:
-    """Index a batch of a table without a log: its files and its user in one APPEND snapshot."""
+    """Index a batch of a table without a log: its files, its changelog files and its user in one APPEND snapshot."""
 
     def decide(state: TableState) -> SnapshotChange | None:
         if is_committed(state, batch):
             return None
         return SnapshotChange(
             files=files,
-            changelog=(),
+            changelog=changelog,
             users=_users_after(state.users, batch, clock()),
             log=state.log,
             lineage=[_lineage_of(batch.user, batch.identifier, batch.lineage)],
@@ -164,7 +166,7 @@ def is_committed(state: TableState, batch: Batch) -> bool:
 
 
 def commit_compaction(
-    batch: Batch, buckets: Sequence[CompactedBucket], *, snapshots: Snapshots, observe: StepObserver
+    batch: Batch, buckets: Sequence[CompactResult], *, snapshots: Snapshots, observe: StepObserver
 ) -> Outcome:
     """Index a compaction in a COMPACT snapshot; when its inputs are gone it is dropped, which loses nothing."""
     observe(Step.BETWEEN_APPEND_AND_COMPACT, batch.user, batch.identifier, None)

@@ -8,10 +8,10 @@ of the tail), ConflictError (a COMPACT's inputs are gone). Everything else ends 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.state import Batch, LogState, TableState
@@ -106,17 +106,6 @@ class SnapshotChange:
     lineage: Sequence[Mapping[str, object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedBucket:
-    """Files of one bucket and partition that a compaction replaced by others with the same rows."""
-
-    partition: bytes
-    bucket: int
-    before: tuple[DataFileMeta, ...]
-    after: tuple[DataFileMeta, ...]
-    changelog: tuple[DataFileMeta, ...] = field(default=())
-
-
 Decide = Callable[[TableState], SnapshotChange | None]
 
 
@@ -135,6 +124,6 @@ class Snapshots(Protocol):
         """
         ...
 
-    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
         """Make a COMPACT snapshot and give its id. Raises ConflictError when an input is gone."""
         ...

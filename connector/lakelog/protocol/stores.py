@@ -14,6 +14,8 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import RowKind
 from lakelog.filestore.binary_row import serialize_row
 from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.compact.committing import compact_request
+from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.paths import FileNames
@@ -36,7 +38,6 @@ from lakelog.logstore.writer import TransactionalProducer
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import (
     BucketTail,
-    CompactedBucket,
     Decide,
     LoggedTransaction,
     PreparedBucket,
@@ -243,20 +244,9 @@ class DriverSnapshots:
         snapshot = TableCommit(self.table).commit(resolve)
         return None if snapshot is None else snapshot.id
 
-    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
         """Make a COMPACT snapshot. Raises ConflictError when an input is gone."""
-        entries = [
-            self._entry(kind, one.partition, one.bucket, meta)
-            for one in buckets
-            for kind, metas in ((FileKind.DELETE, one.before), (FileKind.ADD, one.after))
-            for meta in metas
-        ]
-        request = CommitRequest(
-            commit_user=batch.user,
-            commit_identifier=batch.identifier,
-            kind=CommitKind.COMPACT,
-            entries=entries,
-        )
+        request = compact_request(self.table, buckets, user=batch.user, identifier=batch.identifier)
         snapshot = TableCommit(self.table).commit(lambda _latest: request)
         assert snapshot is not None
         return snapshot.id

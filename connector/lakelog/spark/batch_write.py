@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.logstore.record_limit import record_limit
 from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
-from lakelog.protocol.ports import CompactedBucket, Decide, SnapshotChange
+from lakelog.protocol.ports import Decide, SnapshotChange
 from lakelog.protocol.state import Batch, TableState
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget
@@ -74,10 +75,11 @@ class BatchWrite:
         write = FilesWrite(table=self.table, first_sequence=first_sequence, is_exchanged=bool(self.order_by))
         messages = run_tasks(given, write)
         files = [file for message in messages for file in message.files]
+        changelog = [file for message in messages for file in message.changelog]
         if not self._is_worth_a_snapshot(messages, ()):
             return
         guarded = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
-        commit_files(self.batch, files, snapshots=guarded, observe=process_observer(), clock=now_millis)
+        commit_files(self.batch, files, changelog, snapshots=guarded, observe=process_observer(), clock=now_millis)
         self._compact_later((file.partition, bucket) for bucket, file in files)
 
     def _compact_later(self, files: Iterable[BucketId]) -> None:
@@ -139,6 +141,6 @@ class UnchangedBase:
 
         return self.snapshots.append(batch, checked)
 
-    def compact(self, batch: Batch, buckets: Sequence[CompactedBucket]) -> int:
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
         """As DriverSnapshots.compact."""
         return self.snapshots.compact(batch, buckets)

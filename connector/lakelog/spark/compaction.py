@@ -12,18 +12,13 @@ from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
 
 from lakelog.common.errors import LakelogError
+from lakelog.filestore.compact.choosing import must_writers_wait, pick_settling_unit, pick_unit
 from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.compact.rewriting import (
-    CompactResult,
-    compact_bucket,
-    must_writers_wait,
-    pick_settling_unit,
-    pick_unit,
-)
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.options import WRITE_ONLY
 from lakelog.protocol.driver import commit_compaction
-from lakelog.protocol.ports import CompactedBucket
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots
@@ -214,12 +209,8 @@ def _compact(
             return
         with ThreadPoolExecutor(min(len(units), THREADS_MAX), _THREAD_NAME, initializer=prepare) as pool:
             results = list(pool.map(compact, units))
-        compacted = [_compacted(result) for result in results if result is not None]
+        compacted = [result for result in results if result is not None]
         if compacted:
             commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
     except LakelogError as error:
         logger.warning("%s: a compaction after batch %d did not happen: %s", table.name, work.batch.identifier, error)
-
-
-def _compacted(result: CompactResult) -> CompactedBucket:
-    return CompactedBucket(partition=result.partition, bucket=result.bucket, before=result.before, after=result.after)

@@ -18,9 +18,11 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, LakelogError
+from lakelog.filestore.compact.choosing import pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.store import TableStore
 from lakelog.spark.session import prepare_session

@@ -42,6 +42,7 @@ class WrittenFiles(WriterCommitMessage):
     """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch."""
 
     files: tuple[tuple[int, BucketFile], ...]
+    changelog: tuple[tuple[int, BucketFile], ...]
     row_count: int
     base_id: int
     query_id: str | None
@@ -73,10 +74,11 @@ class FilesPlan:
         """Write the rows of one task. Raises InvalidRequestError for rows that do not fit."""
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
-        write = FilesWrite(table=self.table, first_sequence=self.first_sequence)
+        write = FilesWrite(table=self.table, first_sequence=self.first_sequence, is_overwrite=self.is_overwrite)
         pieces = pieces_of(map(_with_kind_values, batches), FLUSH_BYTES)
         message = write.write(pieces, context.partitionId())
-        return WrittenFiles(message.files, message.row_count, self.base_id, context.getLocalProperty(QUERY_ID))
+        query_id = context.getLocalProperty(QUERY_ID)
+        return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id)
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
         """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
@@ -102,6 +104,11 @@ class FilesPlan:
                 entries=[
                     *(replace(entry, kind=FileKind.DELETE) for entry in live),
                     *(add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files),
+                ],
+                changelog=[
+                    add_entry(self.table, file.partition, bucket, file.meta)
+                    for message in written
+                    for bucket, file in message.changelog
                 ],
                 properties=properties,
             )

@@ -272,7 +272,8 @@ class StreamPlanner:
         """All splits, also those without a row that passes `where`: their numbers are in offsets."""
         if self._splits is None or self._splits[0] != snapshot_id:
             snapshot = self._table.snapshots.get(snapshot_id)
-            self._splits = (snapshot_id, plan(self._table, snapshot).splits)
+            is_followed = self._target is None
+            self._splits = (snapshot_id, plan(self._table, snapshot, is_followed=is_followed).splits)
         return self._splits[1]
 
     def _split_partitions(self, snapshot_id: int, first: int, end: int | None) -> list[InputPartition]:

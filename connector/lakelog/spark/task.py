@@ -17,6 +17,7 @@ import pyarrow as pa
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import write_rows
 from lakelog.logstore.debezium import EncodedRecords
@@ -38,10 +39,11 @@ FLUSH_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage:
-    """What a task tells the driver. `answers` are of buckets with a log, `files` of a table without one."""
+    """What a task tells the driver. `answers` are of buckets with a log, the files of a table without one."""
 
     answers: tuple[BucketAnswer, ...] = ()
     files: tuple[tuple[int, BucketFile], ...] = ()
+    changelog: tuple[tuple[int, BucketFile], ...] = ()
     row_count: int = 0
     error: LakelogError | None = None
 
@@ -133,6 +135,7 @@ class FilesWrite:
     table: TableStore
     first_sequence: int
     is_exchanged: bool = False
+    is_overwrite: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow."""
@@ -146,16 +149,28 @@ class FilesWrite:
         sequence = self.first_sequence + task * SEQUENCES_PER_TASK
         row_count = 0
         files: list[tuple[int, BucketFile]] = []
+        changelog: list[tuple[int, BucketFile]] = []
         for piece in pieces:
             if row_count + piece.num_rows > SEQUENCES_PER_TASK:
                 raise InvalidRequestError(
                     f"table {self.table.name}: a task has more than {SEQUENCES_PER_TASK:,} rows; repartition the rows"
                 )
             changes = _changes(piece)
-            entries = write_rows(self.table, changes.rows, changes.kinds, first_sequence=_always(sequence + row_count))
-            files.extend((one.bucket, BucketFile(partition=one.partition, meta=one.file)) for one in entries)
+            written = write_rows(
+                self.table,
+                changes.rows,
+                changes.kinds,
+                first_sequence=_always(sequence + row_count),
+                is_overwrite=self.is_overwrite,
+            )
+            files.extend(_bucket_files(written.entries))
+            changelog.extend(_bucket_files(written.changelog))
             row_count += piece.num_rows
-        return TaskMessage(files=tuple(files), row_count=row_count)
+        return TaskMessage(files=tuple(files), changelog=tuple(changelog), row_count=row_count)
+
+
+def _bucket_files(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, BucketFile]]:
+    return ((entry.bucket, BucketFile(partition=entry.partition, meta=entry.file)) for entry in entries)
 
 
 def _always(sequence: int) -> Callable[[bytes, int], int]:

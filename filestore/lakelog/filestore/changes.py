@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
+from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file
+from lakelog.filestore.levels import highest_level
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.options import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
 from lakelog.filestore.schema import VALUE_KIND
@@ -41,6 +43,19 @@ def check_followable(table: TableStore) -> None:
             f"table {table.name} has merge-engine={engine} and no changelog-producer: its files hold parts of rows, "
             "which cannot be followed as changes; read it in batches"
         )
+
+
+def told_files(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
+    """Those of a bucket's files whose rows changelogs have told: what a reader starts with who follows the changes."""
+    options = table.schema.options
+    match CHANGELOG_PRODUCER.of(options):
+        case ChangelogProducer.LOOKUP:
+            return [file for file in files if file.level > 0]
+        case ChangelogProducer.FULL_COMPACTION:
+            highest = highest_level(options, (file.level for file in files))
+            return [file for file in files if file.level == highest]
+        case _:
+            return list(files)
 
 
 def change_files(

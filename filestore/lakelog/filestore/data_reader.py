@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_type
+from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.types import DataField
 from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.deletion_vectors import DeletionFile, read_positions, without_deleted
+from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
 from lakelog.filestore.evolution import FieldMapping
 from lakelog.filestore.formats.opening import DataFile, open_data_file
+from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.merge.deduplicate import are_absent
+from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
 _BATCH_ROWS_MAX = 65_536
@@ -35,14 +45,10 @@ def read_data_file(
     Batches hold at most about `piece_bytes`. Raises NotFoundError when the file has expired, CorruptDataError when it
     is damaged, UnsupportedError for formats and changes of types that lakelog does not read.
     """
-    path = table.data_path(*bucket, file)
-    schema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
-    stored = [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
+    stored = _stored_fields(table, file)
     mapping = FieldMapping.of(fields, stored)
     read = mapping.stored or (stored[0],)  # to have the rows counted
-    with _opened(table, path) as opened:
-        if opened.row_count != file.row_count:
-            raise CorruptDataError(f"data file {path} has {opened.row_count} rows, expected {file.row_count}")
+    with _opened(table, bucket, file) as opened:
         estimate = max(row_bytes(read), opened.row_bytes, 1)
         batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
         batches = opened.iter_batches(read, batch_rows=batch_rows)
@@ -52,13 +58,118 @@ def read_data_file(
             yield mapping.adapt(batch)
 
 
-def _opened(table: TableStore, path: str) -> DataFile:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRows:
+    """Rows of a data file that have given keys: their key frame, and their positions in the file."""
+
+    rows: pa.Table
+    keys: pl.DataFrame
+    positions: npt.NDArray[np.int64]
+
+
+def read_rows_of_keys(
+    table: TableStore,
+    bucket: BucketId,
+    file: DataFileMeta,
+    fields: Sequence[DataField],
+    keys: pl.DataFrame,
+    *,
+    deleted: Positions | None = None,
+) -> Iterator[KeyRows]:
+    """The rows of a data file whose keys are in the key frame `keys`, in the columns `fields`.
+
+    `keys` is in key order. Rows at the positions `deleted` are left out. Raises as `read_data_file`.
+    """
+    stored = _stored_fields(table, file)
+    key_fields = table.schema.key_fields
+    key_mapping, mapping = FieldMapping.of(key_fields, stored), FieldMapping.of(fields, stored)
+    with _opened(table, bucket, file) as opened:
+        if isinstance(opened, ParquetFile):
+            pieces = _row_groups(opened, key_mapping, mapping, _groups_with(opened, key_mapping, key_fields, keys))
+        else:
+            pieces = _whole(opened, key_mapping, mapping)
+        for piece in pieces:
+            frame = key_frame(piece.keys, key_fields)
+            hits = np.flatnonzero(~are_absent(frame, keys).to_numpy())
+            if deleted is not None:
+                hits = hits[~np.isin(hits + piece.start, deleted)]
+            if len(hits):
+                yield KeyRows(rows=piece.rows().take(pa.array(hits)), keys=frame[hits], positions=hits + piece.start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows of a file from a position on: their keys, and how to read them."""
+
+    start: int
+    keys: pa.Table
+    rows: Callable[[], pa.Table]
+
+
+def _row_groups(
+    opened: ParquetFile, key_mapping: FieldMapping, mapping: FieldMapping, groups: Sequence[int]
+) -> Iterator[_Piece]:
+    starts = np.cumsum([0, *(rows for rows, _ in opened.row_groups)])
+    for group in groups:
+        keys = _adapted(key_mapping, opened.read(key_mapping.stored, row_groups=[group]))
+        yield _Piece(int(starts[group]), keys, partial(_read_group, opened, mapping, group))
+
+
+def _read_group(opened: ParquetFile, mapping: FieldMapping, group: int) -> pa.Table:
+    return _adapted(mapping, opened.read(mapping.stored, row_groups=[group]))
+
+
+def _whole(opened: DataFile, key_mapping: FieldMapping, mapping: FieldMapping) -> Iterator[_Piece]:
+    start = 0
+    stored = tuple(dict.fromkeys([*key_mapping.stored, *mapping.stored]))
+    for batch in opened.iter_batches(stored, batch_rows=_BATCH_ROWS_MAX):
+        rows = pa.Table.from_batches([batch])
+        keys = _adapted(key_mapping, rows.select([field.name for field in key_mapping.stored]))
+        values = rows.select([field.name for field in mapping.stored])
+        yield _Piece(start, keys, partial(_adapted, mapping, values))
+        start += batch.num_rows
+
+
+def _adapted(mapping: FieldMapping, rows: pa.Table) -> pa.Table:
+    adapted = [mapping.adapt(batch) for batch in rows.to_batches()]
+    return pa.Table.from_batches(adapted) if adapted else to_arrow_schema(mapping.wanted).empty_table()
+
+
+def _groups_with(
+    opened: ParquetFile, key_mapping: FieldMapping, key_fields: Sequence[DataField], keys: pl.DataFrame
+) -> list[int]:
+    """The row groups that may hold one of the keys, by the bounds of their first key column."""
+    first, wanted = key_fields[0], keys.to_series(0)
+    if key_mapping.stored[0].type != first.type:  # widened since: its bounds are of another type
+        return list(range(len(opened.row_groups)))
+    found = []
+    for group, bounds in enumerate(opened.bounds_of(key_mapping.stored[0])):
+        if bounds is not None:
+            ends = key_frame(pa.table({first.name: bounds}), [first]).to_series()
+            if wanted.search_sorted(ends[0], "left") == wanted.search_sorted(ends[1], "right"):
+                continue
+        found.append(group)
+    return found
+
+
+def _stored_fields(table: TableStore, file: DataFileMeta) -> list[DataField]:
+    schema: TableSchema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+    return [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
+
+
+@contextmanager
+def _opened(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
+    path = table.data_path(*bucket, file)
     try:
-        return open_data_file(table.file_io, path)
+        opened = open_data_file(table.file_io, path)
     except NotFoundError as error:
         raise NotFoundError(
             f"data file {path} is gone: its snapshot has expired meanwhile; plan the read again"
         ) from error
+    with opened:
+        if opened.row_count != file.row_count:
+            raise CorruptDataError(f"data file {path} has {opened.row_count} rows, expected {file.row_count}")
+        yield opened
 
 
 def row_bytes(fields: Sequence[DataField]) -> int:

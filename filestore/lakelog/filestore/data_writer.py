@@ -15,6 +15,7 @@ from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, S
 from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
 from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
 from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.options import (
     DATA_FILE_PREFIX,
@@ -31,6 +32,7 @@ from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
 TARGET_FILE_BYTES = 128 << 20
 APPEND_FILE_BYTES = 256 << 20
+LOOKED_UP_GROUP_BYTES = 4 << 20  # a lookup reads the row groups that hold its keys
 _EXTENSION = "parquet"
 
 
@@ -71,21 +73,26 @@ def write_data_files(
     level: int,
     source: FileSource,
     names: FileNames | None = None,
+    prefix: str | None = None,
 ) -> list[DataFileMeta]:
     """Write pieces of rising key ranges into files of about the target size. No rows give no file.
 
+    `prefix` begins the files' names: that of data files by default.
     When it fails, the files written so far are deleted: nobody knows their names yet.
     """
     names = names or FileNames()
+    prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
     target = target_file_bytes(table.schema)
     folder = table.bucket_dir(partition, bucket)
-    block_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or ROW_GROUP_BYTES
+    block_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or (
+        LOOKED_UP_GROUP_BYTES if needs_lookup(table.schema) else ROW_GROUP_BYTES
+    )
     done: list[DataFileMeta] = []
     current: _OpenFile | None = None
     try:
         for piece in _joined_pieces(pieces, block_bytes):
             if current is None:
-                name = names.data_file(_EXTENSION, prefix=DATA_FILE_PREFIX.of(table.schema.options))
+                name = names.data_file(_EXTENSION, prefix=prefix)
                 current = _OpenFile(table, f"{folder}/{name}", name, block_bytes)
             current.write(piece)
             if current.size_bytes >= target:

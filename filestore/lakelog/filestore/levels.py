@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataType
 from lakelog.filestore.binary_row import comparable_key
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.options import NUM_LEVELS, NUM_SORTED_RUNS_TRIGGER
 
 Comparable = tuple[object, ...]
 
@@ -81,6 +82,12 @@ def may_hold_deletes(file: DataFileMeta) -> bool:
     So does every file of level 0: pypaimon 2.1 says that its files hold no deletes even when they do.
     """
     return file.level == 0 or file.delete_row_count != 0
+
+
+def highest_level(options: Mapping[str, str], levels: Iterable[int]) -> int:
+    """The highest level of a bucket whose files are on `levels`: what the options say, or more where files show it."""
+    count = NUM_LEVELS.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + 1
+    return max([count - 1, *levels])
 
 
 def runs_of(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> tuple[SortedRun, ...]:

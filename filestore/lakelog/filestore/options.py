@@ -91,6 +91,13 @@ def _not_negative(text: str) -> int:
     return number
 
 
+def _hour(text: str) -> int:
+    number = int(text)
+    if not -1 <= number <= 23:
+        raise ValueError("expected an hour from 0 to 23, or -1 for none")
+    return number
+
+
 BUCKET = Option(
     key="bucket",
     parse=parse_bucket_count,
@@ -215,6 +222,20 @@ CHANGELOG_PRODUCER = Option(
     default=ChangelogProducer.NONE,
     doc="Where changelog files come from: `none`, `input`, `lookup` or `full-compaction`.",
     kind="none, input, lookup or full-compaction",
+)
+CHANGELOG_ROW_DEDUPLICATE = Option(
+    key="changelog-producer.row-deduplicate",
+    parse=parse_bool,
+    default=False,
+    doc="Whether an update that leaves a row as it was is left out of the changelog.",
+    kind="true or false",
+)
+CHANGELOG_ROW_DEDUPLICATE_IGNORED = Option(
+    key="changelog-producer.row-deduplicate-ignore-fields",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Columns that do not count when `changelog-producer.row-deduplicate` compares rows.",
+    kind="column names with commas",
 )
 DELETION_VECTORS = Option(
     key="deletion-vectors.enabled",
@@ -374,6 +395,55 @@ SIZE_RATIO_PERCENT = Option(
     default=1,
     doc="Percent by which the next run may be larger than the runs picked so far and still join them.",
     kind="a number from 0 on",
+)
+COMPACTION_OPTIMIZATION_INTERVAL = Option(
+    key="compaction.optimization-interval",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How long after the last full compaction of a bucket all its runs are merged again; never by default.",
+    kind="a duration such as 1 h",
+)
+COMPACTION_TOTAL_SIZE_THRESHOLD = Option(
+    key="compaction.total-size-threshold",
+    parse=parse_size_bytes,
+    default=None,
+    doc="Bytes of a bucket below which its runs are always merged.",
+    kind="a size such as 64 mb",
+)
+COMPACTION_INCREMENTAL_SIZE_THRESHOLD = Option(
+    key="compaction.incremental-size-threshold",
+    parse=parse_size_bytes,
+    default=None,
+    doc="Bytes of a bucket below its highest level beyond which all runs are merged.",
+    kind="a size such as 256 mb",
+)
+COMPACTION_OFFPEAK_START = Option(
+    key="compaction.offpeak.start.hour",
+    parse=_hour,
+    default=-1,
+    doc="The hour (UTC) from which compactions may be larger; -1 for none.",
+    kind="a number from 0 to 23, or -1",
+)
+COMPACTION_OFFPEAK_END = Option(
+    key="compaction.offpeak.end.hour",
+    parse=_hour,
+    default=-1,
+    doc="The hour (UTC) up to which compactions may be larger; -1 for none.",
+    kind="a number from 0 to 23, or -1",
+)
+COMPACTION_OFFPEAK_RATIO = Option(
+    key="compaction.offpeak-ratio",
+    parse=_not_negative,
+    default=0,
+    doc="Percent that `compaction.size-ratio` grows by between these hours.",
+    kind="a number from 0 on",
+)
+FULL_COMPACTION_DELTA_COMMITS = Option(
+    key="full-compaction.delta-commits",
+    parse=_positive,
+    default=None,
+    doc="Batches in level 0 of a bucket at which all its runs are merged; 1 with `changelog-producer=full-compaction`.",
+    kind="a positive number",
 )
 COMPACTION_MIN_FILE_NUM = Option(
     key="compaction.min.file-num",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.binary_row import StoredValue, to_table
 from lakelog.filestore.bucket import bucket_of
+from lakelog.filestore.changes import told_files
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, deletion_files
 from lakelog.filestore.levels import runs_of, sections_of
@@ -63,10 +64,12 @@ def plan(
     *,
     where: Predicate | None = None,
     buckets: Set[int] | None = None,
+    is_followed: bool = False,
 ) -> Plan:
     """The splits of a snapshot that may hold rows which pass `where`, of the given buckets or all.
 
-    `where` only skips; the reader filters. Raises InvalidRequestError for a filter that does not fit the table and
+    `where` only skips; the reader filters. `is_followed` leaves out what later changelogs tell: for a reader that goes
+    on with the changes after the snapshot. Raises InvalidRequestError for a filter that does not fit the table and
     UnsupportedError for tables that lakelog cannot read right yet.
     """
     check_readable(table)
@@ -83,7 +86,9 @@ def plan(
         total_buckets = next(iter(live.values())).total_buckets
         if not wanted.may_hold(partition, bucket, total_buckets):
             continue
-        files = [entry.file for entry in live.values() if wanted.may_match(entry.file)]
+        bucket_files = [entry.file for entry in live.values()]
+        shown = told_files(table, bucket_files) if is_followed else bucket_files
+        files = [file for file in shown if wanted.may_match(file)]
         gone = deletions.get((partition, bucket), {})
         for group, is_raw in _groups(table, files):
             splits.append(

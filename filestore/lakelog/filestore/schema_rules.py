@@ -12,6 +12,7 @@ from lakelog.filestore.options import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     FILE_FORMAT,
+    FULL_COMPACTION_DELTA_COMMITS,
     MERGE_ENGINE,
     ROWKIND_FIELD,
     BucketFunction,
@@ -32,11 +33,8 @@ _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VAR
 def check_writable(schema: TableSchema) -> None:
     """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
     options = schema.options
-    engine = MERGE_ENGINE.of(options)
-    if engine is MergeEngine.FIRST_ROW:
-        raise UnsupportedError(f"tables with {MERGE_ENGINE.key}={engine} are not written yet; use another engine")
+    _check_producer(schema)
     refused = (
-        (CHANGELOG_PRODUCER.key, CHANGELOG_PRODUCER.of(options), ChangelogProducer.NONE),
         (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
         (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
         (ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),
@@ -48,6 +46,23 @@ def check_writable(schema: TableSchema) -> None:
     if schema.primary_keys and schema.bucket_count < 1:
         raise UnsupportedError(
             f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
+        )
+
+
+def _check_producer(schema: TableSchema) -> None:
+    """Raise InvalidRequestError where a changelog producer has nothing to go by."""
+    engine = MERGE_ENGINE.of(schema.options)
+    producer = CHANGELOG_PRODUCER.of(schema.options)
+    if producer is not ChangelogProducer.NONE and not schema.primary_keys:
+        raise InvalidRequestError(f"{CHANGELOG_PRODUCER.key}={producer} needs a primary key; give the table one")
+    if engine is MergeEngine.FIRST_ROW and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+        raise InvalidRequestError(
+            f"{MERGE_ENGINE.key}={engine} goes with {CHANGELOG_PRODUCER.key}=none or lookup, found {producer}"
+        )
+    if producer is ChangelogProducer.LOOKUP and FULL_COMPACTION_DELTA_COMMITS.of(schema.options) is not None:
+        raise InvalidRequestError(
+            f"{CHANGELOG_PRODUCER.key}=lookup tells changes at every compaction: leave out "
+            f"{FULL_COMPACTION_DELTA_COMMITS.key}, or use {CHANGELOG_PRODUCER.key}=full-compaction"
         )
 
 

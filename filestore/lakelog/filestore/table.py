@@ -27,8 +27,10 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.compact.choosing import pick_unit
 from lakelog.filestore.compact.committing import commit_results
-from lakelog.filestore.compact.rewriting import CompactResult, compact_bucket, pick_unit
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
@@ -226,7 +228,7 @@ class FileStoreTable(TableStore):
             snapshot = commit.commit(write.resolve)
         except ConflictError:
             if not commit.has_unknown_outcome:
-                write.discard(write.entries)
+                write.discard(write.files)
             raise
         assert snapshot is not None
         write.discard(write.superseded)

@@ -17,7 +17,7 @@ from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passin
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.write import WrittenRows, write_rows
 
 
 class Overwrite(Enum):
@@ -72,7 +72,7 @@ class TableWrite:
         self._user = str(uuid.uuid4())
         self._base = table.snapshots.latest()
         self.superseded: list[ManifestEntry] = []  # of no use once the commit has succeeded
-        self.entries = self._prepare(self._base)
+        self._written = self._prepare(self._base)
         if isinstance(replaces, PartitionFilter):
             self._check_inside(replaces)
 
@@ -86,16 +86,27 @@ class TableWrite:
                     f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
                 )
             if self._is_older_than(latest):
-                self.superseded += self.entries
-                self.entries = self._prepare(latest)
+                self.superseded += self.files
+                self._written = self._prepare(latest)
             self._base = latest
         return CommitRequest(
             commit_user=self._user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
             entries=[*(replace(entry, kind=FileKind.DELETE) for entry in self._replaced(latest)), *self.entries],
+            changelog=self._written.changelog,
             operation="OVERWRITE" if is_overwrite else "WRITE",
         )
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The data files that the commit adds."""
+        return self._written.entries
+
+    @property
+    def files(self) -> list[ManifestEntry]:
+        """All files that were written: data files and changelog files."""
+        return [*self._written.entries, *self._written.changelog]
 
     def discard(self, entries: Iterable[ManifestEntry]) -> None:
         """Delete files that no snapshot names."""
@@ -118,7 +129,7 @@ class TableWrite:
         written = {entry.partition for entry in self.entries}
         outside = written - replaced.matching(written)
         if outside:
-            self.discard(self.entries)
+            self.discard(self.files)
             fields = self._table.schema.partition_fields
             values = deserialize_row([field.type for field in fields], min(outside))
             named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values, strict=True))
@@ -127,9 +138,15 @@ class TableWrite:
                 "written"
             )
 
-    def _prepare(self, latest: Snapshot | None) -> list[ManifestEntry]:
+    def _prepare(self, latest: Snapshot | None) -> WrittenRows:
         live = self._table.live_files.of(latest)
-        return write_rows(self._table, self._rows, self._kinds, first_sequence=live.next_sequence)
+        return write_rows(
+            self._table,
+            self._rows,
+            self._kinds,
+            first_sequence=live.next_sequence,
+            is_overwrite=self._replaces is not None,
+        )
 
     def _is_older_than(self, latest: Snapshot | None) -> bool:
         live = self._table.live_files.of(latest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,14 @@ from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import RowMerge, row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.options import (
+    CHANGELOG_FILE_PREFIX,
+    CHANGELOG_PRODUCER,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ChangelogProducer,
+    MergeEngine,
+)
 from lakelog.filestore.paths import MAIN_BRANCH, FileNames
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakelog.filestore.schema_rules import check_writable
@@ -59,6 +67,14 @@ class BucketRows:
     bucket: int
     rows: pa.Table
     kinds: pa.Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """What a commit adds: data files, and changelog files where the table has `changelog-producer=input`."""
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    changelog: list[ManifestEntry] = field(default_factory=list)
 
 
 def newest_of(table: TableStore, rows: pa.Table, kinds: pa.Array | None) -> NewestRows:
@@ -134,8 +150,11 @@ def write_rows(
     kinds: pa.Array | None = None,
     *,
     first_sequence: FirstSequence,
-) -> list[ManifestEntry]:
+    is_overwrite: bool = False,
+) -> WrittenRows:
     """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
+
+    An overwrite tells no changes: it would have to tell those of the rows that it replaces too.
 
     `first_sequence` tells each (partition, bucket) where its sequence numbers start; a row's is that plus its position
     among all rows. Raises InvalidRequestError.
@@ -146,10 +165,22 @@ def write_rows(
     if not table.schema.primary_keys:
         _check_inserts(table, kinds)
     if not rows.num_rows:
-        return []
+        return WrittenRows()
     merge = row_merge(table.schema) if table.schema.primary_keys else None
     if merge is not None:
-        return _write_merged(table, merge, rows, kinds, first_sequence)
+        _check_kinds(table, kinds)
+        entries = _write_merged(table, merge, rows, kinds, first_sequence)
+    else:
+        entries = _write_newest(table, rows, kinds, first_sequence)
+    is_told = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.INPUT and not is_overwrite
+    changelog = _write_changelog(table, rows, kinds, first_sequence) if is_told else []
+    return WrittenRows(entries=entries, changelog=changelog)
+
+
+def _write_newest(
+    table: TableStore, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
+) -> list[ManifestEntry]:
+    """Write rows of which the last of each key stays, or all where there is no key."""
     buckets, positions = _newest_by_bucket(table, rows)
     indices = pa.array(positions)
     rows, kinds = rows.take(indices), kinds.take(indices)
@@ -177,16 +208,42 @@ def _write_merged(
     """Write rows of a merge engine that folds them: the rows of a key are folded before they are stored."""
     names = FileNames()
     entries: list[ManifestEntry] = []
-    numbered = rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(rows.num_rows)))
-    for bucket_id, part in _parts(table, rows, numbered.append_column(VALUE_KIND, kinds)):
-        numbers = pc.add(part.column(SEQUENCE_NUMBER), _first(first_sequence, bucket_id))
-        given = part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
+    for bucket_id, given in _numbered_parts(table, rows, kinds, first_sequence):
         one = Slice(keys=key_frame(given, table.schema.key_fields), rows=given)
         merged = merge.merge([one], keeps_deletes=True)
         stored = StoredRows(rows=merged, sequences=merged.column(SEQUENCE_NUMBER), kinds=merged.column(VALUE_KIND))
         files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
         entries.extend(add_entry(table, *bucket_id, file) for file in files)
     return entries
+
+
+def _write_changelog(
+    table: TableStore, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
+) -> list[ManifestEntry]:
+    """Write every row as it was given, by key and then in the order of arrival, to changelog files."""
+    names = FileNames()
+    prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
+    entries: list[ManifestEntry] = []
+    for bucket_id, given in _numbered_parts(table, rows, kinds, first_sequence):
+        keys = key_frame(given, table.schema.key_fields)
+        order = keys.with_row_index("row").sort(keys.columns, maintain_order=True)["row"]
+        ordered = given.take(order.to_arrow())
+        stored = StoredRows(rows=ordered, sequences=ordered.column(SEQUENCE_NUMBER), kinds=ordered.column(VALUE_KIND))
+        files = write_data_files(
+            table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names, prefix=prefix
+        )
+        entries.extend(add_entry(table, *bucket_id, file) for file in files)
+    return entries
+
+
+def _numbered_parts(
+    table: TableStore, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
+) -> Iterator[tuple[BucketId, pa.Table]]:
+    """The rows of each bucket in the order of arrival, with their sequence numbers and kinds."""
+    numbered = rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(rows.num_rows)))
+    for bucket_id, part in _parts(table, rows, numbered.append_column(VALUE_KIND, kinds)):
+        numbers = pc.add(part.column(SEQUENCE_NUMBER), _first(first_sequence, bucket_id))
+        yield bucket_id, part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
 
 
 def _newest_by_bucket(
@@ -231,6 +288,20 @@ def _check_inserts(table: TableStore, kinds: pa.Array) -> None:
         )
 
 
+def _check_kinds(table: TableStore, kinds: pa.Array) -> None:
+    """Raise InvalidRequestError for deletes where the merge engine has no place for them."""
+    options = table.schema.options
+    if MERGE_ENGINE.of(options) is not MergeEngine.FIRST_ROW or IGNORE_DELETE.of(options):
+        return
+    adds = are_adds(to_series(kinds))
+    if not adds.all():
+        odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
+        raise InvalidRequestError(
+            f"table {table.name} has merge-engine=first-row and takes no {odd}; set ignore-delete=true to leave "
+            "deletes out"
+        )
+
+
 def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMeta) -> ManifestEntry:
     """The entry that adds a file to the table."""
     return ManifestEntry(
@@ -267,6 +338,11 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
     """Raise UnsupportedError for a schema whose rows a log cannot tell."""
     if not schema.primary_keys:
         raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
+    if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
+        raise UnsupportedError(
+            f"table {table_name} has a log, which holds every change that is written: leave out "
+            f"{CHANGELOG_PRODUCER.key}=input"
+        )
     if row_merge(schema) is not None:
         raise UnsupportedError(
             f"table {table_name} has a log, whose fold is the last change of each key: merge-engine, sequence.field "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
-from lakelog.filestore.compact.rewriting import CompactResult, discard_result
+from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 
@@ -19,12 +19,7 @@ def commit_results(
 
     Raises ConflictError when somebody else compacted meanwhile, UnsupportedError for files with deletion vectors.
     """
-    request = CommitRequest(
-        commit_user=str(uuid.uuid4()),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        kind=CommitKind.COMPACT,
-        entries=[entry for result in results for entry in result.entries(table.bucket_count)],
-    )
+    request = compact_request(table, results, user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER)
     commit = TableCommit(table, clock=clock)
     try:
         snapshot = commit.commit(lambda _: request)
@@ -35,3 +30,16 @@ def commit_results(
         raise
     assert snapshot is not None
     return snapshot
+
+
+def compact_request(
+    table: TableStore, results: Sequence[CompactResult], *, user: str, identifier: int
+) -> CommitRequest:
+    """What a commit of results changes."""
+    return CommitRequest(
+        commit_user=user,
+        commit_identifier=identifier,
+        kind=CommitKind.COMPACT,
+        entries=[entry for result in results for entry in result.entries(table.bucket_count)],
+        changelog=[entry for result in results for entry in result.changelog_entries(table.bucket_count)],
+    )

@@ -14,37 +14,72 @@ from lakelog.filestore.levels import SortedRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactUnit:
-    """The youngest runs of a bucket, to be merged into one run of `output_level`.
-
-    `drops_deletes` says that no older run is left out, so that a deleted key needs no delete row any more.
-    """
+    """The youngest runs of a bucket, to be merged into one run of `output_level`; `older` are those left out."""
 
     inputs: tuple[SortedRun, ...]
     output_level: int
-    drops_deletes: bool
+    older: tuple[SortedRun, ...] = ()
+
+    @property
+    def drops_deletes(self) -> bool:
+        """Whether a deleted key needs no delete row any more, for no older run can hold the key."""
+        return not self.older
 
 
-def max_level(runs: Sequence[SortedRun], *, level_count: int) -> int:
-    """The highest level of a bucket: what the options say, or more where files show it."""
-    return max([level_count - 1, *(run.level for run in runs)])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickRules:
+    """When runs are merged. Percents are of bytes; None switches a rule off.
+
+    From `trigger` runs on: all of them when the younger ones weigh more than `amplification_percent_max` of the oldest,
+    runs of like size (`ratio_percent`), or as many as are above the trigger. With any number of runs: all of them when
+    they are smaller than `total_bytes_small`, when those below the highest level are larger than `younger_bytes_max`,
+    or `is_full_due`. `lifts_level0` merges every level-0 file at once, whatever there is.
+    """
+
+    trigger: int
+    amplification_percent_max: int
+    ratio_percent: int
+    level_max: int
+    total_bytes_small: int | None = None
+    younger_bytes_max: int | None = None
+    is_full_due: bool = False
+    lifts_level0: bool = False
 
 
 def pick_full(runs: Sequence[SortedRun], *, level_max: int) -> CompactUnit | None:
     """Merge every run; None when there is nothing left to merge."""
     if not runs or (len(runs) == 1 and runs[0].level == level_max and not runs[0].may_hold_deletes):
         return None
-    return CompactUnit(inputs=tuple(runs), output_level=level_max, drops_deletes=True)
+    return CompactUnit(inputs=tuple(runs), output_level=level_max)
 
 
-def pick_universal(
-    runs: Sequence[SortedRun], *, trigger: int, amplification_percent_max: int, ratio_percent: int, level_max: int
-) -> CompactUnit | None:
-    """What is due: all runs to save space, runs of like size, or enough runs to reach the trigger."""
+def pick_universal(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit | None:
+    """What is due: early full merges, then space, sizes and the number of runs, then level 0 where it must be empty."""
+    trigger, ratio, level_max = rules.trigger, rules.ratio_percent, rules.level_max
     return (
-        pick_for_space_amp(runs, trigger=trigger, percent_max=amplification_percent_max, level_max=level_max)
-        or pick_for_size_ratio(runs, trigger=trigger, percent=ratio_percent, level_max=level_max)
-        or pick_for_run_count(runs, trigger=trigger, percent=ratio_percent, level_max=level_max)
+        pick_early_full(runs, rules)
+        or pick_for_space_amp(runs, trigger=trigger, percent_max=rules.amplification_percent_max, level_max=level_max)
+        or pick_for_size_ratio(runs, trigger=trigger, percent=ratio, level_max=level_max)
+        or pick_for_run_count(runs, trigger=trigger, percent=ratio, level_max=level_max)
+        or (pick_level0(runs, percent=ratio, level_max=level_max) if rules.lifts_level0 else None)
     )
+
+
+def pick_early_full(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit | None:
+    """Merge every run before the trigger is reached, where reads are worth more than what merging costs."""
+    if len(runs) < 2:
+        return None
+    younger = sum(run.size_bytes for run in runs if run.level < rules.level_max)
+    total = sum(run.size_bytes for run in runs)
+    is_small = rules.total_bytes_small is not None and total < rules.total_bytes_small
+    is_grown = rules.younger_bytes_max is not None and younger > rules.younger_bytes_max
+    return _unit(runs, len(runs), rules.level_max) if rules.is_full_due or is_small or is_grown else None
+
+
+def pick_level0(runs: Sequence[SortedRun], *, percent: int, level_max: int) -> CompactUnit | None:
+    """Merge all files of level 0, and the runs behind them while they are of like size."""
+    count = sum(run.level == 0 for run in runs)
+    return _unit(runs, _grow(runs, count, percent), level_max) if count else None
 
 
 def pick_for_space_amp(
@@ -89,7 +124,7 @@ def pick_small_files(files: Sequence[DataFileMeta], *, small_bytes: int, count_m
             taken = []
     if len(taken) < count_min:
         return None
-    return CompactUnit(inputs=(SortedRun(level=0, files=tuple(taken)),), output_level=0, drops_deletes=False)
+    return CompactUnit(inputs=(SortedRun(level=0, files=tuple(taken)),), output_level=0)
 
 
 def _grow(runs: Sequence[SortedRun], count: int, percent: int) -> int:
@@ -116,4 +151,4 @@ def _unit(runs: Sequence[SortedRun], count: int, level_max: int) -> CompactUnit:
                 break
     if count == len(runs):
         output_level = level_max
-    return CompactUnit(inputs=tuple(runs[:count]), output_level=output_level, drops_deletes=count == len(runs))
+    return CompactUnit(inputs=tuple(runs[:count]), output_level=output_level, older=tuple(runs[count:]))

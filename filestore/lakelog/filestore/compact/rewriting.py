@@ -2,133 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of
-from lakelog.filestore.compact.picking import (
-    CompactUnit,
-    max_level,
-    pick_for_space_amp,
-    pick_full,
-    pick_small_files,
-    pick_universal,
-)
+from lakelog.filestore.compact.changelog import ChangelogWriter
+from lakelog.filestore.compact.choosing import small_file_bytes
+from lakelog.filestore.compact.following import FollowedMerge
+from lakelog.filestore.compact.lookup import BucketLookup
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_reader import read_data_file
-from lakelog.filestore.data_writer import StoredRows, target_file_bytes, write_data_files
-from lakelog.filestore.levels import Section, SortedRun, may_hold_deletes, runs_of, sections_of
-from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.data_writer import StoredRows, write_data_files
+from lakelog.filestore.deletion_vectors import DeletionFile
+from lakelog.filestore.levels import Section, may_hold_deletes, sections_of
+from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_adds, merged_kinds
+from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import COPIES, BucketReader
-from lakelog.filestore.options import (
-    COMPACTION_MIN_FILE_NUM,
-    NUM_LEVELS,
-    NUM_SORTED_RUNS_SETTLING_TRIGGER,
-    NUM_SORTED_RUNS_STOP,
-    NUM_SORTED_RUNS_TRIGGER,
-    READ_MEMORY_BUDGET,
-    SETTLING_AMPLIFICATION_PERCENT,
-    SIZE_AMPLIFICATION_PERCENT,
-    SIZE_RATIO_PERCENT,
-)
+from lakelog.filestore.options import CHANGELOG_PRODUCER, READ_MEMORY_BUDGET, ChangelogProducer
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.write import check_table_writable, checked_kinds
-
-_RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
-_SETTLING_TRIGGER_FACTOR = 6
-_SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactResult:
-    """Files of one bucket that others with the same rows replace."""
-
-    partition: bytes
-    bucket: int
-    before: tuple[DataFileMeta, ...]
-    after: tuple[DataFileMeta, ...]
-
-    def entries(self, total_buckets: int) -> list[ManifestEntry]:
-        """What a COMPACT commit changes."""
-        changes = [
-            *((FileKind.DELETE, file) for file in self.before),
-            *((FileKind.ADD, file) for file in self.after),
-        ]
-        return [
-            ManifestEntry(
-                kind=kind, partition=self.partition, bucket=self.bucket, total_buckets=total_buckets, file=file
-            )
-            for kind, file in changes
-        ]
-
-
-def pick_unit(
-    table: TableStore,
-    files: Sequence[DataFileMeta],
-    *,
-    is_full: bool = False,
-    files_per_batch: int = 1,
-    is_settled_later: bool = False,
-) -> CompactUnit | None:
-    """What to compact in a bucket of these files, by the table's options; None when nothing is due.
-
-    `files_per_batch` is how many level-0 files one batch adds to the bucket: they count as one run of the trigger.
-    `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then.
-    """
-    options = table.schema.options
-    if not table.schema.primary_keys:
-        count_min = 2 if is_full else COMPACTION_MIN_FILE_NUM.of(options)
-        return pick_small_files(files, small_bytes=_small_bytes(table), count_min=count_min)
-    runs = runs_of(files, table.key_types)
-    if is_full:
-        return pick_full(runs, level_max=_level_max(table, runs))
-    return pick_universal(
-        runs,
-        trigger=_trigger(options, is_settled_later=is_settled_later) * files_per_batch,
-        amplification_percent_max=SIZE_AMPLIFICATION_PERCENT.of(options),
-        ratio_percent=SIZE_RATIO_PERCENT.of(options),
-        level_max=_level_max(table, runs),
-    )
-
-
-def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> CompactUnit | None:
-    """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is."""
-    if not table.schema.primary_keys:
-        return pick_unit(table, files)
-    runs = runs_of(files, table.key_types)
-    percent = SETTLING_AMPLIFICATION_PERCENT.of(table.schema.options)
-    return pick_for_space_amp(runs, trigger=2, percent_max=percent, level_max=_level_max(table, runs))
-
-
-def must_writers_wait(
-    table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1, is_settled_later: bool = False
-) -> bool:
-    """Whether a bucket has so many runs that it must be compacted before more are written. See `pick_unit`."""
-    if not table.schema.primary_keys:
-        return False
-    options = table.schema.options
-    stop = None if is_settled_later else NUM_SORTED_RUNS_STOP.of(options)
-    if stop is None:
-        stop = _trigger(options, is_settled_later=is_settled_later) + _RUNS_BEFORE_STOP
-    return len(runs_of(files, table.key_types)) >= stop * files_per_batch
-
-
-def _trigger(options: Mapping[str, str], *, is_settled_later: bool) -> int:
-    trigger = NUM_SORTED_RUNS_TRIGGER.of(options)
-    if not is_settled_later:
-        return trigger
-    return NUM_SORTED_RUNS_SETTLING_TRIGGER.of(options) or trigger * _SETTLING_TRIGGER_FACTOR
-
-
-def _level_max(table: TableStore, runs: Sequence[SortedRun]) -> int:
-    options = table.schema.options
-    return max_level(runs, level_count=NUM_LEVELS.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + 1)
 
 
 def compact_bucket(
@@ -137,45 +37,110 @@ def compact_bucket(
     bucket: int,
     unit: CompactUnit,
     *,
+    deletions: Mapping[str, DeletionFile] | None = None,
     memory_budget_bytes: int | None = None,
 ) -> CompactResult | None:
     """Merge the runs of a unit into files of its output level; None when every file is where it should be.
 
-    A large file that overlaps no other, and for sure holds no deletes, only changes its level. The table changes by the
-    commit of the result's entries.
+    A large file that overlaps no other, and for sure holds no deletes, only changes its level. `deletions` are the
+    deletion vectors of the bucket's files, by their names. The table changes by the commit of the result's entries.
     """
     check_table_writable(table)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     if not table.schema.primary_keys:
         return _joined_files(table, partition, bucket, unit, budget)
-    reader = BucketReader(table, partition, bucket, memory_budget_bytes=budget)
-    before: list[DataFileMeta] = []
-    after: list[DataFileMeta] = []
-    for group in rewrite_groups(sections_of(unit.inputs, table.key_types), small_bytes=_small_bytes(table)):
-        files = [file for section in group for file in section.files]
-        if len(files) == 1 and not _must_rewrite(files[0]):
-            if files[0].level != unit.output_level:
-                before.append(files[0])
-                after.append(replace(files[0], level=unit.output_level))
-            continue
-        pieces = _merged_pieces(reader, group, keeps_deletes=not unit.drops_deletes)
-        after += write_data_files(table, partition, bucket, pieces, level=unit.output_level, source=FileSource.COMPACT)
-        before += files
-    if not before:
-        return None
-    return CompactResult(partition=partition, bucket=bucket, before=tuple(before), after=tuple(after))
+    return _Rewrite(table=table, bucket=(partition, bucket), unit=unit, deletions=deletions or {}, budget=budget).run()
 
 
-def discard_result(table: TableStore, result: CompactResult) -> None:
-    """Delete the files that a compaction made and no snapshot names; one that only changed its level stays."""
-    old = {file.file_name for file in result.before}
-    for file in result.after:
-        if file.file_name not in old:
-            table.file_io.delete(table.data_path(result.partition, result.bucket, file))
+@dataclass(slots=True, kw_only=True)
+class _Rewrite:
+    """One unit of a table with primary key being merged."""
+
+    table: TableStore
+    bucket: BucketId
+    unit: CompactUnit
+    deletions: Mapping[str, DeletionFile]
+    budget: int
+    before: list[DataFileMeta] = field(default_factory=list)
+    after: list[DataFileMeta] = field(default_factory=list)
+
+    def run(self) -> CompactResult | None:
+        unit, small = self.unit, small_file_bytes(self.table)
+        sections = sections_of(unit.inputs, self.table.key_types)
+        fresh_below = _fresh_below(self.table, unit)
+        changelog = ChangelogWriter(self.table, self.bucket, buffer_bytes=self.budget // COPIES)
+        merge = self._merge(fresh_below)
+        try:
+            for group in rewrite_groups(sections, small_bytes=small, must_rewrite=self._must_rewrite):
+                files = [file for section in group for file in section.files]
+                if len(files) == 1 and not self._must_rewrite(files[0]):
+                    self._lift(files[0])
+                    continue
+                pieces = self._pieces(merge, group, changelog)
+                self.after += write_data_files(
+                    self.table, *self.bucket, pieces, level=unit.output_level, source=FileSource.COMPACT
+                )
+                self.before += files
+            changes = changelog.finish()
+        except Exception:
+            discard_result(self.table, self._result(changelog.files))
+            raise
+        return self._result(changes) if self.before else None
+
+    def _result(self, changelog: Sequence[DataFileMeta]) -> CompactResult:
+        partition, bucket = self.bucket
+        return CompactResult(
+            partition=partition,
+            bucket=bucket,
+            before=tuple(self.before),
+            after=tuple(self.after),
+            changelog=tuple(changelog),
+        )
+
+    def _lift(self, file: DataFileMeta) -> None:
+        if file.level != self.unit.output_level:
+            self.before.append(file)
+            self.after.append(replace(file, level=self.unit.output_level))
+
+    def _merge(self, fresh_below: int) -> FollowedMerge:
+        partition, bucket = self.bucket
+        reader = BucketReader(self.table, partition, bucket, memory_budget_bytes=self.budget, deletions=self.deletions)
+        lookup = None
+        if needs_lookup(self.table.schema) and self.unit.older:
+            lookup = BucketLookup(
+                table=self.table,
+                bucket=self.bucket,
+                runs=self.unit.older,
+                fields=[*self.table.schema.fields, SEQUENCE_FIELD, KIND_FIELD],
+                deletions=self.deletions,
+            )
+        return FollowedMerge(schema=self.table.schema, reader=reader, lookup=lookup, fresh_below=fresh_below)
+
+    def _pieces(
+        self, merge: FollowedMerge, group: Sequence[Section], changelog: ChangelogWriter
+    ) -> Iterator[StoredRows]:
+        for section in group:
+            for part in merge.rows(section, keeps_deletes=not self.unit.drops_deletes):
+                if part.changes is not None:
+                    changelog.add(part.changes)
+                rows = part.stored
+                kinds = merged_kinds(are_adds(to_series(rows.column(VALUE_KIND))).to_arrow())
+                yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=kinds)
+
+    def _must_rewrite(self, file: DataFileMeta) -> bool:
+        """Whether the file cannot just change its level.
+
+        Deletes are dropped, or become known, and changes are told, only by a rewrite.
+        """
+        return may_hold_deletes(file) or file.level < _fresh_below(self.table, self.unit)
 
 
-def _small_bytes(table: TableStore) -> int:
-    return target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
+def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
+    """The level below which rows are fresh: not looked up yet, or not told of in a changelog. 0 for none."""
+    if needs_lookup(table.schema):
+        return 1
+    is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.FULL_COMPACTION
+    return unit.output_level if is_followed and not unit.older else 0
 
 
 def _joined_files(
@@ -198,11 +163,13 @@ def _joined_files(
     return CompactResult(partition=partition, bucket=bucket, before=tuple(files), after=tuple(after))
 
 
-def rewrite_groups(sections: Sequence[Section], *, small_bytes: int) -> Iterator[tuple[Section, ...]]:
+def rewrite_groups(
+    sections: Sequence[Section], *, small_bytes: int, must_rewrite: Callable[[DataFileMeta], bool] = may_hold_deletes
+) -> Iterator[tuple[Section, ...]]:
     """Neighbouring sections that are written together; a large file that needs no rewrite is alone. Pure."""
     held: list[Section] = []
     for section in sections:
-        is_alone = len(section.files) == 1 and not _must_rewrite(section.files[0])
+        is_alone = len(section.files) == 1 and not must_rewrite(section.files[0])
         if not is_alone or section.size_bytes < small_bytes:
             held.append(section)
             continue
@@ -212,15 +179,3 @@ def rewrite_groups(sections: Sequence[Section], *, small_bytes: int) -> Iterator
         yield (section,)
     if held:
         yield tuple(held)
-
-
-def _must_rewrite(file: DataFileMeta) -> bool:
-    """Whether the file cannot just change its level: deletes are dropped, or become known, only by a rewrite."""
-    return may_hold_deletes(file)
-
-
-def _merged_pieces(reader: BucketReader, group: Sequence[Section], *, keeps_deletes: bool) -> Iterator[StoredRows]:
-    for section in group:
-        for rows in reader.stored_rows(section, keeps_deletes=keeps_deletes):
-            kinds = merged_kinds(are_adds(to_series(rows.column(VALUE_KIND))).to_arrow())
-            yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=kinds)

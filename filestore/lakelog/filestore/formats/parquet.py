@@ -210,6 +210,27 @@ class ParquetFile:
         groups = (self._file.metadata.row_group(index) for index in range(self._file.metadata.num_row_groups))
         return [(group.num_rows, group.total_byte_size) for group in groups]
 
+    def bounds_of(self, field: DataField) -> list[pa.Array | None]:
+        """For each row group the smallest and the largest value of a column; None where the file does not tell.
+
+        Floats are never told: files disagree on NaN and -0.0.
+        """
+        names = self._file.schema_arrow.names
+        kind = to_arrow_type(field.type)
+        leaves = [self._file.schema.column(at).path for at in range(len(self._file.schema))]
+        if field.name not in names or field.name not in leaves or pa.types.is_floating(kind):
+            return [None] * self._file.metadata.num_row_groups
+        at = leaves.index(field.name)
+        found: list[pa.Array | None] = []
+        for group in range(self._file.metadata.num_row_groups):
+            chunk = self._file.metadata.row_group(group).column(at)
+            statistics = chunk.statistics if chunk.is_stats_set else None
+            if statistics is None or not statistics.has_min_max or statistics.null_count:
+                found.append(None)
+            else:
+                found.append(pa.array([statistics.min, statistics.max], kind))
+        return found
+
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
         groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)

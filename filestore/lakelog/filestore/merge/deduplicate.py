@@ -25,7 +25,7 @@ _IS_ADD = "is_add"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Rows of one run in key order, each key once. `keys` is the key frame of `rows`.
+    """Rows of one run in key order, each key once. `keys` is the key frame of `rows`, `level` the run's.
 
     `rows` has the column _VALUE_KIND where the run may hold deletes or kinds are wanted, and _SEQUENCE_NUMBER where
     the order of the runs does not tell which row is younger or numbers are wanted.
@@ -33,6 +33,7 @@ class Slice:
 
     keys: pl.DataFrame
     rows: pa.Table
+    level: int = 0
 
 
 def newest_rows(keys: pl.DataFrame) -> pl.Series:

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
-from lakelog.filestore.merge.deduplicate import Slice, merged_kinds, without_deletes
+from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merged_kinds, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
-from lakelog.filestore.merge.order import to_series
+from lakelog.filestore.merge.lookups import needs_lookup
+from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.options import (
     AGGREGATION_REMOVE_ON_DELETE,
     IGNORE_DELETE,
@@ -52,6 +53,7 @@ class RowMerge:
     engine: MergeEngine
     sequence_fields: tuple[DataField, ...]
     groups: tuple[SequenceGroup, ...]
+    has_whole_rows: bool = False  # above level 0, see `needs_lookup`
 
     def needed(self, fields: Sequence[DataField]) -> list[DataField]:
         """The columns that must be read to tell the columns `fields`."""
@@ -71,6 +73,8 @@ class RowMerge:
 
     def merge(self, slices: Sequence[Slice], *, keeps_deletes: bool) -> pa.Table:
         """The rows that stay, in key order, with all columns of the slices. `slices` goes from youngest to oldest."""
+        if self.has_whole_rows:
+            slices = self._with_one_whole(slices)
         given = grouped(slices, self.sequence_fields)
         if IGNORE_DELETE.of(self.schema.options):
             given = given.kept(given.adds)
@@ -78,6 +82,15 @@ class RowMerge:
             return given.rows
         merged = self._merged(given)
         return merged if keeps_deletes else without_deletes(merged)
+
+    def _with_one_whole(self, slices: Sequence[Slice]) -> list[Slice]:
+        """The slices, with the youngest row of each key in place of all those above level 0."""
+        young = [part for part in slices if part.level == 0]
+        whole = [part for part in slices if part.level > 0]
+        if len(whole) < 2:
+            return list(slices)
+        rows = merge_ordered(whole, is_ranked=True, keeps_deletes=True)
+        return [*young, Slice(keys=key_frame(rows, self.schema.key_fields), rows=rows, level=whole[0].level)]
 
     def _merged(self, given: GroupedRows) -> pa.Table:
         is_alone = given.starts == given.ends
@@ -217,7 +230,13 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
     if _UNKNOWN_REMOVAL in options:
         raise UnsupportedError(f"{_UNKNOWN_REMOVAL} is not read yet")
     groups = _sequence_groups(schema, options)
-    merge = RowMerge(schema=schema, engine=engine, sequence_fields=sequence, groups=groups)
+    merge = RowMerge(
+        schema=schema,
+        engine=engine,
+        sequence_fields=sequence,
+        groups=groups,
+        has_whole_rows=needs_lookup(schema),
+    )
     for field in merge.aggregated:
         aggregate_of(field, options)
     return merge

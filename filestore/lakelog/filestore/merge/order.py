@@ -7,7 +7,7 @@ Source: Paimon spec, "Data files"; Java's `Double.compare`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import polars as pl
@@ -45,6 +45,11 @@ def key_at(keys: pl.DataFrame, row: int) -> OrderedKey:
 def rows_up_to(keys: pl.DataFrame, key: OrderedKey) -> int:
     """How many rows of a sorted key frame are at or before `key`."""
     return bisect_right(range(keys.height), key, key=lambda row: key_at(keys, row))
+
+
+def rows_before(keys: pl.DataFrame, key: OrderedKey) -> int:
+    """How many rows of a sorted key frame are before `key`."""
+    return bisect_left(range(keys.height), key, key=lambda row: key_at(keys, row))
 
 
 def is_last_of_key(ordered: pl.DataFrame, names: Sequence[str]) -> pl.Series:

@@ -12,7 +12,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file, row_bytes
 from lakelog.filestore.deletion_vectors import DeletionFile
 from lakelog.filestore.levels import Section, SortedRun
-from lakelog.filestore.merge.deduplicate import merge_ordered, merge_unordered, without_deletes
+from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merge_unordered, without_deletes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
@@ -58,12 +58,19 @@ class BucketReader:
     def stored_rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[pa.Table]:
         """The rows of a section in key order with all columns, sequence numbers and kinds."""
         is_ranked = are_ranked(section.runs)
+        for slices in self.slices(section):
+            yield self.merged(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
+
+    def slices(self, section: Section) -> Iterator[list[Slice]]:
+        """The rows of a section run by run, youngest first, a key range at a time, as `stored_rows` merges them."""
         fields = [*self._table.schema.fields, SEQUENCE_FIELD, KIND_FIELD]
-        for slices in aligned_slices(self._cursors(section, [fields] * len(section.runs))):
-            if self._merge is None:
-                yield merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
-            else:
-                yield self._merge.merge(slices, keeps_deletes=keeps_deletes)
+        return aligned_slices(self._cursors(section, [fields] * len(section.runs)))
+
+    def merged(self, slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
+        """The rows of slices that stay, in key order, by the table's merge engine. See `merge_ordered`."""
+        if self._merge is None:
+            return merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
+        return self._merge.merge(slices, keeps_deletes=keeps_deletes)
 
     def _with_keys(self, fields: Sequence[DataField]) -> list[DataField]:
         keys = self._table.schema.key_fields
@@ -78,6 +85,7 @@ class BucketReader:
                 tables=self._pieces(run, read, share),
                 key_fields=self._table.schema.key_fields,
                 rows_left=run.row_count,
+                level=run.level,
             )
             for run, read, share in zip(section.runs, fields, shares, strict=True)
         ]

@@ -17,7 +17,7 @@ from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_up
 
 @dataclass(slots=True)
 class RunCursor:
-    """One run, read piece by piece in key order.
+    """One run of a level, read piece by piece in key order.
 
     `tables` gives the pieces; `rows_left` counts down the rows that they still hold.
     """
@@ -25,6 +25,7 @@ class RunCursor:
     tables: Iterator[pa.Table]
     key_fields: Sequence[DataField]
     rows_left: int
+    level: int = 0
     _rows: pa.Table | None = None
     _keys: pl.DataFrame | None = None
 
@@ -52,7 +53,7 @@ class RunCursor:
         count = keys.height if key is None else rows_up_to(keys, key)
         self._rows = rows.slice(count) if count < keys.height else None
         self._keys = keys.slice(count) if count < keys.height else None
-        return Slice(keys=keys.head(count), rows=rows.slice(0, count)) if count else None
+        return Slice(keys=keys.head(count), rows=rows.slice(0, count), level=self.level) if count else None
 
 
 def aligned_slices(cursors: Sequence[RunCursor]) -> Iterator[list[Slice]]:

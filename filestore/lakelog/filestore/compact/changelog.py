@@ -1,0 +1,52 @@
+"""Changelog files: every change of a commit with its old values, written as the changes come."""
+
+from __future__ import annotations
+
+from lakelog.filestore.data_file import DataFileMeta, FileSource
+from lakelog.filestore.data_writer import StoredRows, write_data_files
+from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.options import CHANGELOG_FILE_PREFIX
+from lakelog.filestore.paths import FileNames
+from lakelog.filestore.store import TableStore
+
+
+class ChangelogWriter:
+    """Gathers changes of one bucket, in key order, and writes a file whenever `buffer_bytes` have come together."""
+
+    def __init__(
+        self,
+        table: TableStore,
+        bucket: BucketId,
+        *,
+        buffer_bytes: int,
+        source: FileSource = FileSource.COMPACT,
+        names: FileNames | None = None,
+    ) -> None:
+        """Write nothing yet."""
+        self._table = table
+        self._bucket = bucket
+        self._buffer_bytes = buffer_bytes
+        self._source = source
+        self._names = names or FileNames()
+        self._held: list[StoredRows] = []
+        self.files: list[DataFileMeta] = []  # written so far
+
+    def add(self, changes: StoredRows) -> None:
+        """Take changes whose keys are above, or at, those before."""
+        if changes.rows.num_rows:
+            self._held.append(changes)
+            if sum(part.rows.nbytes for part in self._held) >= self._buffer_bytes:
+                self._flush()
+
+    def finish(self) -> list[DataFileMeta]:
+        """Write what is left and tell of all files."""
+        self._flush()
+        return self.files
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, []
+            prefix = CHANGELOG_FILE_PREFIX.of(self._table.schema.options)
+            self.files += write_data_files(
+                self._table, *self._bucket, held, level=0, source=self._source, names=self._names, prefix=prefix
+            )

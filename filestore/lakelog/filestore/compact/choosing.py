@@ -1,0 +1,142 @@
+"""What to compact in a bucket, by the options of its table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from lakelog.filestore.compact.picking import (
+    CompactUnit,
+    PickRules,
+    pick_for_space_amp,
+    pick_full,
+    pick_small_files,
+    pick_universal,
+)
+from lakelog.filestore.data_file import DataFileMeta, wall_clock_millis
+from lakelog.filestore.data_writer import target_file_bytes
+from lakelog.filestore.levels import SortedRun, highest_level, runs_of
+from lakelog.filestore.merge.lookups import needs_lookup
+from lakelog.filestore.options import (
+    CHANGELOG_PRODUCER,
+    COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
+    COMPACTION_MIN_FILE_NUM,
+    COMPACTION_OFFPEAK_END,
+    COMPACTION_OFFPEAK_RATIO,
+    COMPACTION_OFFPEAK_START,
+    COMPACTION_OPTIMIZATION_INTERVAL,
+    COMPACTION_TOTAL_SIZE_THRESHOLD,
+    FULL_COMPACTION_DELTA_COMMITS,
+    NUM_SORTED_RUNS_SETTLING_TRIGGER,
+    NUM_SORTED_RUNS_STOP,
+    NUM_SORTED_RUNS_TRIGGER,
+    SETTLING_AMPLIFICATION_PERCENT,
+    SIZE_AMPLIFICATION_PERCENT,
+    SIZE_RATIO_PERCENT,
+    ChangelogProducer,
+)
+from lakelog.filestore.store import TableStore
+
+_RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
+_SETTLING_TRIGGER_FACTOR = 6
+_SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
+_MILLIS_PER_SECOND = 1_000
+
+
+def pick_unit(
+    table: TableStore,
+    files: Sequence[DataFileMeta],
+    *,
+    is_full: bool = False,
+    files_per_batch: int = 1,
+    is_settled_later: bool = False,
+    now_millis: int | None = None,
+) -> CompactUnit | None:
+    """What to compact in a bucket of these files, by the table's options; None when nothing is due.
+
+    `files_per_batch` is how many level-0 files one batch adds to the bucket: they count as one run of the trigger.
+    `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then. `now_millis` is
+    the time since 1970, this machine's by default.
+    """
+    options = table.schema.options
+    if not table.schema.primary_keys:
+        count_min = 2 if is_full else COMPACTION_MIN_FILE_NUM.of(options)
+        return pick_small_files(files, small_bytes=small_file_bytes(table), count_min=count_min)
+    runs = runs_of(files, table.key_types)
+    level_max = highest_level(table.schema.options, (run.level for run in runs))
+    commits = _commits_per_full(options)
+    if is_full or (commits is not None and sum(run.level == 0 for run in runs) >= commits * files_per_batch):
+        return pick_full(runs, level_max=level_max)
+    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    rules = PickRules(
+        trigger=_trigger(options, is_settled_later=is_settled_later) * files_per_batch,
+        amplification_percent_max=SIZE_AMPLIFICATION_PERCENT.of(options),
+        ratio_percent=SIZE_RATIO_PERCENT.of(options) + _offpeak_percent(options, now),
+        level_max=level_max,
+        total_bytes_small=COMPACTION_TOTAL_SIZE_THRESHOLD.of(options),
+        younger_bytes_max=COMPACTION_INCREMENTAL_SIZE_THRESHOLD.of(options),
+        is_full_due=_is_full_due(options, runs, level_max, now),
+        lifts_level0=needs_lookup(table.schema),
+    )
+    return pick_universal(runs, rules)
+
+
+def _commits_per_full(options: Mapping[str, str]) -> int | None:
+    """The batches in level 0 at which all runs are merged."""
+    is_followed = CHANGELOG_PRODUCER.of(options) is ChangelogProducer.FULL_COMPACTION
+    return FULL_COMPACTION_DELTA_COMMITS.of(options) or (1 if is_followed else None)
+
+
+def _is_full_due(options: Mapping[str, str], runs: Sequence[SortedRun], level_max: int, now_millis: int) -> bool:
+    """Whether the last full merge, whose time the files of the highest level tell, is long ago."""
+    interval = COMPACTION_OPTIMIZATION_INTERVAL.of(options)
+    if interval is None:
+        return False
+    made = [file.creation_time_millis or 0 for run in runs if run.level == level_max for file in run.files]
+    return wall_clock_millis(now_millis) - max(made, default=0) > interval
+
+
+def _offpeak_percent(options: Mapping[str, str], now_millis: int) -> int:
+    start, end = COMPACTION_OFFPEAK_START.of(options), COMPACTION_OFFPEAK_END.of(options)
+    if start < 0 or end < 0 or start == end:
+        return 0
+    hour = datetime.fromtimestamp(now_millis / _MILLIS_PER_SECOND, UTC).hour
+    is_offpeak = start <= hour < end if start < end else hour >= start or hour < end
+    return COMPACTION_OFFPEAK_RATIO.of(options) if is_offpeak else 0
+
+
+def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> CompactUnit | None:
+    """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is."""
+    if not table.schema.primary_keys:
+        return pick_unit(table, files)
+    runs = runs_of(files, table.key_types)
+    percent = SETTLING_AMPLIFICATION_PERCENT.of(table.schema.options)
+    return pick_for_space_amp(
+        runs, trigger=2, percent_max=percent, level_max=highest_level(table.schema.options, (run.level for run in runs))
+    )
+
+
+def must_writers_wait(
+    table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1, is_settled_later: bool = False
+) -> bool:
+    """Whether a bucket has so many runs that it must be compacted before more are written. See `pick_unit`."""
+    if not table.schema.primary_keys:
+        return False
+    options = table.schema.options
+    stop = None if is_settled_later else NUM_SORTED_RUNS_STOP.of(options)
+    if stop is None:
+        stop = _trigger(options, is_settled_later=is_settled_later) + _RUNS_BEFORE_STOP
+    return len(runs_of(files, table.key_types)) >= stop * files_per_batch
+
+
+def _trigger(options: Mapping[str, str], *, is_settled_later: bool) -> int:
+    trigger = NUM_SORTED_RUNS_TRIGGER.of(options)
+    if not is_settled_later:
+        return trigger
+    return NUM_SORTED_RUNS_SETTLING_TRIGGER.of(options) or trigger * _SETTLING_TRIGGER_FACTOR
+
+
+def small_file_bytes(table: TableStore) -> int:
+    """The size below which a file is rewritten with its neighbours."""
+    return target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100

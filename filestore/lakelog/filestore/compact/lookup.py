@@ -1,0 +1,80 @@
+"""Looking up keys in the runs that a compaction leaves out: what is read grows with the keys, not with the runs.
+
+Of a Parquet file the row groups that may hold a key are found by their statistics; their key columns are read first,
+and the other columns where a key was met. Files of other formats are read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.types import DataField
+from lakelog.filestore.binary_row import deserialize_row, to_table
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.data_reader import KeyRows, read_rows_of_keys
+from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions
+from lakelog.filestore.levels import SortedRun
+from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.merge.deduplicate import are_absent
+from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_before, rows_up_to
+from lakelog.filestore.store import TableStore
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class BucketLookup:
+    """Finds rows of keys in runs, youngest first. `deletions` are the deletion vectors of files, by their names.
+
+    `met` gathers where rows were found: by the file's name, their positions in it.
+    """
+
+    table: TableStore
+    bucket: BucketId
+    runs: Sequence[SortedRun]
+    fields: Sequence[DataField]
+    deletions: Mapping[str, DeletionFile]
+    met: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
+    _deleted: dict[str, Positions] = field(default_factory=dict)
+
+    def find(self, keys: pl.DataFrame) -> pa.Table | None:
+        """The youngest row of each key that is there, in the columns `fields`; None when there is none.
+
+        `keys` is a key frame in key order, each key once. Deletes that a run holds are rows too.
+        """
+        found: list[pa.Table] = []
+        for run in self.runs:
+            parts = [part for file in run.files for part in self._find_in(file, keys)]
+            if parts:
+                found += [part.rows for part in parts]
+                keys = keys.filter(are_absent(keys, pl.concat([part.keys for part in parts])))
+        return pa.concat_tables(found) if found else None
+
+    def _find_in(self, file: DataFileMeta, keys: pl.DataFrame) -> Iterator[KeyRows]:
+        low, high = self._range_of(file)
+        start = rows_before(keys, low)
+        wanted = keys.slice(start, rows_up_to(keys, high) - start)
+        if not wanted.height:
+            return
+        for part in read_rows_of_keys(
+            self.table, self.bucket, file, self.fields, wanted, deleted=self._deleted_of(file.file_name)
+        ):
+            self.met.setdefault(file.file_name, []).append(part.positions)
+            yield part
+
+    def _range_of(self, file: DataFileMeta) -> tuple[OrderedKey, OrderedKey]:
+        schema = self.table.schema
+        ends = [deserialize_row(self.table.key_types, key) for key in (file.min_key, file.max_key)]
+        frame = key_frame(to_table(schema.key_fields, ends), schema.key_fields)
+        return key_at(frame, 0), key_at(frame, 1)
+
+    def _deleted_of(self, file_name: str) -> Positions | None:
+        if file_name not in self.deletions:
+            return None
+        if file_name not in self._deleted:
+            self._deleted[file_name] = read_positions(self.table.file_io, self.deletions[file_name])
+        return self._deleted[file_name]

@@ -1,0 +1,45 @@
+"""What a compaction has made: files that nobody knows until a commit takes them into the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult:
+    """Files of one bucket that others with the same rows replace."""
+
+    partition: bytes
+    bucket: int
+    before: tuple[DataFileMeta, ...]
+    after: tuple[DataFileMeta, ...]
+    changelog: tuple[DataFileMeta, ...] = ()
+
+    def entries(self, total_buckets: int) -> list[ManifestEntry]:
+        """What a COMPACT commit changes."""
+        changes = [
+            *((FileKind.DELETE, file) for file in self.before),
+            *((FileKind.ADD, file) for file in self.after),
+        ]
+        return [self._entry(kind, file, total_buckets) for kind, file in changes]
+
+    def changelog_entries(self, total_buckets: int) -> list[ManifestEntry]:
+        """The changelog files that the commit adds."""
+        return [self._entry(FileKind.ADD, file, total_buckets) for file in self.changelog]
+
+    def _entry(self, kind: FileKind, file: DataFileMeta, total_buckets: int) -> ManifestEntry:
+        return ManifestEntry(
+            kind=kind, partition=self.partition, bucket=self.bucket, total_buckets=total_buckets, file=file
+        )
+
+
+def discard_result(table: TableStore, result: CompactResult) -> None:
+    """Delete the files that a compaction made and no snapshot names; one that only changed its level stays."""
+    old = {file.file_name for file in result.before}
+    for file in (*result.after, *result.changelog):
+        if file.file_name not in old:
+            table.file_io.delete(table.data_path(result.partition, result.bucket, file))

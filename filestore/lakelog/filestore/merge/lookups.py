@@ -1,0 +1,20 @@
+"""Which tables have whole rows above level 0: those whose compactions look up what a key was before. Pure."""
+
+from __future__ import annotations
+
+from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, MERGE_ENGINE, ChangelogProducer, MergeEngine
+from lakelog.filestore.schema import TableSchema
+
+
+def needs_lookup(schema: TableSchema) -> bool:
+    """Whether compactions take every level-0 file at once and look up the rows that its keys had before.
+
+    Above level 0 the youngest row of a key is the whole row then, whatever older levels hold. Source: Paimon,
+    `CoreOptions.needLookup` and `LookupMergeFunction`.
+    """
+    options = schema.options
+    return bool(schema.primary_keys) and (
+        CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
+        or MERGE_ENGINE.of(options) is MergeEngine.FIRST_ROW
+        or DELETION_VECTORS.of(options)
+    )

@@ -1,0 +1,57 @@
+"""A local file system that counts the bytes that are read of its files."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+
+from lakelog.filestore.fileio import LocalFileIO
+
+
+class _Counted(io.RawIOBase):
+    """A file whose reads are told to `owner`."""
+
+    def __init__(self, inner: pa.NativeFile, owner: CountingFileIO) -> None:
+        self._inner = inner
+        self._owner = owner
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._inner.seek(offset, whence)
+        return int(self._inner.tell())
+
+    def tell(self) -> int:
+        return int(self._inner.tell())
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._inner.read(None if size < 0 else size)
+        self._owner.add(len(data))
+        return data
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+
+class CountingFileIO(LocalFileIO):
+    """Counts in `bytes_read` what readers ask for."""
+
+    def __init__(self) -> None:
+        super().__init__(sync_data=False)
+        object.__setattr__(self, "bytes_read", 0)
+
+    bytes_read: int
+
+    def add(self, count: int) -> None:
+        """Count bytes."""
+        object.__setattr__(self, "bytes_read", self.bytes_read + count)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random reads, counted."""
+        return pa.PythonFile(_Counted(super().open_input(path), self), mode="r")
