@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from lakelog.filestore.commit import append_commit
+from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.picking import pick_full
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.levels import runs_of
@@ -91,7 +92,7 @@ def compact_one(table: FileStoreTable) -> None:
     files = table.live_files.of(table.snapshots.latest()).files(NO_PARTITION, 0)
     unit = pick_full(runs_of(files, table.key_types), level_max=5)
     assert unit is not None
-    compact_bucket(table, NO_PARTITION, 0, unit)
+    compact_bucket(table, BucketWork((NO_PARTITION, 0), unit))
 
 
 def commit_many(table: FileStoreTable, entries: Sequence[ManifestEntry], first: int) -> None:

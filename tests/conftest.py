@@ -26,9 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """The gate tries the same examples each time; `--full` looks for new ones."""
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
-    settings.register_profile("gate", derandomize=True)
-    if not config.getoption("--full"):
-        settings.load_profile("gate")
+    settings.register_profile("gate", derandomize=True, deadline=None)
+    settings.register_profile("full", deadline=None)
+    settings.load_profile("full" if config.getoption("--full") else "gate")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

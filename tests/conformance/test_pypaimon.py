@@ -60,6 +60,28 @@ def test_it_reads_what_we_write(tmp_path: Path, pypaimon_python: Path, kind: str
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
 
 
+@pytest.mark.parametrize("kind", ["plain", "partitioned"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deletion-vectors.enabled": "true"},
+        {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},  # it knows no vectors of 64 bits
+        {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},
+    ],
+    ids=str,
+)
+def test_it_reads_what_compactions_look_up(
+    tmp_path: Path, pypaimon_python: Path, kind: str, options: dict[str, str]
+) -> None:
+    table, plain = (make_table(tmp_path / name, kind, given) for name, given in (("one", options), ("plain", {})))
+    for rows in pypaimon_job.commits():
+        for one in (table, plain):
+            one.write(rows, kinds=row_kinds(rows, kind))
+    ours = pypaimon_job.shown(table.to_arrow())
+    assert ours == pypaimon_job.shown(plain.to_arrow())
+    assert run_job(pypaimon_python, "read", str(tmp_path / "one"), "db.ours") == ours
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     table = make_table(tmp_path, kind, {"write-only": "true"})

@@ -6,16 +6,24 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.compact.choosing import must_writers_wait, pick_settling_unit, pick_unit
+from lakelog.filestore.compact.choosing import (
+    BucketWork,
+    Pick,
+    due_work,
+    must_writers_wait,
+    pick_settling_unit,
+    pick_unit,
+)
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.options import WRITE_ONLY
 from lakelog.protocol.driver import commit_compaction
@@ -28,8 +36,6 @@ logger = logging.getLogger("lakelog.spark")
 THREADS_MAX = 2
 _THREAD_NAME = "lakelog-compact"
 _BACKGROUND_NICENESS = 10
-
-Pick = Callable[[LiveFiles, BucketId], CompactUnit | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class BackgroundCompaction:
             _compact(
                 written,
                 self.snapshots,
-                lambda live, bucket: pick_settling_unit(self.snapshots.table, live.files(*bucket)),
+                lambda _, files: pick_settling_unit(self.snapshots.table, files),
             )
 
     def _run(self) -> None:
@@ -169,10 +175,10 @@ def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[Bucket
 def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:
     """What is due in the buckets of `work`."""
 
-    def pick(live: LiveFiles, bucket: BucketId) -> CompactUnit | None:
+    def pick(bucket: BucketId, files: Sequence[DataFileMeta]) -> CompactUnit | None:
         return pick_unit(
             snapshots.table,
-            live.files(*bucket),
+            files,
             files_per_batch=work.files[bucket],
             is_settled_later=work.is_settled_later,
         )
@@ -199,12 +205,11 @@ def _compact(
     """
     table = snapshots.table
 
-    def compact(unit: tuple[bytes, int, CompactUnit]) -> CompactResult | None:
-        return compact_bucket(table, *unit) if is_wanted() else None
+    def compact(due: BucketWork) -> CompactResult | None:
+        return compact_bucket(table, due) if is_wanted() else None
 
     try:
-        live = table.live_files.of(table.snapshots.latest())
-        units = [(*bucket, unit) for bucket in sorted(work.files) if (unit := pick(live, bucket)) is not None]
+        units = due_work(table, table.snapshots.latest(), work.files, pick)
         if not units:
             return
         with ThreadPoolExecutor(min(len(units), THREADS_MAX), _THREAD_NAME, initializer=prepare) as pool:

@@ -18,20 +18,16 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, LakelogError
-from lakelog.filestore.compact.choosing import pick_unit
+from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
-from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.store import TableStore
 from lakelog.spark.session import prepare_session
 from lakelog.spark.tables import TableName, resolve_table
 from lakelog.spark.task import MESSAGE_COLUMN, MESSAGE_SCHEMA
 
 logger = logging.getLogger("lakelog.spark")
-
-Work = tuple[BucketId, CompactUnit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +47,13 @@ class _CompactTask:
     """The body of mapInArrow: numbers of units in, their results out."""
 
     table: TableStore
-    work: Sequence[Work]
+    work: Sequence[BucketWork]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                (partition, bucket), unit = self.work[number]
                 try:
-                    result: CompactResult | LakelogError | None = compact_bucket(self.table, partition, bucket, unit)
+                    result: CompactResult | LakelogError | None = compact_bucket(self.table, self.work[number])
                 except LakelogError as error:
                     result = error
                 yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], schema=MESSAGE_SCHEMA)
@@ -78,9 +73,7 @@ def compact(
     """
     prepare_session(spark)
     store = resolve_table(table, catalog=catalog, warehouse=warehouse).file_store
-    live = store.live_files.of(store.snapshots.latest())
-    picked = ((bucket, pick_unit(store, live.files(*bucket), is_full=full)) for bucket in sorted(live.buckets))
-    work: list[Work] = [(bucket, unit) for bucket, unit in picked if unit is not None]
+    work = due_work(store, store.snapshots.latest(), None, lambda _, files: pick_unit(store, files, is_full=full))
     if not work:
         return CompactionSummary()
     task = _CompactTask(store, work)

@@ -23,11 +23,10 @@ from lakelog.common.errors import (
     InvalidRequestError,
     NotFoundError,
     UnavailableError,
-    UnsupportedError,
 )
 from lakelog.filestore.conflicts import check_conflicts
-from lakelog.filestore.deletion_vectors import deletion_files
-from lakelog.filestore.live_files import LiveFiles
+from lakelog.filestore.index_manifest import BucketDeletions, index_after
+from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
 from lakelog.filestore.manifest_merging import pick_manifests
 from lakelog.filestore.options import (
@@ -69,6 +68,7 @@ class CommitRequest:
     kind: CommitKind
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
+    deletions: Sequence[BucketDeletions] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
     operation: str | None = None
@@ -208,9 +208,15 @@ class TableCommit:
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
         live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
-        if kind is CommitKind.COMPACT and latest is not None and latest.index_manifest is not None:
-            _check_deletion_vectors(table, latest, request.entries)
         names = FileNames()
+        index_manifest = index_after(
+            table,
+            latest,
+            deleted=_deleted_files(request.entries),
+            deletions=request.deletions,
+            is_compaction=kind is CommitKind.COMPACT,
+            names=names,
+        )
         schema_id = self._newest_schema_id(latest)
         base = self._base_manifests(latest, names, schema_id, may_merge=may_merge)
         delta = table.manifests.write(request.entries, names=names, schema_id=schema_id)
@@ -218,6 +224,8 @@ class TableCommit:
         delta_list, delta_size = table.manifests.write_list(delta, names=names)
         written = [manifest.file_name for manifest in (*base, *delta) if names.uuid in manifest.file_name]
         written += [base_list, delta_list]
+        if index_manifest is not None and names.uuid in index_manifest:
+            written.append(index_manifest)
         changelog_list, changelog_size = None, None
         if request.changelog:
             changelog = table.manifests.write(request.changelog, names=names, schema_id=schema_id)
@@ -236,7 +244,7 @@ class TableCommit:
             changelog_manifest_list=changelog_list,
             changelog_manifest_list_size=changelog_size,
             changelog_record_count=sum(entry.file.row_count for entry in request.changelog) or None,
-            index_manifest=None if latest is None else latest.index_manifest,
+            index_manifest=index_manifest,
             commit_user=request.commit_user,
             writer_version=_writer_version(),
             commit_identifier=request.commit_identifier,
@@ -355,12 +363,11 @@ def _later(previous: int | None, given: int | None) -> int | None:
     return max(known, default=None)
 
 
-def _check_deletion_vectors(table: TableStore, latest: Snapshot, entries: Sequence[ManifestEntry]) -> None:
-    """Raise UnsupportedError for a compaction of files with deletion vectors: it would bring deleted rows back."""
-    deletions = deletion_files(table, latest)
+def _deleted_files(entries: Sequence[ManifestEntry]) -> dict[BucketId, set[str]]:
+    """The names of files that a change takes away. A file that changes its level stays."""
+    added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
+    deleted: dict[BucketId, set[str]] = {}
     for entry in entries:
-        if entry.kind is FileKind.DELETE and entry.file.file_name in deletions.get((entry.partition, entry.bucket), {}):
-            raise UnsupportedError(
-                f"file {entry.file.file_name} of table {table.name} has a deletion vector: such files are read, but "
-                "not compacted yet"
-            )
+        if entry.kind is FileKind.DELETE and entry.file.file_name not in added:
+            deleted.setdefault((entry.partition, entry.bucket), set()).add(entry.file.file_name)
+    return deleted

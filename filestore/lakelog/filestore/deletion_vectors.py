@@ -1,7 +1,7 @@
 """Deletion vectors: which rows of a data file are gone, by their positions.
 
-The index manifest of a snapshot names for each data file an entry of an index file: its offset and length. Source:
-Paimon spec, "Deletion vectors"; the 64 bit form is Iceberg's.
+An index file holds the vectors of a bucket's data files, one entry each; see `lakelog.filestore.index_manifest` for how
+a snapshot finds them. Source: Paimon spec, "Deletion vectors"; the 64 bit form is Iceberg's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any  # Any: Avro records are untyped
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,9 @@ import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.formats.avro import read_container
-from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.roaring import decode_roaring
-from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.roaring import decode_roaring, encode_roaring
 
-INDEX_TYPE = "DELETION_VECTORS"
+_VERSION = b"\x01"
 _MAGIC_32 = 1_581_511_376  # big endian, after the size
 _MAGIC_64 = 1_681_511_377  # little endian, after the size
 _HEAD_BYTES = 8
@@ -43,29 +38,14 @@ class DeletionFile:
     cardinality: int | None
 
 
-def deletion_files(table: TableStore, snapshot: Snapshot) -> Mapping[BucketId, Mapping[str, DeletionFile]]:
-    """The deletion vectors of a snapshot: by bucket, then by the name of the data file. Raises CorruptDataError."""
-    if snapshot.index_manifest is None:
-        return {}
-    path = table.paths.manifest(snapshot.index_manifest)
-    found: dict[BucketId, dict[str, DeletionFile]] = {}
-    try:
-        for record in read_container(table.file_io, path):
-            if record["_INDEX_TYPE"] == INDEX_TYPE:
-                bucket = found.setdefault((record["_PARTITION"], record["_BUCKET"]), {})
-                bucket.update(_files_of(record, table))
-    except (KeyError, TypeError) as error:
-        raise CorruptDataError(f"index manifest {path} holds a record that is not readable: {error!r}") from error
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorRange:
+    """Where an index file holds the deletion vector of a data file."""
 
-
-def _files_of(record: Mapping[str, Any], table: TableStore) -> Iterator[tuple[str, DeletionFile]]:
-    path = record.get("_EXTERNAL_PATH") or table.paths.index(record["_FILE_NAME"])
-    for entry in record["_DELETIONS_VECTORS_RANGES"] or ():
-        yield (
-            entry["f0"],
-            DeletionFile(path=path, offset=entry["f1"], length=entry["f2"], cardinality=entry.get("_CARDINALITY")),
-        )
+    file_name: str
+    offset: int
+    length: int
+    cardinality: int | None
 
 
 def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
@@ -83,6 +63,33 @@ def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
     if file.cardinality is not None and len(positions) != file.cardinality:
         raise _corrupt(file, f"it has {len(positions)} positions, expected {file.cardinality}")
     return positions
+
+
+def encode_vectors(vectors: Mapping[str, Positions], *, is_64_bit: bool) -> tuple[bytes, list[VectorRange]]:
+    """An index file of the deleted positions (rising) of data files, and where each file's are."""
+    parts = [_VERSION]
+    at = len(_VERSION)
+    ranges: list[VectorRange] = []
+    for file_name, positions in vectors.items():
+        body = _body_64(positions) if is_64_bit else _body_32(positions)
+        part = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+        # The 64 bit form counts size and checksum too, as Iceberg does.
+        length = len(part) if is_64_bit else len(body)
+        ranges.append(VectorRange(file_name=file_name, offset=at, length=length, cardinality=len(positions)))
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts), ranges
+
+
+def _body_32(positions: Positions) -> bytes:
+    return struct.pack(">i", _MAGIC_32) + encode_roaring(positions.astype(np.uint32))
+
+
+def _body_64(positions: Positions) -> bytes:
+    highs, starts = np.unique(positions >> np.uint64(32), return_index=True)
+    parts = np.split((positions & np.uint64(0xFFFF_FFFF)).astype(np.uint32), starts[1:])[: len(highs)]
+    bitmaps = [struct.pack("<I", high) + encode_roaring(low) for high, low in zip(highs.tolist(), parts, strict=True)]
+    return struct.pack("<iq", _MAGIC_64, len(bitmaps)) + b"".join(bitmaps)
 
 
 def without_deleted(batches: Iterator[pa.RecordBatch], positions: Positions) -> Iterator[pa.RecordBatch]:

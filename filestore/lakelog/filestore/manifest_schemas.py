@@ -90,3 +90,55 @@ LIST_SCHEMA = fastavro.parse_schema(
         ],
     }
 )
+INDEX_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "record",
+        "namespace": "org.apache.paimon.avro.generated",
+        "fields": [
+            {"name": "_VERSION", "type": "int"},
+            {"name": "_KIND", "type": "int"},
+            {"name": "_PARTITION", "type": "bytes"},
+            {"name": "_BUCKET", "type": "int"},
+            {"name": "_INDEX_TYPE", "type": "string"},
+            {"name": "_FILE_NAME", "type": "string"},
+            {"name": "_FILE_SIZE", "type": "long"},
+            {"name": "_ROW_COUNT", "type": "long"},
+            _optional(
+                "_DELETIONS_VECTORS_RANGES",
+                {
+                    "type": "array",
+                    "items": [
+                        "null",
+                        {
+                            "type": "record",
+                            "name": "record__DELETIONS_VECTORS_RANGES",
+                            "fields": [
+                                {"name": "f0", "type": "string"},
+                                {"name": "f1", "type": "int"},
+                                {"name": "f2", "type": "int"},
+                                _optional("_CARDINALITY", "long"),
+                            ],
+                        },
+                    ],
+                },
+            ),
+            _optional("_EXTERNAL_PATH", "string"),
+            _optional(
+                "_GLOBAL_INDEX",
+                {
+                    "type": "record",
+                    "name": "record__GLOBAL_INDEX",
+                    "fields": [
+                        {"name": "_ROW_RANGE_START", "type": "long"},
+                        {"name": "_ROW_RANGE_END", "type": "long"},
+                        {"name": "_INDEX_FIELD_ID", "type": "int"},
+                        _optional("_EXTRA_FIELD_IDS", {"type": "array", "items": "int"}),
+                        _optional("_INDEX_META", "bytes"),
+                        _optional("_SOURCE_META", "bytes"),
+                    ],
+                },
+            ),
+        ],
+    }
+)

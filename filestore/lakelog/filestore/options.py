@@ -241,7 +241,15 @@ DELETION_VECTORS = Option(
     key="deletion-vectors.enabled",
     parse=parse_bool,
     default=False,
-    doc="Whether overwritten rows are marked in deletion vectors.",
+    doc="Whether compactions mark overwritten rows in deletion vectors, so that reads need not merge; rows are seen "
+    "once they are compacted.",
+    kind="true or false",
+)
+DELETION_VECTORS_64_BIT = Option(
+    key="deletion-vectors.bitmap64",
+    parse=parse_bool,
+    default=False,
+    doc="Whether deletion vectors are written in the 64 bit form, which is Iceberg's too.",
     kind="true or false",
 )
 DELETION_VECTORS_MERGE_ON_READ = Option(

@@ -97,9 +97,14 @@ class TablePaths:
         """A manifest, manifest list or index manifest."""
         return f"{self.root}/manifest/{name}"
 
+    @property
+    def index_dir(self) -> str:
+        """The folder of index files."""
+        return f"{self.root}/index"
+
     def index(self, name: str) -> str:
         """A table index file."""
-        return f"{self.root}/index/{name}"
+        return f"{self.index_dir}/{name}"
 
     def tag(self, name: str) -> str:
         """The file of one tag."""
@@ -133,6 +138,14 @@ class FileNames:
     def manifest_list(self) -> str:
         """The next name of a manifest list."""
         return f"manifest-list-{self.uuid}-{next(self._counter)}"
+
+    def index_manifest(self) -> str:
+        """The next name of an index manifest."""
+        return f"index-manifest-{self.uuid}-{next(self._counter)}"
+
+    def index_file(self) -> str:
+        """The next name of an index file."""
+        return f"index-{self.uuid}-{next(self._counter)}"
 
     def data_file(self, extension: str, *, prefix: str = "data-") -> str:
         """The next name of a data or changelog file; `extension` is the file format."""

@@ -1,4 +1,4 @@
-"""Roaring bitmaps in their portable form, decoded. Pure. Source: RoaringFormatSpec, "Standard 32-bit"."""
+"""Roaring bitmaps in their portable form. Pure. Source: RoaringFormatSpec, "Standard 32-bit"."""
 
 from __future__ import annotations
 
@@ -23,6 +23,28 @@ def decode_roaring(data: bytes | memoryview) -> tuple[Positions, int]:
         return _decode(view)
     except (struct.error, IndexError) as error:
         raise ValueError(f"the bitmap ends early: {error}") from error
+
+
+def encode_roaring(numbers: Positions) -> bytes:
+    """A 32-bit bitmap of rising numbers, without runs."""
+    keys, starts = np.unique(numbers >> np.uint32(16), return_index=True)
+    low = (numbers & np.uint32(0xFFFF)).astype("<u2")
+    containers = [_packed(part) for part in np.split(low, starts[1:])] if len(keys) else []
+    counts = np.diff(np.append(starts, len(numbers)))
+    heads = np.column_stack([keys, counts - 1]).astype("<u2").tobytes()
+    first = 8 + 8 * len(keys)  # behind cookie, number of containers, their heads and their offsets
+    offsets = first + np.cumsum([0, *(len(container) for container in containers[:-1])])
+    head = struct.pack("<II", _COOKIE_NO_RUNS, len(keys))
+    return b"".join([head, heads, offsets.astype("<u4").tobytes() if containers else b"", *containers])
+
+
+def _packed(low: npt.NDArray[np.uint16]) -> bytes:
+    """The low 16 bits of one container's numbers."""
+    if len(low) <= _ARRAY_MAX:
+        return low.tobytes()
+    bits = np.zeros(8 * _BITMAP_BYTES, np.uint8)
+    bits[low] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
 
 
 def _decode(view: memoryview) -> tuple[Positions, int]:

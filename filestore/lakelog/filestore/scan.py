@@ -10,7 +10,8 @@ from lakelog.filestore.binary_row import StoredValue, to_table
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.changes import told_files
 from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.deletion_vectors import DeletionFile, deletion_files
+from lakelog.filestore.deletion_vectors import DeletionFile
+from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import DELETION_VECTORS, DELETION_VECTORS_MERGE_ON_READ, MERGE_ENGINE, MergeEngine

@@ -36,7 +36,6 @@ def check_writable(schema: TableSchema) -> None:
     _check_producer(schema)
     refused = (
         (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
-        (DELETION_VECTORS.key, DELETION_VECTORS.of(options), False),
         (ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),
     )
     for key, found, supported in refused:
@@ -59,6 +58,14 @@ def _check_producer(schema: TableSchema) -> None:
         raise InvalidRequestError(
             f"{MERGE_ENGINE.key}={engine} goes with {CHANGELOG_PRODUCER.key}=none or lookup, found {producer}"
         )
+    if DELETION_VECTORS.of(schema.options):
+        if not schema.primary_keys:
+            raise UnsupportedError(f"{DELETION_VECTORS.key} of tables without primary key is read, not written yet")
+        if engine is MergeEngine.FIRST_ROW or producer is ChangelogProducer.FULL_COMPACTION:
+            raise InvalidRequestError(
+                f"{DELETION_VECTORS.key} does not go with {MERGE_ENGINE.key}={engine} and "
+                f"{CHANGELOG_PRODUCER.key}={producer}: use changelog-producer=lookup, and no first-row"
+            )
     if producer is ChangelogProducer.LOOKUP and FULL_COMPACTION_DELTA_COMMITS.of(schema.options) is not None:
         raise InvalidRequestError(
             f"{CHANGELOG_PRODUCER.key}=lookup tells changes at every compaction: leave out "

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,9 +27,8 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
-from lakelog.filestore.compact.choosing import pick_unit
+from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
-from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO, LocalFileIO
@@ -299,23 +298,21 @@ class FileStoreTable(TableStore):
 
         None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
         """
-        live = self.live_files.of(self.snapshots.latest())
-        return self._compact(list(live.buckets), is_full=full, clock=clock)
+        return self._compact(None, is_full=full, clock=clock)
 
-    def _compact(self, buckets: Sequence[BucketId], *, is_full: bool, clock: CommitClock | None) -> Snapshot | None:
-        live = self.live_files.of(self.snapshots.latest())
-        results: list[CompactResult] = []
-        for partition, bucket in sorted(buckets):
-            unit = pick_unit(self, live.files(partition, bucket), is_full=is_full)
-            result = None if unit is None else compact_bucket(self, partition, bucket, unit)
-            if result is not None:
-                results.append(result)
+    def _compact(
+        self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
+    ) -> Snapshot | None:
+        work = due_work(
+            self, self.snapshots.latest(), buckets, lambda _, files: pick_unit(self, files, is_full=is_full)
+        )
+        results = [result for one in work if (result := compact_bucket(self, one)) is not None]
         return commit_results(self, results, clock=clock) if results else None
 
     def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
         """The rows are committed: whatever keeps a compaction from happening must not look like a failed write."""
         try:
-            self._compact(list(buckets), is_full=False, clock=clock)
+            self._compact(buckets, is_full=False, clock=clock)
         except LakelogError as error:
             logger.warning("%s: the compaction after a write did not happen: %s", self.name, error)
 

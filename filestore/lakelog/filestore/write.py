@@ -30,6 +30,7 @@ from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.options import (
     CHANGELOG_FILE_PREFIX,
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
     IGNORE_DELETE,
     MERGE_ENGINE,
     ChangelogProducer,
@@ -342,6 +343,11 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
         raise UnsupportedError(
             f"table {table_name} has a log, which holds every change that is written: leave out "
             f"{CHANGELOG_PRODUCER.key}=input"
+        )
+    if DELETION_VECTORS.of(schema.options):
+        raise UnsupportedError(
+            f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
+            f"{DELETION_VECTORS.key} rows are seen once they are compacted; leave it out"
         )
     if row_merge(schema) is not None:
         raise UnsupportedError(

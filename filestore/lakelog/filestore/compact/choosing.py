@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lakelog.filestore.compact.picking import (
@@ -16,7 +17,10 @@ from lakelog.filestore.compact.picking import (
 )
 from lakelog.filestore.data_file import DataFileMeta, wall_clock_millis
 from lakelog.filestore.data_writer import target_file_bytes
+from lakelog.filestore.deletion_vectors import DeletionFile
+from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import SortedRun, highest_level, runs_of
+from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.options import (
     CHANGELOG_PRODUCER,
@@ -36,12 +40,38 @@ from lakelog.filestore.options import (
     SIZE_RATIO_PERCENT,
     ChangelogProducer,
 )
+from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 
 _RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
 _SETTLING_TRIGGER_FACTOR = 6
 _SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
 _MILLIS_PER_SECOND = 1_000
+
+Pick = Callable[[BucketId, Sequence[DataFileMeta]], CompactUnit | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketWork:
+    """A compaction that is due: what to merge, and the deletion vectors of the bucket's files, by their names."""
+
+    bucket: BucketId
+    unit: CompactUnit
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+
+
+def due_work(
+    table: TableStore, snapshot: Snapshot | None, buckets: Iterable[BucketId] | None, pick: Pick
+) -> list[BucketWork]:
+    """What `pick` finds due in buckets of a snapshot, in all by default; in order of partition and bucket.
+
+    `pick` is asked with the bucket and its live files.
+    """
+    live = table.live_files.of(snapshot)
+    deletions = deletion_files(table, snapshot)
+    wanted = sorted(live.buckets if buckets is None else buckets)
+    picked = ((bucket, pick(bucket, live.files(*bucket))) for bucket in wanted)
+    return [BucketWork(bucket, unit, deletions.get(bucket, {})) for bucket, unit in picked if unit is not None]
 
 
 def pick_unit(

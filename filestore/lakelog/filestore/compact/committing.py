@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from lakelog.common.errors import ConflictError, UnsupportedError
+from lakelog.common.errors import ConflictError
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -17,13 +17,13 @@ def commit_results(
 ) -> Snapshot:
     """One COMPACT snapshot of results. Refused results are deleted, unless they are to be tried again (`discards`).
 
-    Raises ConflictError when somebody else compacted meanwhile, UnsupportedError for files with deletion vectors.
+    Raises ConflictError when somebody else compacted meanwhile.
     """
     request = compact_request(table, results, user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER)
     commit = TableCommit(table, clock=clock)
     try:
         snapshot = commit.commit(lambda _: request)
-    except (ConflictError, UnsupportedError):
+    except ConflictError:
         if discards and not commit.has_unknown_outcome:
             for result in results:
                 discard_result(table, result)
@@ -42,4 +42,5 @@ def compact_request(
         kind=CommitKind.COMPACT,
         entries=[entry for result in results for entry in result.entries(table.bucket_count)],
         changelog=[entry for result in results for entry in result.changelog_entries(table.bucket_count)],
+        deletions=[result.deletions for result in results if result.deletions is not None],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.index_manifest import BucketDeletions
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.store import TableStore
 
@@ -18,6 +19,7 @@ class CompactResult:
     before: tuple[DataFileMeta, ...]
     after: tuple[DataFileMeta, ...]
     changelog: tuple[DataFileMeta, ...] = ()
+    deletions: BucketDeletions | None = None
 
     def entries(self, total_buckets: int) -> list[ManifestEntry]:
         """What a COMPACT commit changes."""
@@ -43,3 +45,5 @@ def discard_result(table: TableStore, result: CompactResult) -> None:
     for file in (*result.after, *result.changelog):
         if file.file_name not in old:
             table.file_io.delete(table.data_path(result.partition, result.bucket, file))
+    if result.deletions is not None and result.deletions.file is not None:
+        table.file_io.delete(table.paths.index(result.deletions.file.file_name))

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of
 from lakelog.filestore.compact.changelog import ChangelogWriter
-from lakelog.filestore.compact.choosing import small_file_bytes
+from lakelog.filestore.compact.choosing import BucketWork, small_file_bytes
+from lakelog.filestore.compact.deletions import bucket_deletions
 from lakelog.filestore.compact.following import FollowedMerge
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
@@ -18,38 +19,33 @@ from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.data_writer import StoredRows, write_data_files
-from lakelog.filestore.deletion_vectors import DeletionFile
+from lakelog.filestore.deletion_vectors import DeletionFile, Positions
+from lakelog.filestore.index_manifest import BucketDeletions
 from lakelog.filestore.levels import Section, may_hold_deletes, sections_of
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_adds, merged_kinds
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import COPIES, BucketReader
-from lakelog.filestore.options import CHANGELOG_PRODUCER, READ_MEMORY_BUDGET, ChangelogProducer
+from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, READ_MEMORY_BUDGET, ChangelogProducer
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.write import check_table_writable, checked_kinds
 
 
 def compact_bucket(
-    table: TableStore,
-    partition: bytes,
-    bucket: int,
-    unit: CompactUnit,
-    *,
-    deletions: Mapping[str, DeletionFile] | None = None,
-    memory_budget_bytes: int | None = None,
+    table: TableStore, work: BucketWork, *, memory_budget_bytes: int | None = None
 ) -> CompactResult | None:
     """Merge the runs of a unit into files of its output level; None when every file is where it should be.
 
-    A large file that overlaps no other, and for sure holds no deletes, only changes its level. `deletions` are the
-    deletion vectors of the bucket's files, by their names. The table changes by the commit of the result's entries.
+    A large file that overlaps no other, and for sure holds no deletes, only changes its level. The table changes by the
+    commit of the result.
     """
     check_table_writable(table)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     if not table.schema.primary_keys:
-        return _joined_files(table, partition, bucket, unit, budget)
-    return _Rewrite(table=table, bucket=(partition, bucket), unit=unit, deletions=deletions or {}, budget=budget).run()
+        return _joined_files(table, work, budget)
+    return _Rewrite(table=table, bucket=work.bucket, unit=work.unit, deletions=work.deletions, budget=budget).run()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,12 +78,13 @@ class _Rewrite:
                 )
                 self.before += files
             changes = changelog.finish()
+            deletions = bucket_deletions(self.table, self.bucket, self.before, self.after, self.deletions, _met(merge))
         except Exception:
-            discard_result(self.table, self._result(changelog.files))
+            discard_result(self.table, self._result(changelog.files, None))
             raise
-        return self._result(changes) if self.before else None
+        return self._result(changes, deletions) if self.before else None
 
-    def _result(self, changelog: Sequence[DataFileMeta]) -> CompactResult:
+    def _result(self, changelog: Sequence[DataFileMeta], deletions: BucketDeletions | None) -> CompactResult:
         partition, bucket = self.bucket
         return CompactResult(
             partition=partition,
@@ -95,6 +92,7 @@ class _Rewrite:
             before=tuple(self.before),
             after=tuple(self.after),
             changelog=tuple(changelog),
+            deletions=deletions,
         )
 
     def _lift(self, file: DataFileMeta) -> None:
@@ -119,8 +117,12 @@ class _Rewrite:
     def _pieces(
         self, merge: FollowedMerge, group: Sequence[Section], changelog: ChangelogWriter
     ) -> Iterator[StoredRows]:
+        is_marked = DELETION_VECTORS.of(
+            self.table.schema.options
+        )  # what a delete overtakes is marked: it need not stay
+        keeps_deletes = not (self.unit.drops_deletes or is_marked)
         for section in group:
-            for part in merge.rows(section, keeps_deletes=not self.unit.drops_deletes):
+            for part in merge.rows(section, keeps_deletes=keeps_deletes):
                 if part.changes is not None:
                     changelog.add(part.changes)
                 rows = part.stored
@@ -132,7 +134,15 @@ class _Rewrite:
 
         Deletes are dropped, or become known, and changes are told, only by a rewrite.
         """
-        return may_hold_deletes(file) or file.level < _fresh_below(self.table, self.unit)
+        is_fresh = file.level < _fresh_below(self.table, self.unit)
+        return is_fresh or may_hold_deletes(file) or file.file_name in self.deletions
+
+
+def _met(merge: FollowedMerge) -> Mapping[str, Positions]:
+    """Where rows were found that the compaction's rows overtake."""
+    marks = DELETION_VECTORS.of(merge.schema.options) and merge.lookup is not None
+    met = merge.lookup.met if marks and merge.lookup is not None else {}
+    return {name: np.concatenate(parts).astype(np.uint64) for name, parts in met.items()}
 
 
 def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
@@ -143,24 +153,36 @@ def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
     return unit.output_level if is_followed and not unit.older else 0
 
 
-def _joined_files(
-    table: TableStore, partition: bytes, bucket: int, unit: CompactUnit, budget_bytes: int
-) -> CompactResult:
+def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> CompactResult:
     """Small files of a table without primary key as few large ones, their rows in the order of the files."""
-    files = [file for run in unit.inputs for file in run.files]
+    bucket, deletions = work.bucket, work.deletions
+    files = [file for run in work.unit.inputs for file in run.files]
     piece_bytes = budget_bytes // COPIES
 
     def pieces() -> Iterator[StoredRows]:
         for file in files:
-            batches = read_data_file(table, (partition, bucket), file, table.schema.fields, piece_bytes=piece_bytes)
+            batches = read_data_file(
+                table,
+                bucket,
+                file,
+                table.schema.fields,
+                piece_bytes=piece_bytes,
+                deletions=deletions.get(file.file_name),
+            )
             first = file.min_sequence_number
             for rows in pieces_of(batches, piece_bytes):
                 sequences = pa.array(np.arange(first, first + rows.num_rows))
                 yield StoredRows(rows=rows, sequences=sequences, kinds=checked_kinds(None, rows.num_rows))
                 first += rows.num_rows
 
-    after = write_data_files(table, partition, bucket, pieces(), level=0, source=FileSource.COMPACT)
-    return CompactResult(partition=partition, bucket=bucket, before=tuple(files), after=tuple(after))
+    after = write_data_files(table, *bucket, pieces(), level=0, source=FileSource.COMPACT)
+    return CompactResult(
+        partition=bucket[0],
+        bucket=bucket[1],
+        before=tuple(files),
+        after=tuple(after),
+        deletions=bucket_deletions(table, bucket, files, after, deletions, {}),
+    )
 
 
 def rewrite_groups(

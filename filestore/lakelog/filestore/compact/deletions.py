@@ -1,0 +1,46 @@
+"""The deletion vectors of a bucket after a compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions
+from lakelog.filestore.index_manifest import BucketDeletions, write_vectors
+from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.store import TableStore
+
+
+def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
+    table: TableStore,
+    bucket: BucketId,
+    before: Sequence[DataFileMeta],
+    after: Sequence[DataFileMeta],
+    seen: Mapping[str, DeletionFile],
+    met: Mapping[str, Positions],
+) -> BucketDeletions | None:
+    """What becomes of the vectors `seen` of the bucket's files, when rows `met` in files are overtaken.
+
+    Vectors of files that the compaction takes away go. An index file is written where others stay. None for a bucket
+    that has no vectors and gets none.
+    """
+    if not seen and not met:
+        return None
+    stays = {file.file_name for file in after}
+    gone = {file.file_name for file in before if file.file_name not in stays}
+    is_changed = bool(met) or any(name in gone for name in seen)
+    file = None
+    if is_changed:
+        vectors = {
+            name: np.union1d(*(_of(table, seen, name), met.get(name, np.zeros(0, np.uint64))))
+            for name in sorted((seen.keys() | met.keys()) - gone)
+        }
+        file = write_vectors(table, vectors) if vectors else None
+    partition, number = bucket
+    return BucketDeletions(partition=partition, bucket=number, seen=dict(seen), file=file, is_changed=is_changed)
+
+
+def _of(table: TableStore, seen: Mapping[str, DeletionFile], name: str) -> Positions:
+    return read_positions(table.file_io, seen[name]) if name in seen else np.zeros(0, np.uint64)

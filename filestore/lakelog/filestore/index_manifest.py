@@ -1,0 +1,180 @@
+"""The index manifest of a snapshot: which index files hold the deletion vectors of its data files.
+
+Source: Paimon spec, "Index manifest". lakelog writes one index file a bucket; a new one replaces the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any  # Any: Avro records are untyped
+
+from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.filestore.deletion_vectors import DeletionFile, Positions, VectorRange, encode_vectors
+from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.manifest_schemas import INDEX_SCHEMA
+from lakelog.filestore.options import DELETION_VECTORS_64_BIT, MANIFEST_COMPRESSION
+from lakelog.filestore.paths import FileNames
+from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.store import TableStore
+
+INDEX_TYPE = "DELETION_VECTORS"
+_RECORD_VERSION = 1
+_ADD = 0
+_KEYS = ("_INDEX_TYPE", "_PARTITION", "_BUCKET", "_FILE_NAME", "_DELETIONS_VECTORS_RANGES")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFile:
+    """One index file of a bucket's deletion vectors."""
+
+    file_name: str
+    size_bytes: int
+    ranges: tuple[VectorRange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketDeletions:
+    """What a compaction has seen of a bucket's deletion vectors, and the index file that replaces them, if any.
+
+    `is_changed` False leaves what is there, but for the vectors of files that are deleted.
+    """
+
+    partition: bytes
+    bucket: int
+    seen: Mapping[str, DeletionFile]
+    file: IndexFile | None = None
+    is_changed: bool = False
+
+
+def deletion_files(table: TableStore, snapshot: Snapshot | None) -> Mapping[BucketId, Mapping[str, DeletionFile]]:
+    """The deletion vectors of a snapshot: by bucket, then by the name of the data file. Raises CorruptDataError."""
+    found: dict[BucketId, dict[str, DeletionFile]] = {}
+    if snapshot is None or snapshot.index_manifest is None:
+        return found
+    for record in read_index(table, snapshot.index_manifest):
+        if record["_INDEX_TYPE"] == INDEX_TYPE:
+            bucket = found.setdefault((record["_PARTITION"], record["_BUCKET"]), {})
+            bucket.update(_files_of(record, table))
+    return found
+
+
+def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
+    """The records of an index manifest. Raises NotFoundError, CorruptDataError."""
+    path = table.paths.manifest(name)
+    records = read_container(table.file_io, path)
+    for record in records:
+        missing = [key for key in _KEYS if key not in record]
+        if missing:
+            raise CorruptDataError(f"index manifest {path} holds a record without {', '.join(missing)}")
+    return records
+
+
+def write_vectors(table: TableStore, vectors: Mapping[str, Positions], *, names: FileNames | None = None) -> IndexFile:
+    """Write an index file of the deleted positions of data files, durable. Nothing names it yet."""
+    data, ranges = encode_vectors(vectors, is_64_bit=DELETION_VECTORS_64_BIT.of(table.schema.options))
+    name = (names or FileNames()).index_file()
+    table.file_io.make_dirs(table.paths.index_dir)
+    with table.file_io.open_output(table.paths.index(name)) as output:
+        output.write(data)
+    table.file_io.sync(table.paths.index(name))
+    return IndexFile(file_name=name, size_bytes=len(data), ranges=tuple(ranges))
+
+
+def index_after(
+    table: TableStore,
+    latest: Snapshot | None,
+    *,
+    deleted: Mapping[BucketId, Set[str]],
+    deletions: Sequence[BucketDeletions],
+    is_compaction: bool,
+    names: FileNames,
+) -> str | None:
+    """The name of the index manifest after a commit: the one that is there, or a new one; None when nothing is left.
+
+    `deleted` are the names of the data files that the commit takes away. Raises ConflictError when others have deleted
+    rows of files that a compaction has merged or marked.
+    """
+    current = None if latest is None else latest.index_manifest
+    changed = {(one.partition, one.bucket): one for one in deletions if one.is_changed}
+    if current is None and not changed:
+        return None
+    there = deletion_files(table, latest)
+    if is_compaction:
+        _check_unchanged(table, there, deleted, deletions)
+    if not changed and not any(there.get(bucket, {}).keys() & files for bucket, files in deleted.items()):
+        return current
+    kept = (
+        []
+        if current is None
+        else [
+            record for given in read_index(table, current) if (record := _without(given, deleted, changed)) is not None
+        ]
+    )
+    records = [*kept, *(_record(bucket, one.file) for bucket, one in changed.items() if one.file is not None)]
+    if not records:
+        return None
+    codec = codec_of(MANIFEST_COMPRESSION.of(table.schema.options))
+    name = names.index_manifest()
+    table.file_io.write_bytes(table.paths.manifest(name), encode_container(INDEX_SCHEMA, records, codec=codec))
+    return name
+
+
+def _check_unchanged(
+    table: TableStore,
+    there: Mapping[BucketId, Mapping[str, DeletionFile]],
+    deleted: Mapping[BucketId, Set[str]],
+    deletions: Sequence[BucketDeletions],
+) -> None:
+    given = {(one.partition, one.bucket): one for one in deletions}
+    for bucket in {*deleted, *given}:
+        found, one = there.get(bucket, {}), given.get(bucket)
+        seen = {} if one is None else one.seen
+        files = {*found, *seen} if one is not None and one.is_changed else deleted.get(bucket, set())
+        for name in files:
+            if found.get(name) != seen.get(name):
+                raise ConflictError(
+                    f"rows of file {name} in bucket {bucket[1]} of table {table.name} were deleted by somebody else "
+                    "while it was compacted; compact again from the newest snapshot"
+                )
+
+
+def _without(
+    record: Mapping[str, Any], deleted: Mapping[BucketId, Set[str]], changed: Mapping[BucketId, BucketDeletions]
+) -> Mapping[str, Any] | None:
+    """A record without the vectors of files that are gone; None when it is replaced or nothing is left of it."""
+    bucket = (record["_PARTITION"], record["_BUCKET"])
+    if record["_INDEX_TYPE"] != INDEX_TYPE:
+        return record
+    if bucket in changed:
+        return None
+    gone = deleted.get(bucket, set())
+    ranges = [one for one in record["_DELETIONS_VECTORS_RANGES"] or () if one["f0"] not in gone]
+    return {**record, "_DELETIONS_VECTORS_RANGES": ranges, "_ROW_COUNT": len(ranges)} if ranges else None
+
+
+def _record(bucket: BucketId, file: IndexFile) -> Mapping[str, Any]:
+    return {
+        "_VERSION": _RECORD_VERSION,
+        "_KIND": _ADD,
+        "_PARTITION": bucket[0],
+        "_BUCKET": bucket[1],
+        "_INDEX_TYPE": INDEX_TYPE,
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.size_bytes,
+        "_ROW_COUNT": len(file.ranges),
+        "_DELETIONS_VECTORS_RANGES": [
+            {"f0": one.file_name, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality}
+            for one in file.ranges
+        ],
+    }
+
+
+def _files_of(record: Mapping[str, Any], table: TableStore) -> Iterator[tuple[str, DeletionFile]]:
+    path = record.get("_EXTERNAL_PATH") or table.paths.index(record["_FILE_NAME"])
+    for entry in record["_DELETIONS_VECTORS_RANGES"] or ():
+        yield (
+            entry["f0"],
+            DeletionFile(path=path, offset=entry["f1"], length=entry["f2"], cardinality=entry.get("_CARDINALITY")),
+        )
