@@ -53,7 +53,7 @@ def _scan(session: SparkSession, size: Size, work: Path, *, repeats: int) -> dic
     expected.write_parquet(work / "merged" / "rows.parquet", row_group_size=100_000)
     plain = str(work / "plain")
     session.read.parquet(str(work / "merged")).repartition(BUCKETS).write.parquet(plain)
-    run = LakelogRun(session=session, work=work, has_log=False)
+    run = LakelogRun(session=session, work=work)
     run.create()
     run.upsert(data.base)
     run.upsert(data.batches)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from lakelog.spark import write_stream
 
 BUCKETS = 4
 TABLE = "bench.rows"
+LOGGED = {"log.system": "kafka"}
 
 
 def make_session() -> SparkSession:
@@ -47,11 +49,11 @@ def append_plain(session: SparkSession, source: Path, work: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakelogRun:
-    """A fresh table in a warehouse of its own."""
+    """A fresh table in a warehouse of its own, with `options` beside the number of buckets."""
 
     session: SparkSession
     work: Path
-    has_log: bool
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def catalog(self) -> Catalog:
@@ -60,7 +62,7 @@ class LakelogRun:
 
     def create(self) -> Table:
         """Make the table."""
-        options = {"bucket": str(BUCKETS), **({"log.system": "kafka"} if self.has_log else {})}
+        options = {"bucket": str(BUCKETS), **self.options}
         return self.catalog.create_table(TABLE, schema=SCHEMA, primary_key=[KEY], options=options)
 
     def upsert(self, source: Path) -> None:

@@ -12,7 +12,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
-from benchmarks.spark_runs import LakelogRun, append_plain, make_session
+from benchmarks.spark_runs import LOGGED, LakelogRun, append_plain, make_session
 from benchmarks.upsert_data import FULL, SMALL, Size, UpsertData, make_data
 from lakelog.logstore.broker import EmbeddedBroker
 
@@ -42,10 +42,10 @@ def run_floor(session: SparkSession, data: UpsertData, work: Path) -> Measure:
 
 
 def run_lakelog(
-    session: SparkSession, data: UpsertData, work: Path, *, has_log: bool, expected: pl.DataFrame
+    session: SparkSession, data: UpsertData, work: Path, *, options: Mapping[str, str], expected: pl.DataFrame
 ) -> Measure:
     """Load the base, then measure the batches, then check every row."""
-    run = LakelogRun(session=session, work=work, has_log=has_log)
+    run = LakelogRun(session=session, work=work, options=options)
     if (work / "warehouse").exists():
         run.catalog.drop_table("bench.rows", if_exists=True)
     for checkpoint in work.glob("checkpoint-*"):
@@ -96,8 +96,8 @@ def _measure_all(session: SparkSession, data: UpsertData, work: Path, *, repeats
     expected = data.merged().sort("id")
     contenders: dict[str, Callable[[], Measure]] = {
         "floor": lambda: run_floor(session, data, work / "floor"),
-        "no_log": lambda: run_lakelog(session, data, work / "no-log", has_log=False, expected=expected),
-        "log": lambda: run_lakelog(session, data, work / "log", has_log=True, expected=expected),
+        "no_log": lambda: run_lakelog(session, data, work / "no-log", options={}, expected=expected),
+        "log": lambda: run_lakelog(session, data, work / "log", options=LOGGED, expected=expected),
     }
     return in_turns(contenders, repeats=repeats)
 
