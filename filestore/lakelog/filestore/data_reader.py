@@ -17,7 +17,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.types import DataField
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
-from lakelog.filestore.evolution import FieldMapping
+from lakelog.filestore.evolution import FieldMapping, check_not_narrowed
 from lakelog.filestore.formats.opening import DataFile, open_data_file
 from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.live_files import BucketId
@@ -43,9 +43,10 @@ def read_data_file(
     """The rows of a data file in the columns `fields` of the table's schema, sequence number and kind among them.
 
     Batches hold at most about `piece_bytes`. Raises NotFoundError when the file has expired, CorruptDataError when it
-    is damaged, UnsupportedError for formats and changes of types that lakelog does not read.
+    is damaged, UnsupportedError for formats and changes of types that lakelog does not read, ConflictError for a file
+    of a newer schema whose values the table's older one cannot hold.
     """
-    stored = _stored_fields(table, file)
+    stored = _stored_fields(table, file, fields)
     mapping = FieldMapping.of(fields, stored)
     read = mapping.stored or (stored[0],)  # to have the rows counted
     with _opened(table, bucket, file) as opened:
@@ -80,7 +81,7 @@ def read_rows_of_keys(
 
     `keys` is in key order. Rows at the positions `deleted` are left out. Raises as `read_data_file`.
     """
-    stored = _stored_fields(table, file)
+    stored = _stored_fields(table, file, fields)
     key_fields = table.schema.key_fields
     key_mapping, mapping = FieldMapping.of(key_fields, stored), FieldMapping.of(fields, stored)
     with _opened(table, bucket, file) as opened:
@@ -152,9 +153,13 @@ def _groups_with(
     return found
 
 
-def _stored_fields(table: TableStore, file: DataFileMeta) -> list[DataField]:
+def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
+    """The columns that a file holds. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
     schema: TableSchema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
-    return [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
+    stored = [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
+    if schema.id > table.schema.id:
+        check_not_narrowed(wanted, stored, path=file.file_name)
+    return stored
 
 
 @contextmanager

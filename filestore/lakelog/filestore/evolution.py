@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
-from lakelog.common.errors import UnsupportedError
+from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 
 _DIGITS_MAX = 38
@@ -91,6 +91,39 @@ def check_cast(found: DataType, wanted: DataType, *, name: str) -> None:
         return
     if found.root is not wanted.root and _family(found.root) + _family(wanted.root) not in _CASTS:
         raise _no_cast(found, wanted, name)
+
+
+def check_not_narrowed(wanted: Sequence[DataField], stored: Sequence[DataField], *, path: str) -> None:
+    """Raise ConflictError where a reader of an older schema would lose values of a newer file.
+
+    What the reader does not know it leaves out, and what was dropped since is null; but a type that has changed since
+    may hold values that the reader's type does not.
+    """
+    by_id = {field.id: field for field in stored}
+    for field in wanted:
+        found = by_id.get(field.id)
+        if (found is None and not field.type.nullable) or (found is not None and _differs(found.type, field.type)):
+            what = "no such column any more" if found is None else str(found.type)
+            raise ConflictError(
+                f"the table's schema has changed since it was opened: column {field.name!r} is {field.type} here and "
+                f"{what} in data file {path}; open the table again"
+            )
+
+
+def _differs(found: DataType, wanted: DataType) -> bool:
+    """Whether types differ in more than members that one of them lacks."""
+    if found.root is TypeRoot.ROW and wanted.root is TypeRoot.ROW:
+        by_id = {member.id: member for member in found.fields}
+        return found.nullable != wanted.nullable or any(
+            _differs(by_id[member.id].type, member.type) if member.id in by_id else not member.type.nullable
+            for member in wanted.fields
+        )
+    if not (found.is_nested and found.root is wanted.root):
+        return found != wanted
+    pairs = [(getattr(found, inner), getattr(wanted, inner)) for inner in ("element", "key", "value")]
+    return found.nullable != wanted.nullable or any(
+        one is not None and other is not None and _differs(one, other) for one, other in pairs
+    )
 
 
 def cast_values(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array:

@@ -276,20 +276,21 @@ def number_fields(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], i
     numbered = []
     for column in fields:
         own = next(counter)
-        numbered.append(replace(column, id=own, type=_number_type(column.type, counter)))
+        numbered.append(replace(column, id=own, type=number_type(column.type, counter)))
     highest = next(counter) - 1
     return tuple(numbered), highest
 
 
-def _number_type(kind: DataType, counter: Iterable[int]) -> DataType:
+def number_type(kind: DataType, counter: Iterable[int]) -> DataType:
+    """The type with ids from the counter for its ROW members: in order, those inside of a member before its own."""
     numbers = iter(counter)
 
     def renumber(inner: DataType | None) -> DataType | None:
-        return None if inner is None else _number_type(inner, numbers)
+        return None if inner is None else number_type(inner, numbers)
 
     members = []
     for member in kind.fields:
-        inner = _number_type(member.type, numbers)
+        inner = number_type(member.type, numbers)
         members.append(replace(member, type=inner, id=next(numbers)))
     if not kind.is_nested:
         return kind

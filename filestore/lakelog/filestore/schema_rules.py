@@ -73,6 +73,15 @@ def _check_producer(schema: TableSchema) -> None:
         )
 
 
+def is_writable(schema: TableSchema) -> bool:
+    """Whether lakelog writes tables of this schema."""
+    try:
+        check_writable(schema)
+    except (InvalidRequestError, UnsupportedError):
+        return False
+    return True
+
+
 def check_names(fields: Sequence[DataField]) -> None:
     """Raise InvalidRequestError for column names that are missing, twice there or reserved; ROW members too."""
     if not fields:

@@ -25,6 +25,7 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
+from lakelog.filestore.alter import alter_schema
 from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
@@ -42,6 +43,7 @@ from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.read import read_split
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
+from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite
@@ -105,6 +107,20 @@ class FileStoreTable(TableStore):
         made = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         SchemaManager(file_io, TablePaths(root)).create(made)
         return cls(path=root, file_io=file_io, schema=made)
+
+    def alter(self, *changes: SchemaChange, clock: CommitClock | None = None) -> FileStoreTable:
+        """Change columns, options or comments, all or none; gives the table with the newest schema then.
+
+        This object and all others keep the schema that they were opened with. No row is written: files of older schemas
+        are read as the newer one has it. Raises InvalidRequestError or UnsupportedError for changes that do not fit and
+        for tables with a log, which `lakelog.catalog.Table.alter` changes.
+        """
+        if self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG) != _NO_LOG:
+            raise InvalidRequestError(
+                f"table {self.name} has a log, which must still be readable afterwards: open the table with "
+                "lakelog.catalog, whose alter knows the log"
+            )
+        return replace(self, schema=alter_schema(self, changes, clock=clock))
 
     @property
     def options(self) -> dict[str, str]:

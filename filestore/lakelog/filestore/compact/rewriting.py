@@ -42,6 +42,7 @@ def compact_bucket(
     commit of the result.
     """
     check_table_writable(table)
+    table = _as_new_as(table, work.unit)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     if not table.schema.primary_keys:
         return _joined_files(table, work, budget)
@@ -136,6 +137,13 @@ class _Rewrite:
         """
         is_fresh = file.level < _fresh_below(self.table, self.unit)
         return is_fresh or may_hold_deletes(file) or file.file_name in self.deletions
+
+
+def _as_new_as(table: TableStore, unit: CompactUnit) -> TableStore:
+    """The table under a schema that has every column of the files: who planned with an older one must lose none."""
+    files = (file for run in (*unit.inputs, *unit.older) for file in run.files)
+    newest = max((file.schema_id for file in files), default=table.schema.id)
+    return table if newest <= table.schema.id else replace(table, schema=table.schemas.get(newest))
 
 
 def _met(merge: FollowedMerge) -> Mapping[str, Positions]:

@@ -1,0 +1,175 @@
+"""Options whose keys or values name columns, and options that what is stored depends on. Pure.
+
+`fields.<columns>.<suffix>` names columns in its key, `fields.<columns>.sequence-group` in its value too, and a few
+options are lists of columns. Source: Paimon, `SchemaManager` (options of a renamed column) and `CoreOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.options import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    BUCKET,
+    BUCKET_FUNCTION,
+    BUCKET_KEY,
+    CHANGELOG_PRODUCER,
+    DATA_FILE_DIRECTORY,
+    DELETION_VECTORS,
+    DELETION_VECTORS_MERGE_ON_READ,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTITION,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
+    PRIMARY_KEY,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SEQUENCE_FIELD_SORT_ORDER,
+    TABLE_UUID,
+    parse_names,
+)
+
+PREFIX = "fields."
+SEQUENCE_GROUP = "sequence-group"
+DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"
+
+# What is stored was written by these: its place, its buckets, its order, or what rows of one key come to.
+_FIXED = frozenset(
+    option.key
+    for option in (
+        AGGREGATION_REMOVE_ON_DELETE,
+        BUCKET_FUNCTION,
+        BUCKET_KEY,
+        CHANGELOG_PRODUCER,
+        DATA_FILE_DIRECTORY,
+        DELETION_VECTORS,
+        DELETION_VECTORS_MERGE_ON_READ,
+        IGNORE_DELETE,
+        MERGE_ENGINE,
+        PARTIAL_UPDATE_REMOVE_ON_DELETE,
+        PARTITION,
+        PARTITION_DEFAULT_NAME,
+        PARTITION_LEGACY_NAME,
+        PRIMARY_KEY,
+        ROWKIND_FIELD,
+        SEQUENCE_FIELD,
+        SEQUENCE_FIELD_SORT_ORDER,
+    )
+) | {
+    DEFAULT_AGGREGATE,
+    "data-evolution.enabled",
+    "dynamic-bucket.initial-buckets",
+    "force-lookup",
+    "ignore-update-before",
+    "index-file-in-data-file-dir",
+    "partial-update.remove-record-on-sequence-group",
+    "pk-clustering-override",
+    "primary-key.nullable",
+    "row-tracking.enabled",
+    "sequence.snapshot-ordering",
+    "type",
+}
+# Their values are lists of columns. The last four are others' and kept for them.
+_LISTS = frozenset(
+    {
+        BUCKET_KEY.key,
+        ROWKIND_FIELD.key,
+        SEQUENCE_FIELD.key,
+        "changelog-producer.row-deduplicate-ignore-fields",
+        "clustering.columns",
+        "partial-update.remove-record-on-sequence-group",
+        "record-level.time-field",
+    }
+)
+_INDEX_PREFIX, _INDEX_SUFFIX = "file-index.", ".columns"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOption:
+    """`fields.<names>.<suffix>` and its value."""
+
+    names: tuple[str, ...]
+    suffix: str
+    value: str
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All columns that key or value name."""
+        return self.names + (parse_names(self.value) if self.suffix == SEQUENCE_GROUP else ())
+
+
+def field_option(key: str, value: str) -> FieldOption | None:
+    """The parts of an option; None for one that names no column in its key."""
+    names, _, suffix = key.removeprefix(PREFIX).rpartition(".")
+    return FieldOption(parse_names(names), suffix, value) if key.startswith(PREFIX) and names else None
+
+
+def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
+    """Raise InvalidRequestError for an option that a table keeps for life, unless its value stays. None is unset."""
+    if found == wanted:
+        return
+    if key == BUCKET.key:
+        raise InvalidRequestError(
+            f"option {key!r} cannot be changed from {found} to {wanted} like this: rows must move between the buckets, "
+            "which is the work of a rescale, and lakelog has none yet"
+        )
+    if key == TABLE_UUID.key:
+        raise InvalidRequestError(f"option {key!r} is the identity of the table, set by lakelog; it stays")
+    if key in _FIXED:
+        raise InvalidRequestError(
+            f"option {key!r} cannot be changed from {found} to {wanted}: the stored rows were written by it; make a "
+            "table with it, and copy the rows"
+        )
+
+
+def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """The options with a column under its new name."""
+
+    def names(found: Sequence[str]) -> str:
+        return ",".join(new if name == old else name for name in found)
+
+    renamed: dict[str, str] = {}
+    for key, value in options.items():
+        option = field_option(key, value)
+        if option is not None and old in option.named:
+            is_group = option.suffix == SEQUENCE_GROUP
+            renamed[f"{PREFIX}{names(option.names)}.{option.suffix}"] = names(parse_names(value)) if is_group else value
+        elif _is_list(key) and old in parse_names(value):
+            renamed[key] = names(parse_names(value))
+        else:
+            renamed[key] = value
+    return renamed
+
+
+def options_naming(options: Mapping[str, str], name: str) -> Iterator[str]:
+    """The keys of the options that name a column."""
+    for key, value in options.items():
+        option = field_option(key, value)
+        if (option is not None and name in option.named) or (_is_list(key) and name in parse_names(value)):
+            yield key
+
+
+def merge_rules(options: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """For each column that `fields.*` options name: what they say of how its values are merged."""
+    rules: dict[str, dict[str, object]] = {}
+    for key, value in options.items():
+        option = field_option(key, value)
+        if option is None:
+            continue
+        if option.suffix == SEQUENCE_GROUP:
+            for name in option.names:
+                rules.setdefault(name, {})["orders a group"] = option.names
+            for name in parse_names(value):
+                rules.setdefault(name, {})[SEQUENCE_GROUP] = option.names
+        else:
+            for name in option.names:
+                rules.setdefault(name, {})[option.suffix] = value
+    return rules
+
+
+def _is_list(key: str) -> bool:
+    return key in _LISTS or (key.startswith(_INDEX_PREFIX) and key.endswith(_INDEX_SUFFIX))

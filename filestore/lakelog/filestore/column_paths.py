@@ -1,0 +1,96 @@
+"""Columns and members of nested types by their path, as Paimon writes it. Pure.
+
+`("r", "x")` is the member `x` of the ROW column `r`; `element` goes into an ARRAY or MULTISET and `value` into a MAP:
+`("items", "element", "x")`. Keys of maps have no path: they stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import DataField, DataType, TypeRoot
+
+Path = tuple[str, ...]
+Fields = tuple[DataField, ...]
+
+ELEMENT = "element"
+VALUE = "value"
+_KEY = "key"
+
+
+def path_of(column: str | Sequence[str]) -> Path:
+    """The path that a text, the name of a column, or a sequence of names stands for. Raises InvalidRequestError."""
+    path = (column,) if isinstance(column, str) else tuple(column)
+    if not path or not all(path):
+        raise InvalidRequestError(f"{column!r} names no column; expected a name, or the names on the way to a member")
+    return path
+
+
+def shown(path: Path) -> str:
+    """The path as text for messages."""
+    return ".".join(path)
+
+
+def find(fields: Sequence[DataField], name: str, path: Path) -> int:
+    """The place of a field among its siblings. Raises InvalidRequestError, naming them."""
+    for place, field in enumerate(fields):
+        if field.name == name:
+            return place
+    known = ", ".join(field.name for field in fields)
+    raise InvalidRequestError(f"column {shown(path)!r} does not exist; {name!r} is not among {known}")
+
+
+def edit_siblings(fields: Fields, path: Path, edit: Callable[[Fields], Fields]) -> Fields:
+    """The fields, with those beside and of the last name of the path edited. Raises InvalidRequestError."""
+    if len(path) == 1:
+        return edit(fields)
+
+    def edit_row(kind: DataType) -> DataType:
+        if kind.root is not TypeRoot.ROW:
+            raise InvalidRequestError(f"column {shown(path[:-1])!r} is {kind}, which has no member {path[-1]!r}")
+        return replace(kind, fields=edit(kind.fields))
+
+    return edit_type(fields, path[:-1], edit_row)
+
+
+def edit_type(fields: Fields, path: Path, edit: Callable[[DataType], DataType]) -> Fields:
+    """The fields, with the type at the path edited. Raises InvalidRequestError."""
+    place = find(fields, path[0], path)
+    field = fields[place]
+    changed = replace(field, type=_edit_inside(field.type, path, 1, edit))
+    return (*fields[:place], changed, *fields[place + 1 :])
+
+
+def _edit_inside(kind: DataType, path: Path, at: int, edit: Callable[[DataType], DataType]) -> DataType:
+    if at == len(path):
+        return edit(kind)
+    match kind.root, path[at]:
+        case TypeRoot.ROW, _:
+            rest = edit_type(kind.fields, path[at:], edit)
+            return replace(kind, fields=rest)
+        case ((TypeRoot.ARRAY | TypeRoot.MULTISET), "element"):
+            assert kind.element is not None
+            return replace(kind, element=_edit_inside(kind.element, path, at + 1, edit))
+        case TypeRoot.MAP, "value":
+            assert kind.value is not None
+            return replace(kind, value=_edit_inside(kind.value, path, at + 1, edit))
+    ways = {TypeRoot.ARRAY: ELEMENT, TypeRoot.MULTISET: ELEMENT, TypeRoot.MAP: VALUE}
+    hint = f"; go on with {ways[kind.root]!r}" if kind.root in ways else ""
+    raise InvalidRequestError(f"column {shown(path)!r} does not exist: {shown(path[:at])!r} is {kind}{hint}")
+
+
+def named_fields(fields: Sequence[DataField], above: Path = ()) -> Iterator[tuple[Path, DataField]]:
+    """Every column, and every member of every nested type, with its path; holders before their members."""
+    for field in fields:
+        path = (*above, field.name)
+        yield path, field
+        yield from _inside(field.type, path)
+
+
+def _inside(kind: DataType, path: Path) -> Iterator[tuple[Path, DataField]]:
+    yield from named_fields(kind.fields, path)
+    for name, inner in ((ELEMENT, kind.element), (_KEY, kind.key), (VALUE, kind.value)):
+        if inner is not None:
+            yield from _inside(inner, (*path, name))
