@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
+from lakelog.catalog.altering import alter_table
 from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier
 from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable, Selection, WriteMode
 
@@ -82,6 +85,16 @@ class Table:
     def write(self, rows: pa.Table, *, mode: WriteMode = "append", kinds: pa.Array | None = None) -> Snapshot:
         """Write rows into a table without a log, in one snapshot; see `FileStoreTable.write`."""
         return self.file_store.write(rows, mode=mode, kinds=kinds)
+
+    def alter(self, *changes: SchemaChange) -> Table:
+        """Change columns, options or comments, all or none; gives the table with the newest schema then.
+
+        See `lakelog.filestore.schema_changes` for what can be changed. A table with a log takes those changes under
+        which its records are read right: columns are added, moved and dropped, comments and other options set. Streams
+        that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
+        """
+        schema = alter_table(self.file_store, self.warehouse, changes)
+        return Table(replace(self.file_store, schema=schema), identifier=self.identifier)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, path={self.path!r})"

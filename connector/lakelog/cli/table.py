@@ -1,4 +1,4 @@
-"""`lakelog table`: create, list, look at and drop tables."""
+"""`lakelog table`: create, list, look at, alter and drop tables."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 from lakelog.catalog import Catalog
 from lakelog.catalog.moments import parse_moment
 from lakelog.cli import upkeep
+from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
@@ -23,6 +24,7 @@ from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.snapshot import Snapshot
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(alter)
 app.command()(upkeep.compact)
 app.command()(upkeep.expire)
 app.command("drop-partitions")(upkeep.drop_partitions)

@@ -1,0 +1,127 @@
+"""Changes of a table's schema, seen with its log: what may change while records of older schemas are in the topic.
+
+Records are JSON objects by the names of columns. A reader leaves out what its schema lacks, and takes null for what a
+record lacks. So a log is read right under a newer and under an older schema while no name ever changes its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from lakelog.catalog.table_log import log_of
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.alter import alter_schema
+from lakelog.filestore.column_paths import Path as ColumnPath
+from lakelog.filestore.column_paths import named_fields, shown
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema_changes import SchemaChange
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write import check_loggable
+from lakelog.logstore.options import (
+    KAFKA_PREFIX,
+    LOG_SYSTEM,
+    LOGSTORE_OPTIONS,
+    MAX_RECORD_SIZE,
+    PREFIXES,
+    REPLICATION_FACTOR,
+    RETENTION,
+    SCAN,
+    SCAN_TIMESTAMP_MILLIS,
+    LogSystem,
+    client_config,
+)
+
+_LOG_PREFIX = "log."
+_OF_THE_TOPIC = (REPLICATION_FACTOR.key, RETENTION.key, MAX_RECORD_SIZE.key)
+_CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key)
+
+
+def alter_table(store: FileStoreTable, warehouse: Path, changes: Sequence[SchemaChange]) -> TableSchema:
+    """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
+
+    Raises UnsupportedError for changes that the records in the log do not allow.
+    """
+
+    def check(old: TableSchema, new: TableSchema) -> None:
+        check_log_options(old.options, new.options)
+        if LOG_SYSTEM.of(new.options) is LogSystem.NONE:
+            return
+        older = [store.schemas.get(number) for number in store.schemas.list_ids()]
+        check_log_is_read(old, new, older, table_name=store.name)
+        if client_config(new.options) != client_config(old.options):
+            log = log_of(new, warehouse, path=store.path)
+            assert log is not None
+            log.check_topic()
+
+    return alter_schema(store, changes, check=check, also=LOGSTORE_OPTIONS, also_prefixes=PREFIXES)
+
+
+def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise InvalidRequestError for a change of a log option that a table keeps for life, or that has no effect.
+
+    Where a stream starts and how clients reach the same topic can be changed.
+    """
+    has_log = LOG_SYSTEM.of(old) is LogSystem.KAFKA
+    for key in sorted(key for key in old.keys() | new.keys() if key.startswith(_LOG_PREFIX)):
+        if old.get(key) == new.get(key):
+            continue
+        if has_log and (key in _CHANGEABLE or key.startswith(KAFKA_PREFIX)):
+            continue
+        if key in _OF_THE_TOPIC:
+            raise InvalidRequestError(
+                f"option {key!r} is given to a topic when it is made, and changing it here would have no effect; "
+                "change the topic with Kafka's own tools"
+            )
+        why = "log and files would tell different rows" if has_log else "a table gets its log when it is made, or never"
+        raise InvalidRequestError(f"option {key!r} cannot be changed from {old.get(key)} to {new.get(key)}: {why}")
+
+
+def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableSchema], *, table_name: str) -> None:
+    """Raise UnsupportedError unless records of each schema are read right under each other one. Pure.
+
+    `older` are all schemas that the table has had: a name of theirs stands for its column for ever, since records hold
+    values under it.
+    """
+    check_loggable(new, table_name=table_name)
+    before = {field.id: (path, field) for path, field in named_fields(old.fields)}
+    after = {field.id: (path, field) for path, field in named_fields(new.fields)}
+    for number, (path, field) in before.items():
+        if number in after:
+            _check_same(path, field, *after[number], table_name=table_name)
+        elif not field.type.nullable:
+            raise UnsupportedError(
+                f"column {shown(path)!r} of table {table_name} is NOT NULL and cannot be dropped: the table has a log, "
+                "whose running readers would find no value for it"
+            )
+    meanings = {path: field.id for schema in older for path, field in named_fields(schema.fields)}
+    for number, (path, _) in after.items():
+        if meanings.get(path, number) != number:
+            raise UnsupportedError(
+                f"table {table_name} had another column {shown(path)!r} before, and its log may still hold values "
+                "under that name; choose another name"
+            )
+
+
+def _check_same(old_path: ColumnPath, old: DataField, new_path: ColumnPath, new: DataField, *, table_name: str) -> None:
+    if old_path != new_path:
+        raise UnsupportedError(
+            f"column {shown(old_path)!r} of table {table_name} cannot be renamed: the table has a log, whose records "
+            "hold values by the names of columns"
+        )
+    if _without_members(old.type) != _without_members(new.type):
+        raise UnsupportedError(
+            f"column {shown(old_path)!r} of table {table_name} is {old.type} and cannot become {new.type}: the table "
+            "has a log, which is read by streams that know the older type; add a column instead"
+        )
+
+
+def _without_members(kind: DataType) -> object:
+    """A type without the members of its rows, which are looked at one by one."""
+    if not kind.is_nested:
+        return kind
+    if kind.root is TypeRoot.ROW:
+        return kind.root, kind.nullable
+    inner = tuple(None if part is None else _without_members(part) for part in (kind.element, kind.key, kind.value))
+    return kind.root, kind.nullable, inner

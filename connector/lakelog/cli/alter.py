@@ -1,0 +1,108 @@
+"""`lakelog table alter`: changing the columns and options of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lakelog.cli.arguments import HERE, TableName, Warehouse, find_table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.schema_changes import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetNullability,
+    SetOption,
+    SetTableComment,
+    WidenColumn,
+)
+
+_PLACE = re.compile(r"(?P<head>.+?)\s+(?:(?P<end>first|last)|(?P<side>after|before)\s+(?P<beside>\S+))", re.IGNORECASE)
+Texts = list[str] | None
+
+
+def alter(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    drop: Annotated[Texts, typer.Option(help="A column to drop; repeat.")] = None,
+    rename: Annotated[Texts, typer.Option(help="OLD=NEW; repeat.")] = None,
+    widen: Annotated[Texts, typer.Option(help="A column and its wider type, such as 'a BIGINT'; repeat.")] = None,
+    nullable: Annotated[Texts, typer.Option(help="A NOT NULL column that takes nulls from now on; repeat.")] = None,
+    add: Annotated[Texts, typer.Option(help="A new column, such as 'c INT' or 'c INT after a'; repeat.")] = None,
+    move: Annotated[Texts, typer.Option(help="'c after a', 'c before a', 'c first' or 'c last'; repeat.")] = None,
+    comment: Annotated[Texts, typer.Option(help="What a column holds: COLUMN=TEXT; repeat.")] = None,
+    table_comment: Annotated[str | None, typer.Option(help="What the table holds.")] = None,
+    set_option: Annotated[Texts, typer.Option("--set", help="An option: KEY=VALUE; repeat.")] = None,
+    unset: Annotated[Texts, typer.Option(help="An option back to its default; repeat.")] = None,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Change columns, options and comments: all that is given, or nothing.
+
+    Done in the order: unset, drop, rename, widen, nullable, add, move, comment, set. A member of a nested column is
+    named by its path, such as r.x, items.element.x or pairs.value.x.
+    """
+    changes: list[SchemaChange] = [RemoveOption(key) for key in unset or ()]
+    changes += [DropColumn(_path(text)) for text in drop or ()]
+    changes += [RenameColumn(_path(old), new) for old, new in _pairs(rename, "OLD=NEW")]
+    changes += [WidenColumn(_path(name), kind) for name, kind in _typed(widen, "a BIGINT")]
+    changes += [SetNullability(_path(text), nullable=True) for text in nullable or ()]
+    changes += [_added(text) for text in add or ()]
+    changes += [_moved(text) for text in move or ()]
+    changes += [SetComment(_path(name), text or None) for name, text in _pairs(comment, "COLUMN=TEXT")]
+    changes += [SetOption(key, value) for key, value in _pairs(set_option, "KEY=VALUE")]
+    if table_comment is not None:
+        changes.append(SetTableComment(table_comment or None))
+    altered = find_table(table, warehouse).alter(*changes)
+    typer.echo(f"schema {altered.schema.id}")
+
+
+def _path(text: str) -> Sequence[str]:
+    return text.strip().split(".")
+
+
+def _pairs(texts: Texts, form: str) -> list[tuple[str, str]]:
+    pairs = []
+    for text in texts or ():
+        left, equals, right = text.partition("=")
+        if not equals or not left.strip():
+            raise InvalidRequestError(f"{text!r} has another form than {form}")
+        pairs.append((left.strip(), right.strip()))
+    return pairs
+
+
+def _typed(texts: Texts, form: str) -> list[tuple[str, str]]:
+    return [_name_and_type(text, form) for text in texts or ()]
+
+
+def _name_and_type(text: str, form: str) -> tuple[str, str]:
+    name, _, kind = text.strip().partition(" ")
+    if not kind.strip():
+        raise InvalidRequestError(f"{text!r} has another form than {form!r}")
+    return name, kind
+
+
+def _added(text: str) -> AddColumn:
+    placed = _PLACE.fullmatch(text.strip())
+    name, kind = _name_and_type(placed["head"] if placed else text, "c INT after a")
+    return AddColumn(_path(name), kind, position=_position(placed) if placed else None)
+
+
+def _moved(text: str) -> MoveColumn:
+    placed = _PLACE.fullmatch(text.strip())
+    if placed is None:
+        raise InvalidRequestError(f"{text!r} has another form than 'c after a', 'c before a', 'c first' or 'c last'")
+    return MoveColumn(_path(placed["head"]), _position(placed))
+
+
+def _position(placed: re.Match[str]) -> Position:
+    if placed["end"]:
+        return Position(Place(placed["end"].lower()))
+    return Position(Place(placed["side"].lower()), placed["beside"].rpartition(".")[2])
