@@ -252,7 +252,8 @@ def test_the_loser_of_a_race_is_applied_on_top_of_the_winner_or_fails_clearly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make(tmp_path)
-    create, raced = SchemaManager.create, []
+    create = SchemaManager.create
+    raced: list[TableSchema] = []
 
     def create_second(manager: SchemaManager, schema: TableSchema) -> None:
         if not raced:

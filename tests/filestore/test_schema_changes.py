@@ -348,7 +348,11 @@ def test_new_columns_take_rules_of_their_own_and_dropped_ones_leave_theirs() -> 
 
 
 def test_the_first_sequence_group_comes_with_the_table() -> None:
-    changes = [AddColumn("s", "INT"), AddColumn("c", "INT"), SetOption("fields.s.sequence-group", "c")]
+    changes: Sequence[SchemaChange] = [
+        AddColumn("s", "INT"),
+        AddColumn("c", "INT"),
+        SetOption("fields.s.sequence-group", "c"),
+    ]
     with pytest.raises(InvalidRequestError, match="would be the first sequence group"):
         apply_changes(schema_of({"merge-engine": "partial-update"}), changes)
 

@@ -2,6 +2,8 @@
 
     python pypaimon_job.py write <warehouse> <table> <plain|partitioned|append>
     python pypaimon_job.py read <warehouse> <table>
+    python pypaimon_job.py extremes <warehouse> <table> <parquet|orc|avro>
+    python pypaimon_job.py rows <warehouse> <table>
 
 Both sides make the same input rows from this file; what they read travels as JSON. It knows nothing of lakelog.
 """
@@ -127,6 +129,50 @@ def _shown(value: Any) -> Any:
     return str(value)
 
 
+EXTREMES = {
+    "i1": pa.array([-128, 127, None], pa.int8()),
+    "i2": pa.array([-32768, 32767, None], pa.int16()),
+    "i4": pa.array([-(2**31), 2**31 - 1, None], pa.int32()),
+    "i8": pa.array([-(2**63), 2**63 - 1, None], pa.int64()),
+    "f4": pa.array([0.1, -3.4e38, None], pa.float32()),
+    "flag": pa.array([True, False, None], pa.bool_()),
+    "d9": pa.array([Decimal("9999999.99"), Decimal("-9999999.99"), None], pa.decimal128(9, 2)),
+    "d18": pa.array([Decimal("1e11"), Decimal("-0.000001"), None], pa.decimal128(18, 6)),
+    "ts3": pa.array([datetime(1970, 1, 1), datetime(2261, 12, 31, 23, 59, 59, 999000), None], pa.timestamp("ms")),
+    "text": pa.array(["ü€😀", "", None], pa.string()),
+    "items": pa.array([[-(2**31), 2**31 - 1], [], None], pa.list_(pa.int32())),
+    "inner": pa.array([{"x": 2**31 - 1, "y": "y"}, {"x": None, "y": None}, None], FIELDS[-1].type),
+}
+
+
+def rows_shown(table: pa.Table) -> list[str]:
+    """Each row as an object of its columns, as text in which every value is exact, sorted."""
+    rows = [{name: _shown(value) for name, value in row.items()} for row in table.to_pylist()]
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def _make_extremes(warehouse: str, name: str, file_format: str) -> None:
+    """A table of the rows above, numbered, in files of a format."""
+    pypaimon = import_module("pypaimon")
+    catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
+    catalog.create_database(name.partition(".")[0], True)
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), **EXTREMES})
+    rows = rows.cast(pa.schema([rows.schema.field("id").with_nullable(False), *list(rows.schema)[1:]]))
+    options = {"bucket": "1", "file.format": file_format}
+    schema = pypaimon.Schema.from_pyarrow_schema(rows.schema, primary_keys=["id"], options=options)
+    catalog.create_table(name, schema, False)
+    _commit(catalog.get_table(name), rows)
+
+
+def _commit(table: Any, rows: pa.Table) -> None:
+    builder = table.new_batch_write_builder()
+    write, commit = builder.new_write(), builder.new_commit()
+    write.write_arrow(rows)
+    commit.commit(write.prepare_commit())
+    write.close()
+    commit.close()
+
+
 def _write(warehouse: str, name: str, kind: str) -> None:
     """Make the table and commit the rows with pypaimon; it takes the row kinds from the column `op`."""
     pypaimon = import_module("pypaimon")
@@ -142,24 +188,27 @@ def _write(warehouse: str, name: str, kind: str) -> None:
     catalog.create_table(name, schema, False)
     table = catalog.get_table(name)
     for rows in commits():
-        builder = table.new_batch_write_builder()
-        write, commit = builder.new_write(), builder.new_commit()
-        write.write_arrow(rows)
-        commit.commit(write.prepare_commit())
-        write.close()
-        commit.close()
+        _commit(table, rows)
 
 
-def _read(warehouse: str, name: str) -> list[str]:
+def _read(warehouse: str, name: str) -> pa.Table:
     pypaimon = import_module("pypaimon")
     catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
     builder = catalog.get_table(name).new_read_builder()
     splits = builder.new_scan().plan().splits()
-    return shown(builder.new_read().to_arrow(splits))
+    return builder.new_read().to_arrow(splits)
+
+
+def _main(verb: str, *arguments: str) -> object:
+    if verb == "write":
+        _write(*arguments)
+    elif verb == "extremes":
+        _make_extremes(*arguments)
+    else:
+        rows = _read(*arguments)
+        return rows_shown(rows) if verb == "rows" else shown(rows)
+    return None
 
 
 if __name__ == "__main__":
-    verb, *arguments = sys.argv[1:]
-    if verb == "write":
-        _write(*arguments)
-    print(json.dumps(None if verb == "write" else _read(*arguments)))
+    print(json.dumps(_main(*sys.argv[1:])))

@@ -1,0 +1,128 @@
+"""Tables that lakelog alters: pypaimon reads them row for row, and lakelog alters what pypaimon wrote."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any  # Any: values of every column type
+
+import pyarrow as pa
+import pytest
+
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.schema_changes import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Place,
+    Position,
+    RenameColumn,
+    SchemaChange,
+    SetNullability,
+    WidenColumn,
+)
+from lakelog.filestore.table import FileStoreTable
+from tests.conformance.test_pypaimon import run_job
+from tests.support import pypaimon_job
+
+FIRST, LAST = Position(Place.FIRST), Position(Place.LAST)
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("day", pa.string(), nullable=False),
+        pa.field("a", pa.int32()),
+        pa.field("gone", pa.string()),
+        pa.field("must", pa.int32(), nullable=False),
+        pa.field("d", pa.decimal128(8, 2)),
+    ]
+)
+# What pypaimon 2.1.0 reads right after it; see the test of members of rows for what it does not.
+STEPS: Sequence[Sequence[SchemaChange]] = [
+    [AddColumn("c", "TIMESTAMP(3)"), AddColumn("mid", "INT", position=Position(Place.AFTER, "id"))],
+    [RenameColumn("a", "renamed"), WidenColumn("renamed", "BIGINT")],
+    [DropColumn("gone"), SetNullability("must", nullable=True), WidenColumn("d", "DECIMAL(12, 4)")],
+    [AddColumn("gone", "INT"), MoveColumn("must", FIRST)],
+]
+KINDS = {"plain": (["id"], []), "partitioned": (["id", "day"], ["day"]), "append": ([], ["day"])}
+
+
+def rows_for(table: FileStoreTable, number: int) -> pa.Table:
+    """Four rows that meet two of the keys of the commit before."""
+    rows: list[dict[str, Any]] = []
+    for key in range(2 * number, 2 * number + 4):
+        row: dict[str, Any] = {}
+        for field in table.schema.arrow_schema:
+            if pa.types.is_string(field.type):
+                row[field.name] = f"d{key % 2}" if field.name == "day" else f"{field.name}-{number}"
+            elif pa.types.is_timestamp(field.type):
+                row[field.name] = datetime(2026, 1, 1 + key)
+            else:
+                row[field.name] = key if field.name == "id" else key + 100 * number
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=table.schema.arrow_schema)
+
+
+@pytest.mark.parametrize(
+    "kind", ["plain", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("partitioned", "append"))]
+)
+def test_it_reads_the_tables_that_we_alter(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+    primary, partition = KINDS[kind]
+    options = {"bucket": "2", "write-only": "true", **({"bucket-key": "id"} if kind == "append" else {})}
+    schema = build_schema(SCHEMA, primary_keys=primary, partition_keys=partition, options=options)
+    table = FileStoreTable.create(tmp_path / "db.db" / "ours", schema)
+    table.write(rows_for(table, 0))
+    for number, changes in enumerate(STEPS):
+        table = table.alter(*changes)
+        table.write(rows_for(table, number + 1))
+    ours = pypaimon_job.rows_shown(table.to_arrow())
+    assert len(ours) == (20 if kind == "append" else 12)
+    assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
+    table.compact()
+    assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
+
+
+WIDER: Sequence[WidenColumn] = [
+    WidenColumn("i1", "SMALLINT"),
+    WidenColumn("i2", "INT"),
+    WidenColumn("i4", "BIGINT"),
+    WidenColumn("i8", "DECIMAL(19, 0)"),
+    WidenColumn("f4", "DOUBLE"),
+    WidenColumn("d9", "DECIMAL(12, 4)"),
+    WidenColumn("d18", "DECIMAL(38, 20)"),
+    WidenColumn("ts3", "TIMESTAMP(6)"),
+    WidenColumn(("items", "element"), "BIGINT"),
+    WidenColumn(("inner", "x"), "BIGINT"),
+]
+TEXTS: Sequence[WidenColumn] = [WidenColumn(name, "STRING") for name in ("i1", "i2", "i4", "i8", "flag")]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_its_files_of_every_format_are_read_as_wider_types(
+    tmp_path: Path, pypaimon_python: Path, file_format: str
+) -> None:
+    run_job(pypaimon_python, "extremes", str(tmp_path), "db.theirs", file_format)
+    folder = tmp_path / "db.db" / "theirs"
+    for number, changes in enumerate((WIDER, TEXTS)):
+        copy = shutil.copytree(folder, tmp_path / "db.db" / f"copy{number}")
+        check_widened(FileStoreTable.open(copy), changes)
+
+
+def check_widened(table: FileStoreTable, changes: Sequence[WidenColumn]) -> None:
+    """Widen columns of the table of extremes; each must still hold what it held."""
+    before = table.to_arrow().sort_by("id")
+    assert before.drop_columns(["id"]).to_pylist() == pa.table(pypaimon_job.EXTREMES).to_pylist()
+    altered = table.alter(*changes, AddColumn("new", "INT"), RenameColumn("text", "words"))
+    found = altered.to_arrow().sort_by("id")
+    assert found["words"].equals(before["text"])
+    assert found["new"].null_count == 3
+    for change in changes:
+        name = change.column if isinstance(change.column, str) else change.column[0]
+        assert found[name].type != before[name].type
+        if change.type == "STRING":
+            expected = [None if value is None else str(value).lower() for value in before[name].to_pylist()]
+        else:
+            expected = before[name].to_pylist()
+        assert found[name].to_pylist() == expected, name
