@@ -38,7 +38,6 @@ SCHEMA = pa.schema(
         pa.field("d", pa.decimal128(8, 2)),
     ]
 )
-# What pypaimon 2.1.0 reads right after it; see the test of members of rows for what it does not.
 STEPS: Sequence[Sequence[SchemaChange]] = [
     [AddColumn("c", "TIMESTAMP(3)"), AddColumn("mid", "INT", position=Position(Place.AFTER, "id"))],
     [RenameColumn("a", "renamed"), WidenColumn("renamed", "BIGINT")],
@@ -64,21 +63,34 @@ def rows_for(table: FileStoreTable, number: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=table.schema.arrow_schema)
 
 
-@pytest.mark.parametrize(
-    "kind", ["plain", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("partitioned", "append"))]
-)
-def test_it_reads_the_tables_that_we_alter(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+def altered_table(warehouse: Path, kind: str) -> FileStoreTable:
+    """A table written under five schemas."""
     primary, partition = KINDS[kind]
     options = {"bucket": "2", "write-only": "true", **({"bucket-key": "id"} if kind == "append" else {})}
     schema = build_schema(SCHEMA, primary_keys=primary, partition_keys=partition, options=options)
-    table = FileStoreTable.create(tmp_path / "db.db" / "ours", schema)
+    table = FileStoreTable.create(warehouse / "db.db" / "ours", schema)
     table.write(rows_for(table, 0))
     for number, changes in enumerate(STEPS):
         table = table.alter(*changes)
         table.write(rows_for(table, number + 1))
+    return table
+
+
+@pytest.mark.parametrize(
+    "kind", ["plain", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("partitioned", "append"))]
+)
+def test_it_reads_the_tables_that_we_alter(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+    table = altered_table(tmp_path, kind)
     ours = pypaimon_job.rows_shown(table.to_arrow())
     assert len(ours) == (20 if kind == "append" else 12)
     assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_reads_what_a_compaction_of_them_leaves(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+    table = altered_table(tmp_path, kind)
+    ours = pypaimon_job.rows_shown(table.to_arrow())
     table.compact()
     assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
 

@@ -85,7 +85,7 @@ def test_every_state_reads_as_rows_by_field_id_tell(data: st.DataObject, schema:
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@settings(max_examples=250, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=120, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data(), schema=schemas())
 def test_every_state_reads_as_rows_by_field_id_tell_at_length(data: st.DataObject, schema: TableSchema) -> None:
     with tempfile.TemporaryDirectory() as folder:
