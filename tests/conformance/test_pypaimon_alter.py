@@ -36,35 +36,44 @@ SCHEMA = pa.schema(
         pa.field("gone", pa.string()),
         pa.field("must", pa.int32(), nullable=False),
         pa.field("d", pa.decimal128(8, 2)),
+        pa.field("r", pa.struct([("x", pa.int32()), ("y", pa.int32())])),
+        pa.field("items", pa.list_(pa.int32())),
     ]
 )
 STEPS: Sequence[Sequence[SchemaChange]] = [
     [AddColumn("c", "TIMESTAMP(3)"), AddColumn("mid", "INT", position=Position(Place.AFTER, "id"))],
     [RenameColumn("a", "renamed"), WidenColumn("renamed", "BIGINT")],
     [DropColumn("gone"), SetNullability("must", nullable=True), WidenColumn("d", "DECIMAL(12, 4)")],
-    [AddColumn("gone", "INT"), MoveColumn("must", FIRST)],
+    [AddColumn("gone", "INT"), MoveColumn("must", FIRST), WidenColumn(("items", "element"), "BIGINT")],
+    [AddColumn(("r", "z"), "INT", position=FIRST), WidenColumn(("r", "x"), "BIGINT"), RenameColumn(("r", "y"), "w")],
+    [RenameColumn("id", "key"), WidenColumn("must", "STRING"), DropColumn(("r", "x"))],
 ]
 KINDS = {"plain": (["id"], []), "partitioned": (["id", "day"], ["day"]), "append": ([], ["day"])}
 
 
 def rows_for(table: FileStoreTable, number: int) -> pa.Table:
     """Four rows that meet two of the keys of the commit before."""
-    rows: list[dict[str, Any]] = []
-    for key in range(2 * number, 2 * number + 4):
-        row: dict[str, Any] = {}
-        for field in table.schema.arrow_schema:
-            if pa.types.is_string(field.type):
-                row[field.name] = f"d{key % 2}" if field.name == "day" else f"{field.name}-{number}"
-            elif pa.types.is_timestamp(field.type):
-                row[field.name] = datetime(2026, 1, 1 + key)
-            else:
-                row[field.name] = key if field.name == "id" else key + 100 * number
-        rows.append(row)
+    keys = range(2 * number, 2 * number + 4)
+    rows = [{field.name: _value(field, key, number) for field in table.schema.arrow_schema} for key in keys]
     return pa.Table.from_pylist(rows, schema=table.schema.arrow_schema)
 
 
+def _value(field: pa.Field, key: int, number: int) -> Any:
+    if field.name in ("id", "key"):
+        return key
+    if field.name == "day":
+        return f"d{key % 2}"
+    if pa.types.is_struct(field.type):
+        return {member.name: key for member in field.type}
+    if pa.types.is_list(field.type):
+        return [key, None]
+    if pa.types.is_timestamp(field.type):
+        return datetime(2026, 1, 1 + key)
+    return f"{field.name}-{number}" if pa.types.is_string(field.type) else key + 100 * number
+
+
 def altered_table(warehouse: Path, kind: str) -> FileStoreTable:
-    """A table written under five schemas."""
+    """A table written under seven schemas."""
     primary, partition = KINDS[kind]
     options = {"bucket": "2", "write-only": "true", **({"bucket-key": "id"} if kind == "append" else {})}
     schema = build_schema(SCHEMA, primary_keys=primary, partition_keys=partition, options=options)
@@ -82,7 +91,7 @@ def altered_table(warehouse: Path, kind: str) -> FileStoreTable:
 def test_it_reads_the_tables_that_we_alter(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     table = altered_table(tmp_path, kind)
     ours = pypaimon_job.rows_shown(table.to_arrow())
-    assert len(ours) == (20 if kind == "append" else 12)
+    assert len(ours) == (28 if kind == "append" else 16)
     assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
 
 
