@@ -219,6 +219,35 @@ def test_aggregates_go_on_across_schemas(tmp_path: Path) -> None:
     assert rows_of(new) == expected
 
 
+def test_changes_are_looked_up_across_schemas(tmp_path: Path) -> None:
+    old = make(tmp_path, {"changelog-producer": "lookup", "num-levels": "3"})
+    new = old.alter(RenameColumn("a", "n"), WidenColumn("n", "BIGINT"), AddColumn("c", "INT"))
+    write(new, [{"id": number, "n": 1 << 40, "b": "x", "c": number} for number in range(100)])
+    new.compact()
+    write(old, [{"id": 1, "a": 10, "b": "y"}])
+    assert old.compact(full=False) is not None  # looks into files of the newer schema
+    newest = new.snapshots.latest_id() or 0
+    found = [row for batch in new.changes(after=newest - 1) for row in batch.to_pylist()]
+    assert found == [
+        {"_row_kind": "-U", "id": 1, "n": 1 << 40, "b": "x", "c": 1},
+        {"_row_kind": "+U", "id": 1, "n": 10, "b": "y", "c": None},
+    ]
+    assert rows_of(new, where="id = 1") == [{"id": 1, "n": 10, "b": "y", "c": None}]
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_overtaken_rows_are_marked_across_schemas(tmp_path: Path, *, is_older: bool) -> None:
+    old = make(tmp_path, {"deletion-vectors.enabled": "true"})
+    write(old, [{"id": number, "a": number, "b": "x"} for number in range(100)])
+    old.compact()
+    new = old.alter(RenameColumn("id", "key"), AddColumn("c", "INT"))
+    write(new, [{"key": 7, "a": 70, "b": "y", "c": 7}])
+    by = old if is_older else new
+    assert by.compact(full=False) is not None
+    assert rows_of(new, where="key = 7") == [{"key": 7, "a": 70, "b": "y", "c": 7}]
+    assert len(rows_of(new)) == 100
+
+
 def test_deletes_hold_across_schemas(tmp_path: Path) -> None:
     old = make(tmp_path)
     write(old, [{"id": number, "a": number, "b": None} for number in range(4)])

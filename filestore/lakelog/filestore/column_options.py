@@ -73,7 +73,7 @@ _FIXED = frozenset(
     "sequence.snapshot-ordering",
     "type",
 }
-# Their values are lists of columns. The last four are others' and kept for them.
+# Their values are lists of columns. Some are others' options, which tables of theirs may hold.
 _LISTS = frozenset(
     {
         BUCKET_KEY.key,
@@ -145,12 +145,15 @@ def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[s
     return renamed
 
 
+def columns_named(key: str, value: str) -> tuple[str, ...]:
+    """The columns that an option names in its key or value."""
+    option = field_option(key, value)
+    return option.named if option is not None else parse_names(value) if _is_list(key) else ()
+
+
 def options_naming(options: Mapping[str, str], name: str) -> Iterator[str]:
     """The keys of the options that name a column."""
-    for key, value in options.items():
-        option = field_option(key, value)
-        if (option is not None and name in option.named) or (_is_list(key) and name in parse_names(value)):
-            yield key
+    return (key for key, value in options.items() if name in columns_named(key, value))
 
 
 def merge_rules(options: Mapping[str, str]) -> dict[str, dict[str, object]]:

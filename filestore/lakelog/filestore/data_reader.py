@@ -154,7 +154,7 @@ def _groups_with(
 
 
 def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
-    """The columns that a file holds. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
+    """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
     schema: TableSchema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
     stored = [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
     if schema.id > table.schema.id:

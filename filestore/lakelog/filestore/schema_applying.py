@@ -18,7 +18,7 @@ from lakelog.common.types import DataField, DataType, parse_type
 from lakelog.filestore.column_options import (
     DEFAULT_AGGREGATE,
     check_changeable,
-    field_option,
+    columns_named,
     merge_rules,
     options_naming,
     renamed_in_options,
@@ -296,16 +296,15 @@ def _check(old: TableSchema, new: TableSchema) -> None:
     check_bucket(new)
     if is_writable(old):
         check_writable(new)
-    _check_field_options(old, new)
+    _check_named_columns(old, new)
     _check_merge_rules(old, new)
     row_merge(new)
 
 
-def _check_field_options(old: TableSchema, new: TableSchema) -> None:
+def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
     """Raise for an option that names a column which is not there: it would have no effect."""
     for key, value in new.options.items():
-        option = field_option(key, value)
-        unknown = [] if option is None else [name for name in option.named if name not in new.field_names]
+        unknown = [name for name in columns_named(key, value) if name not in new.field_names]
         if unknown and old.options.get(key) != value:
             raise InvalidRequestError(
                 f"option {key!r} = {value!r} names the column {unknown[0]!r}, which does not exist; the columns are "
