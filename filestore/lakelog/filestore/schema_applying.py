@@ -288,8 +288,7 @@ def _parsed(kind: DataType | pa.DataType | str, name: str) -> DataType:
 
 
 def _check(old: TableSchema, new: TableSchema) -> None:
-    """Raise where the new schema is none, cannot be written although the old one could, or gives stored rows another
-    meaning."""
+    """Raise for a schema that is none, cannot be written though the old one could, or misreads stored rows."""
     check_names(new.fields)
     check_keys(new)
     check_types(new.fields)
