@@ -1,8 +1,8 @@
 """Rows a second of upserts and of merged reads without Spark, beside pypaimon and delta-rs.
 
 4,000,000 base rows, then batches of 200,000 rows of which 80 % overwrite uniformly random keys, 7 columns, 4 buckets.
-One process commits batch by batch, then reads all rows. lakelog compacts as it goes, which is in its time; pypaimon does
-not compact, delta-rs rewrites files in its MERGE. The peers have environments of their own; all take turns.
+One process commits batch by batch, then reads all rows. lakelog compacts as it goes, which is in its time; pypaimon
+does not compact, delta-rs rewrites files in its MERGE. The peers have environments of their own; all take turns.
 """
 
 from __future__ import annotations
