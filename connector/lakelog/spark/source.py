@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.changes import change_files, check_followable
+from lakelog.filestore.changes import change_files, check_followable, snapshot_of_changes
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
@@ -331,7 +331,7 @@ class StreamPlanner:
 
     def _followed(self, snapshot_id: int) -> Snapshot:
         try:
-            return self._table.snapshots.get(snapshot_id)
+            return snapshot_of_changes(self._table, snapshot_id)
         except NotFoundError as error:
             raise NotFoundError(
                 f"snapshot {snapshot_id} of table {self._mark.name} has expired before this query has read it, so its "

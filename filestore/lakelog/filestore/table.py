@@ -25,7 +25,13 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
-from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
+from lakelog.filestore.changes import (
+    ChangeSource,
+    change_files,
+    first_changes,
+    read_change_file,
+    snapshot_of_changes,
+)
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
@@ -46,6 +52,7 @@ from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snap
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite
 from lakelog.filestore.write import check_table_writable
+from lakelog.filestore.writer_expiry import expire_after_commit
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -182,12 +189,12 @@ class FileStoreTable(TableStore):
         """The changes of the snapshots behind `after`, up to `up_to`: all that are there by default.
 
         The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
-        NotFoundError for a snapshot that is not there.
+        NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
         """
         fields = self.schema.fields if columns is None else self.schema.select(columns)
-        first = (self.snapshots.earliest_id() or 1) if after is None else after + 1
+        first = first_changes(self) if after is None else after + 1
         last = (self.snapshots.latest_id() or 0) if up_to is None else up_to
-        found = [self.snapshots.get(number) for number in range(first, last + 1)]
+        found = [snapshot_of_changes(self, number) for number in range(first, last + 1)]
         return self._changes(found, fields, source)
 
     def _changes(
@@ -214,7 +221,8 @@ class FileStoreTable(TableStore):
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
-        new rows are in. Afterwards the touched buckets are compacted where that is due, unless the table is write-only.
+        new rows are in. Afterwards the touched buckets are compacted and old snapshots expire where that is due, unless
+        the table is write-only.
         Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
         a table that changed meanwhile.
         """
@@ -233,6 +241,7 @@ class FileStoreTable(TableStore):
         write.discard(write.superseded)
         if not WRITE_ONLY.of(self.schema.options):
             self._compact_after_write({(entry.partition, entry.bucket) for entry in write.entries}, clock)
+        expire_after_commit(self, snapshot.id)
         return snapshot
 
     def _replaced(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
@@ -291,14 +300,20 @@ class FileStoreTable(TableStore):
                 raise ConflictError(f"{self.name} changed while partitions were dropped; drop them again")
             return request
 
-        return TableCommit(self, clock=clock).commit(resolve)
+        snapshot = TableCommit(self, clock=clock).commit(resolve)
+        assert snapshot is not None
+        expire_after_commit(self, snapshot.id)
+        return snapshot
 
     def compact(self, *, full: bool = True, clock: CommitClock | None = None) -> Snapshot | None:
-        """Merge the runs of every bucket into one (`full`), or what is due by the table's options.
+        """Merge the runs of every bucket into one (`full`), or what is due by the table's options; then expire what is.
 
         None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
         """
-        return self._compact(None, is_full=full, clock=clock)
+        snapshot = self._compact(None, is_full=full, clock=clock)
+        if snapshot is not None:
+            expire_after_commit(self, snapshot.id, is_upkeep=True)
+        return snapshot
 
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
