@@ -10,8 +10,10 @@ import json
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.paths import CONSUMER_PREFIX, TablePaths
+from lakelog.filestore.store import TableStore
 
 LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
 LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for so long belongs to a run that is over
@@ -32,11 +34,14 @@ class ConsumerManager:
         self._file_io = file_io
         self._paths = paths
 
+    def ids(self) -> list[str]:
+        """The ids of all consumers, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.consumer_dir)
+        return sorted(name.removeprefix(CONSUMER_PREFIX) for name in names if name.startswith(CONSUMER_PREFIX))
+
     def all(self) -> list[Consumer]:
         """All consumers, by id. Raises CorruptDataError for a file that is none."""
-        names = sorted(self._file_io.list_names(self._paths.consumer_dir))
-        ids = [name.removeprefix(CONSUMER_PREFIX) for name in names if name.startswith(CONSUMER_PREFIX)]
-        found = [(consumer_id, self.find(consumer_id)) for consumer_id in ids]
+        found = [(consumer_id, self.find(consumer_id)) for consumer_id in self.ids()]
         return [Consumer(consumer_id=one, next_snapshot=at) for one, at in found if at is not None]
 
     def find(self, consumer_id: str) -> int | None:
@@ -84,3 +89,18 @@ class ConsumerManager:
         if not consumer_id or "/" in consumer_id:
             raise InvalidRequestError(f"consumer id {consumer_id!r} is not usable: it names a file; leave out any '/'")
         return self._paths.consumer(consumer_id)
+
+
+def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
+    """Let a consumer read from this snapshot on, back or ahead, or make it.
+
+    Raises InvalidRequestError for a snapshot whose changes are gone, or that is more than one ahead of the newest.
+    """
+    first = ChangelogManager(table.file_io, table.paths).earliest_id() or table.snapshots.earliest_id() or 1
+    last = (table.snapshots.latest_id() or 0) + 1
+    if not first <= next_snapshot <= last:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} of {table.name} can read from snapshot {first} to {last} on, found "
+            f"{next_snapshot}"
+        )
+    ConsumerManager(table.file_io, table.paths).put(consumer_id, next_snapshot)

@@ -36,12 +36,14 @@ from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import PARTITION_EXPIRATION_TIME, READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
 from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
@@ -338,6 +340,51 @@ class FileStoreTable(TableStore):
         """
         return expire_snapshots(
             self, retention=retention, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        )
+
+    def consumers(self) -> list[Consumer]:
+        """The readers that say how far they are: no snapshot that one of them has not read expires."""
+        return ConsumerManager(self.file_io, self.paths).all()
+
+    def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
+        """Let a consumer read from this snapshot on, or make it. Raises InvalidRequestError for one that is gone."""
+        reset_consumer(self, consumer_id, next_snapshot)
+
+    def delete_consumer(self, consumer_id: str) -> None:
+        """Forget a consumer, and let what it has not read expire. Raises NotFoundError for one that is not there."""
+        consumers = ConsumerManager(self.file_io, self.paths)
+        if consumer_id not in consumers.ids():
+            known = ", ".join(consumers.ids()) or "none"
+            raise NotFoundError(f"table {self.name} has no consumer {consumer_id!r}; its consumers are {known}")
+        consumers.delete(consumer_id)
+
+    def remove_orphans(
+        self,
+        *,
+        older_than_millis: int = DEFAULT_AGE_MILLIS,
+        dry_run: bool = True,
+        allow_young: bool = False,
+        named_elsewhere: NamedElsewhere | None = None,
+        now_millis: int | None = None,
+    ) -> Orphans:
+        """Find the files that nothing names, or without `dry_run` delete them; see `lakelog.filestore.orphans`.
+
+        Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
+        """
+        if named_elsewhere is None:
+            if self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG) != _NO_LOG:
+                raise InvalidRequestError(
+                    f"table {self.name} has a log, which names files that no snapshot has yet: give named_elsewhere, "
+                    "see lakelog.protocol.orphans, or use `lakelog table remove-orphans`"
+                )
+            named_elsewhere = frozenset
+        return remove_orphans(
+            self,
+            named_elsewhere=named_elsewhere,
+            older_than_millis=older_than_millis,
+            is_dry_run=dry_run,
+            allows_young=allow_young,
+            now_millis=now_millis,
         )
 
     def _check_has_no_log(self) -> None:
