@@ -43,13 +43,13 @@ class Retention:
         Numbers count all snapshots up to the newest, expired or living.
         """
         options = table.schema.options
-        count_min = CHANGELOG_NUM_RETAINED_MIN.of(options)
+        count_min = CHANGELOG_NUM_RETAINED_MIN.of(options) or self.count_min
         count_max = CHANGELOG_NUM_RETAINED_MAX.of(options)
         age_millis = CHANGELOG_TIME_RETAINED.of(options)
         return replace(
             self,
-            count_min=self.count_min if count_min is None else count_min,
-            count_max=self.count_max if count_max is None else count_max,
+            count_min=count_min,
+            count_max=max(self.count_max, count_min) if count_max is None else count_max,
             age_millis=self.age_millis if age_millis is None else age_millis,
         )
 
