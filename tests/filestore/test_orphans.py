@@ -156,6 +156,28 @@ def test_empty_folders_of_buckets_and_partitions_go_when_they_are_old(tmp_path: 
     assert in_new_process(table.path).to_arrow().num_rows == 2
 
 
+def test_a_removal_that_is_cut_off_is_taken_up_by_the_next(
+    table: FileStoreTable, request: pytest.FixtureRequest
+) -> None:
+    before = content(table)
+    io = FaultyFileIO(UNSYNCED)
+    fails_at = 1
+    has_failed = True
+    while has_failed:
+        dying = in_new_process(table.path, io)
+        io.is_dead, io.fails_at = False, len(io.calls) + fails_at
+        try:
+            dying.remove_orphans(dry_run=False)
+            has_failed = False
+        except InjectedCrash:
+            assert content(in_new_process(table.path)) == before
+        io.is_dead = False
+        fails_at += 1 if request.config.getoption("--full") else 7
+    assert fails_at > 20
+    assert files_on_disk(table.path) == referenced_files(table.path)
+    assert content(in_new_process(table.path)) == before
+
+
 class Meanwhile(FaultyFileIO):
     """Somebody else acts right before a call."""
 
