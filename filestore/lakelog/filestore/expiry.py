@@ -115,6 +115,8 @@ class _Expiry:
             self._delete_metadata(files, snapshot, following, lists)
             self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
         self._table.snapshots.write_earliest_hint(end)
+        if self._keeps_changes and self._first_changelog is None:
+            self._line.changelogs.write_earliest_hint()
         return tuple(snapshot.id for snapshot in found[:-1])
 
     def expire_changelogs(self) -> tuple[int, ...]:
