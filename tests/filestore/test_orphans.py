@@ -252,7 +252,9 @@ def make_branch(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
         shutil.copy(Path(table.path) / kind / file, folder / kind / file)
     branch = FileStoreTable.open(table.path, UNSYNCED, branch=name)
     live = branch.live_files.of(branch.snapshots.latest())
-    entries = write_rows(table, rows_of(50), first_sequence=live.next_sequence)  # its files are in the table's folders
+    entries = write_rows(
+        table, rows_of(50), first_sequence=live.next_sequence
+    ).entries  # its files are in the table's folders
     append_commit(branch, user="branch", identifier=0, digest=None, entries=entries)
 
 
