@@ -33,10 +33,10 @@ def newest(table: FileStoreTable) -> Snapshot:
 
 def test_a_write_leaves_no_more_snapshots_than_the_options_say(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=THREE)
-    for batch in range(12):
+    for batch in range(8):
         table.write(rows_of(batch))
         assert len(table.snapshots.ids()) <= 4  # a compaction may come behind the append
-    assert content(in_new_process(table.path)) == content_after(12)
+    assert content(in_new_process(table.path)) == content_after(8)
     assert files_on_disk(table.path) == referenced_files(table.path)
 
 
