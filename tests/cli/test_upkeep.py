@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,3 +52,38 @@ def test_partitions_are_dropped(run: Run, table: Table) -> None:
     assert ids(table) == [0, 2]
     assert "no partition meets" in run("table", "drop-partitions", table.path, "--where", "day = 'd1'")[1]
     assert "partition columns only" in run("table", "drop-partitions", table.path, "--where", "id = 1")[2]
+
+
+def test_orphans_are_named_and_deleted(run: Run, table: Table) -> None:
+    lost = Path(table.path) / "manifest" / "manifest-lost-0"
+    lost.write_bytes(b"lost")
+    assert run("table", "remove-orphans", table.path)[1].startswith("0 files of 0 bytes and 0 folders would be deleted")
+    os.utime(lost, (1_700_000_000, 1_700_000_000))
+    _, out, _ = run("table", "remove-orphans", table.path, "--older-than", "2 h")
+    assert out == f"{lost}\n1 files of 4 bytes and 0 folders would be deleted; say --delete\n"
+    assert lost.exists()
+    _, out, _ = run("table", "remove-orphans", table.path, "--delete", "--json")
+    assert json.loads(out) == {"path": str(lost), "size_bytes": 4, "modified_millis": 1_700_000_000_000}
+    assert not lost.exists()
+    assert ids(table) == [0, 1, 2, 3]
+
+
+def test_a_short_age_needs_a_word(run: Run, table: Table) -> None:
+    lost = Path(table.path) / "index" / "index-lost-0"
+    lost.parent.mkdir()
+    lost.write_bytes(b"lost")
+    code, _, error = run("table", "remove-orphans", table.path, "--older-than", "0 ms", "--delete")
+    assert code != 0
+    assert "--allow-young" in error
+    assert lost.exists()
+    run("table", "remove-orphans", table.path, "--older-than", "0 ms", "--delete", "--allow-young")
+    assert not lost.exists()
+
+
+def test_consumers_are_shown_moved_and_forgotten(run: Run, table: Table) -> None:
+    assert run("table", "reset-consumer", table.path, "reader", "--next", "2") == (0, "", "")
+    assert run("table", "consumers", table.path) == (0, "reader 2\n", "")
+    assert json.loads(run("table", "consumers", table.path, "--json")[1]) == {"id": "reader", "next_snapshot": 2}
+    assert "can read from snapshot 1 to 5 on" in run("table", "reset-consumer", table.path, "reader", "--next", "9")[2]
+    assert run("table", "delete-consumer", table.path, "reader") == (0, "", "")
+    assert "has no consumer 'reader'" in run("table", "delete-consumer", table.path, "reader")[2]

@@ -101,3 +101,20 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     assert sorted(merged) == [0, 1]
     assert run_counts(beside) == [1, 1]
     assert content(table_of(beside)) == content_after(3)
+
+
+def test_snapshots_expire_beside_a_stream(tmp_path: Path) -> None:
+    options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", **TRIGGERS}
+    beside = BackgroundCompaction(DriverSnapshots(make_table(tmp_path, options=options), None))
+    for number in range(8):
+        write(beside, number, is_settled_later=False)
+        assert len(table_of(beside).snapshots.ids()) <= 3
+    assert content(table_of(beside)) == content_after(8)
+
+
+def test_snapshots_of_a_write_only_table_are_left_to_others(tmp_path: Path) -> None:
+    options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "write-only": "true"}
+    beside = BackgroundCompaction(DriverSnapshots(make_table(tmp_path, options=options), None))
+    for number in range(5):
+        write(beside, number, is_settled_later=False)
+    assert len(table_of(beside).snapshots.ids()) == 5

@@ -14,6 +14,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
+from lakelog.filestore.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.expiry import Retention
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source import LakelogStreamReader
 
@@ -220,3 +222,63 @@ def test_a_snapshot_that_expired_unread_is_an_error(table: Table) -> None:
 
     with pytest.raises(NotFoundError, match=r"snapshot 2 of table db\.t has expired before"):
         reader_of(table).latestOffset(reached, ReadAllAvailable())
+
+
+def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(table: Table) -> None:
+    put(table, {1: "a"})
+    put(table, {2: "b"})
+    reader = reader_of(table, consumer_id="job")
+    start = reader.initialOffset()
+    batches, reached = drain(reader, start)
+    assert batches == [[(1, "a"), (2, "b")]]
+    assert reader_of(table, consumer_id="job").initialOffset() == start  # nothing is committed: the same after a crash
+    reader.commit(reached)
+    assert [(one.consumer_id, one.next_snapshot) for one in consumers_of(table)] == [("job", 3)]
+
+    put(table, {3: "c"})
+    reader.stop()
+    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table.file_store.snapshots.ids() == [3]
+    later = reader_of(table, consumer_id="job")
+    batches, reached = drain(later, later.initialOffset())
+    assert batches == [[(3, "c")]]
+    later.commit(reached)
+    assert consumers_of(table)[0].next_snapshot == 4
+
+
+def consumers_of(table: Table) -> list[Consumer]:
+    return [one for one in table.file_store.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
+
+
+def test_a_batch_read_takes_no_consumer(table: Table) -> None:
+    source = LakelogDataSource({"path": table.path, "consumer-id": "job"})
+    with pytest.raises(InvalidRequestError, match="consumer-id is an option of streams"):
+        source.reader(source.schema())
+
+
+def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> None:
+    kept = {"changelog.num-retained.min": "100", "changelog.num-retained.max": "200", "bucket": "2"}
+    table = Catalog(tmp_path).create_table("db.kept", schema=SCHEMA, primary_key=["id"], options=kept)
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    for name in "bcd":
+        put(table, {1: name})
+    reader.stop()
+    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table.file_store.snapshots.ids() == [4]
+    batches, _ = drain(reader_of(table, maxRowsPerTrigger="1"), reached)
+    assert batches == [[(1, "b")], [(1, "c")], [(1, "d")]]
+
+
+def test_a_reader_that_is_behind_is_told_so(table: Table) -> None:
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    for name in "bcd":
+        put(table, {1: name})
+    reader.stop()
+    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    late = reader_of(table)
+    with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
+        drain(late, reached)

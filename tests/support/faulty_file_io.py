@@ -9,7 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.fileio import FileEntry, FileIO
 
 Result = TypeVar("Result")
 
@@ -67,6 +67,12 @@ class FaultyFileIO:
 
     def list_names(self, directory: str) -> list[str]:
         return self._call("list_names", lambda: self.inner.list_names(directory))
+
+    def list_entries(self, directory: str) -> list[FileEntry]:
+        return self._call("list_entries", lambda: self.inner.list_entries(directory))
+
+    def delete_empty_dir(self, directory: str) -> bool:
+        return self._call("delete_empty_dir", lambda: self.inner.delete_empty_dir(directory))
 
     def delete(self, path: str) -> None:
         self._call("delete", lambda: self.inner.delete(path))

@@ -28,6 +28,10 @@ app.command()(alter)
 app.command()(upkeep.compact)
 app.command()(upkeep.expire)
 app.command("drop-partitions")(upkeep.drop_partitions)
+app.command("remove-orphans")(upkeep.orphans)
+app.command()(upkeep.consumers)
+app.command("reset-consumer")(upkeep.reset_consumer)
+app.command("delete-consumer")(upkeep.delete_consumer)
 
 _KIND = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
 Columns = Annotated[list[str], typer.Option("--column", "-c", help="A column, such as 'id BIGINT NOT NULL'; repeat.")]

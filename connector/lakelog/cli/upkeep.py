@@ -1,13 +1,14 @@
-"""`lakelog table compact|expire|drop-partitions`: keeping a table in order, without Spark."""
+"""`lakelog table compact|expire|drop-partitions|remove-orphans|consumers`: keeping a table in order, without Spark."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
 from lakelog.filestore.expiry import Retention
@@ -47,10 +48,70 @@ def expire(
     if older_than is not None:
         retention = replace(retention, age_millis=_duration(older_than))
     expired = store.expire_snapshots(retention=retention)
+    changes = f", the changes of {len(expired.changelog_ids)} older ones" if expired.changelog_ids else ""
     typer.echo(
-        f"{len(expired.snapshot_ids)} snapshots, {expired.data_files} data files and {expired.metadata_files} "
+        f"{len(expired.snapshot_ids)} snapshots{changes}, {expired.data_files} data files and {expired.metadata_files} "
         "metadata files deleted"
     )
+
+
+def orphans(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    older_than: Annotated[str, typer.Option(help="Only files that were not changed for so long.")] = "1 d",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; without it they are only named.")] = False,
+    allow_young: Annotated[
+        bool, typer.Option("--allow-young", help="Take an age below 1 h: then nobody may be writing.")
+    ] = False,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Name the files that no snapshot, changelog, tag, branch or log names, or delete them."""
+    opened = find_table(table, warehouse)
+    named_elsewhere = None
+    if opened.log is not None:
+        from lakelog.protocol.orphans import names_in_log  # noqa: PLC0415  # needs the Kafka client
+
+        named_elsewhere = names_in_log(opened.file_store, opened.log)
+    found = opened.file_store.remove_orphans(
+        older_than_millis=_duration(older_than),
+        dry_run=not delete,
+        allow_young=allow_young,
+        named_elsewhere=named_elsewhere,
+    )
+    for file in found.files:
+        fields = {"path": file.path, "size_bytes": file.size_bytes, "modified_millis": file.modified_millis}
+        typer.echo(json.dumps(fields) if as_json else file.path)
+    for folder in found.folders:
+        typer.echo(json.dumps({"path": f"{folder}/"}) if as_json else f"{folder}/")
+    if not as_json:
+        done = "deleted" if delete else "would be deleted; say --delete"
+        typer.echo(f"{len(found.files)} files of {found.size_bytes} bytes and {len(found.folders)} folders {done}")
+
+
+def consumers(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print the consumers, and for each the first snapshot that it has not read."""
+    for consumer in find_table(table, warehouse).file_store.consumers():
+        fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot}
+        typer.echo(json.dumps(fields) if as_json else f"{consumer.consumer_id} {consumer.next_snapshot}")
+
+
+def reset_consumer(
+    table: TableName,
+    consumer_id: Annotated[str, typer.Argument(metavar="CONSUMER")],
+    next_snapshot: Annotated[int, typer.Option("--next", help="The first snapshot that it will read.")],
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Let a consumer read from a snapshot on, back or ahead."""
+    find_table(table, warehouse).file_store.reset_consumer(consumer_id, next_snapshot)
+
+
+def delete_consumer(
+    table: TableName,
+    consumer_id: Annotated[str, typer.Argument(metavar="CONSUMER")],
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Forget a consumer: what it has not read may expire."""
+    find_table(table, warehouse).file_store.delete_consumer(consumer_id)
 
 
 def drop_partitions(

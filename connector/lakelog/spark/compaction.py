@@ -1,4 +1,7 @@
-"""Compaction beside a stream: the driver merges what is due, and a COMPACT snapshot takes the result in."""
+"""Compaction beside a stream: the driver merges what is due, and a COMPACT snapshot takes the result in.
+
+Old snapshots expire there too: the next batch is under way meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.options import WRITE_ONLY
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.writer_expiry import expire_after_commit
 from lakelog.protocol.driver import commit_compaction
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
@@ -122,6 +127,7 @@ class BackgroundCompaction:
         while (work := self._take()) is not None:
             try:
                 _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted)
+                expire_after(self.snapshots.table)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
                     self._error = error
@@ -170,6 +176,18 @@ def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[Bucket
     if not WRITE_ONLY.of(snapshots.table.schema.options):
         work = _Work(batch, Counter(files))
         _compact(work, snapshots, _picked(work, snapshots))
+        expire_after(snapshots.table)
+
+
+def expire_after(table: TableStore, *, is_upkeep: bool = False) -> None:
+    """Expire old snapshots where that is due. The batch is in the table already: errors of ours are logged."""
+    try:
+        newest = table.snapshots.latest_id()
+    except LakelogError as error:
+        logger.warning("%s: old snapshots were not looked for: %s", table.name, error)
+        return
+    if newest is not None:
+        expire_after_commit(table, newest, is_upkeep=is_upkeep)
 
 
 def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:

@@ -23,6 +23,7 @@ from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.store import TableStore
+from lakelog.spark.compaction import expire_after
 from lakelog.spark.session import prepare_session
 from lakelog.spark.tables import TableName, resolve_table
 from lakelog.spark.task import MESSAGE_COLUMN, MESSAGE_SCHEMA
@@ -67,7 +68,7 @@ def compact(
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
 ) -> CompactionSummary:
-    """Compact what is due in a table by its options, or with `full` everything, a bucket a task.
+    """Compact what is due in a table by its options, or with `full` everything, a bucket a task; then expire what is.
 
     Raises NotFoundError for the table and what a bucket met, after the others are committed.
     """
@@ -82,6 +83,8 @@ def compact(
     found = [pickle.loads(message[0]) for message in messages]
     results = [result for result in found if isinstance(result, CompactResult)]
     committed = _commit(store, results)
+    if committed:
+        expire_after(store, is_upkeep=True)
     for error in found:
         if isinstance(error, LakelogError):
             raise error

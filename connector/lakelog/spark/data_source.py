@@ -20,9 +20,10 @@ from pyspark.sql.datasource import (
 )
 
 from lakelog.catalog import Table
+from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.scan import plan
 from lakelog.spark.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
-from lakelog.spark.options import ReadOptions, check_write_options, open_from_options, parse_read_options
+from lakelog.spark.options import CONSUMER_ID, ReadOptions, check_write_options, open_from_options, parse_read_options
 from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
 from lakelog.spark.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
@@ -46,6 +47,8 @@ class LakelogDataSource(DataSource):
     def reader(self, schema: spark.StructType) -> DataSourceReader:
         """Reads a snapshot."""
         table, options = self._read()
+        if options.consumer_id is not None:
+            raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
         return SnapshotReader(TableRows.of(table.file_store, None, schema, options), options)
 
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:

@@ -1,19 +1,19 @@
 """A lease on snapshots: a consumer file, which every engine that expires snapshots of the format respects.
 
-It is the JSON object {"nextSnapshot": id} in `<table>/consumer/consumer-<id>`: no snapshot from that one on expires.
-Spark does not tell a source that its query has stopped, so a lease can outlive the query; the engine that expires
-snapshots drops files that nobody has renewed (`consumer.expiration-time`).
+No snapshot from the one in it on expires. Spark does not tell a source that its query has stopped, so a lease can
+outlive the query: it ends when it was not renewed for a day, see `lakelog.filestore.consumers`.
 Source: Paimon spec, "Consumer ID".
 """
 
 from __future__ import annotations
 
-import json
+import time
 import uuid
 
+from lakelog.filestore.consumers import LEASE_MILLIS, LEASE_PREFIX, ConsumerManager
 from lakelog.filestore.store import TableStore
 
-PREFIX = "lakelog-stream-"
+RENEWAL_SECONDS = LEASE_MILLIS / 1000 / 24
 
 
 class SnapshotLease:
@@ -21,18 +21,20 @@ class SnapshotLease:
 
     def __init__(self, table: TableStore) -> None:
         """Hold nothing yet."""
-        self._table = table
-        self._path = table.paths.consumer(f"{PREFIX}{uuid.uuid4().hex}")
+        self._consumers = ConsumerManager(table.file_io, table.paths)
+        self._id = f"{LEASE_PREFIX}{uuid.uuid4().hex}"
         self._held: int | None = None
+        self._renewed = 0.0
 
     def hold(self, snapshot_id: int) -> None:
         """Keep this snapshot and those after it; older ones are let go."""
-        if self._held != snapshot_id:
-            self._table.file_io.write_bytes(self._path, json.dumps({"nextSnapshot": snapshot_id}).encode())
-            self._held = snapshot_id
+        now = time.monotonic()
+        if self._held != snapshot_id or now - self._renewed > RENEWAL_SECONDS:
+            self._consumers.put(self._id, snapshot_id)
+            self._held, self._renewed = snapshot_id, now
 
     def release(self) -> None:
         """Keep nothing any more."""
         if self._held is not None:
-            self._table.file_io.delete(self._path)
+            self._consumers.delete(self._id)
             self._held = None

@@ -90,6 +90,13 @@ MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
     doc="About how many bytes of files or log a micro-batch of a stream reads at most, as `maxRowsPerTrigger`.",
     kind="a size",
 )
+CONSUMER_ID = Option(
+    key="consumer-id",
+    parse=str,
+    default="",
+    doc="The name under which a stream of a table without a log records in the table how far it is. Snapshots that it "
+    "has not read do not expire, and a query with a new checkpoint goes on from there. One query a name.",
+)
 COMMIT_USER = Option(
     key="commit-user",
     parse=str,
@@ -107,6 +114,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     ROW_KIND,
     MAX_ROWS_PER_TRIGGER,
     MAX_BYTES_PER_TRIGGER,
+    CONSUMER_ID,
     COMMIT_USER,
 )
 _READ_OPTIONS = (
@@ -135,6 +143,7 @@ class ReadOptions:
     scan: LogScan
     max_rows: int | None
     max_bytes: int | None
+    consumer_id: str | None = None
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
@@ -186,6 +195,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         scan=scan,
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),
         max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
+        consumer_id=CONSUMER_ID.of(options) or None,
     )
 
 

@@ -22,7 +22,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.changes import change_files, check_followable
+from lakelog.filestore.changes import change_files, check_followable, snapshot_of_changes
+from lakelog.filestore.consumers import ConsumerManager
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
@@ -43,7 +44,7 @@ from lakelog.spark.offsets import (
     offset_from_json,
     offset_to_json,
 )
-from lakelog.spark.options import ReadOptions
+from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.reading import (
     PARTITION_BYTES,
     DeltaPartition,
@@ -137,11 +138,17 @@ class StreamPlanner:
         self._options = options
         self._mark = TableMark(uuid=table.uuid, name=table.name)
         self._lease = SnapshotLease(table)
+        self._consumers = ConsumerManager(table.file_io, table.paths)
+        self._recorded: int | None = None
         self._head: tuple[float, Head] | None = None
         self._fixed_head: Head | None = None
         self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
         self._positions: dict[int, LogOffset] = {}
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
+        if options.consumer_id is not None and target is not None:
+            raise InvalidRequestError(
+                f"table {table.name} has a log, whose offsets are in the checkpoint: leave {CONSUMER_ID.key} out"
+            )
         if options.scan is LogScan.FROM_SNAPSHOT and options.snapshot_id is None:
             raise InvalidRequestError("log.scan=from-snapshot needs scan.snapshot-id")
         if options.scan is LogScan.FROM_TIMESTAMP and options.timestamp_millis is None:
@@ -163,7 +170,15 @@ class StreamPlanner:
         return offset
 
     def initial(self) -> Offset:
-        """Where a new query starts."""
+        """Where a new query starts: where its consumer is, or as `log.scan` says.
+
+        Spark asks again after a crash in the first batch. The answer is the same: a consumer moves with a batch that is
+        committed.
+        """
+        if self._options.consumer_id is not None:
+            following = self._consumers.find(self._options.consumer_id)
+            if following is not None:
+                return FollowOffset(consumed=following - 1)
         return StartOffset(start=self._options.scan.value)
 
     def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
@@ -203,9 +218,16 @@ class StreamPlanner:
             case SnapshotOffset():
                 self._lease.hold(end.snapshot)
             case FollowOffset():
+                self._record(end.consumed + 1)
                 self._lease.hold(end.consumed + 1)
             case _:
                 self._lease.release()
+
+    def _record(self, next_snapshot: int) -> None:
+        consumer_id = self._options.consumer_id
+        if consumer_id is not None and self._recorded != next_snapshot:
+            self._consumers.put(consumer_id, next_snapshot)
+            self._recorded = next_snapshot
 
     def release(self) -> None:
         """Keep nothing."""
@@ -331,7 +353,7 @@ class StreamPlanner:
 
     def _followed(self, snapshot_id: int) -> Snapshot:
         try:
-            return self._table.snapshots.get(snapshot_id)
+            return snapshot_of_changes(self._table, snapshot_id)
         except NotFoundError as error:
             raise NotFoundError(
                 f"snapshot {snapshot_id} of table {self._mark.name} has expired before this query has read it, so its "

@@ -11,8 +11,9 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from lakelog.common.errors import UnsupportedError
+from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.types import DataField
+from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import highest_level
@@ -56,6 +57,30 @@ def told_files(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFil
             return [file for file in files if file.level == highest]
         case _:
             return list(files)
+
+
+def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
+    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError for one whose changes are gone.
+
+    It expires by moving: who does not find it in the one place finds it in the other.
+    """
+    changelogs = ChangelogManager(table.file_io, table.paths)
+    found = table.snapshots.find(snapshot_id) or changelogs.find(snapshot_id)
+    if found is not None:
+        return found
+    first = changelogs.earliest_id()
+    if first is not None:
+        raise NotFoundError(
+            f"the changes of snapshot {snapshot_id} of {table.path} are not there; they are from snapshot {first} to "
+            f"{table.snapshots.latest_id()}"
+        )
+    return table.snapshots.get(snapshot_id)
+
+
+def first_changes(table: TableStore) -> int:
+    """The oldest snapshot whose changes are there, living or not; 1 for a table without any."""
+    changelogs = ChangelogManager(table.file_io, table.paths)
+    return changelogs.earliest_id() or table.snapshots.earliest_id() or 1
 
 
 def change_files(

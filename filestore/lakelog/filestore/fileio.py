@@ -4,7 +4,7 @@ Paths are absolute strings. A missing file raises NotFoundError, any other failu
 """
 
 # Paths are strings, because most of them name objects of a store, and these calls are on the hot path.
-# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
@@ -21,7 +21,19 @@ import pyarrow as pa
 
 from lakelog.common.errors import NotFoundError, UnavailableError
 
+_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
+_FOLDER_TRIES = 5  # a folder may be deleted as empty between its making and its first file
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file or a folder in a folder. `modified_millis` is when it was last changed, in epoch milliseconds."""
+
+    name: str
+    is_folder: bool
+    size_bytes: int
+    modified_millis: int
 
 
 class FileIO(Protocol):
@@ -51,8 +63,16 @@ class FileIO(Protocol):
         """Names in a folder, in no order; empty when the folder is missing."""
         ...
 
+    def list_entries(self, directory: str) -> list[FileEntry]:
+        """What is in a folder, with sizes and times, in no order; empty when the folder is missing."""
+        ...
+
     def delete(self, path: str) -> None:
         """Delete a file; a missing one is fine."""
+        ...
+
+    def delete_empty_dir(self, directory: str) -> bool:
+        """Delete a folder if nothing is in it; False when something is, or when it is gone already."""
         ...
 
     def make_dirs(self, directory: str) -> None:
@@ -132,10 +152,38 @@ class LocalFileIO:
         except NotFoundError:
             return []
 
+    def list_entries(self, directory: str) -> list[FileEntry]:
+        """What is in a folder, with sizes and times; empty when it is missing. What vanishes meanwhile is left out."""
+        found: list[FileEntry] = []
+        try:
+            with _errors_named(directory), os.scandir(directory) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        status = entry.stat(follow_symlinks=False)
+                        is_folder = entry.is_dir(follow_symlinks=False)
+                        modified = status.st_mtime_ns // 1_000_000
+                        found.append(FileEntry(entry.name, is_folder, status.st_size, modified))
+        except NotFoundError:
+            return []
+        return found
+
     def delete(self, path: str) -> None:
         """Delete a file; a missing one is fine."""
         with _errors_named(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+    def delete_empty_dir(self, directory: str) -> bool:
+        """Delete a folder if nothing is in it."""
+        try:
+            with _errors_named(directory):
+                os.rmdir(directory)
+        except NotFoundError:
+            return False
+        except UnavailableError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NOT_EMPTY:
+                return False
+            raise
+        return True
 
     def make_dirs(self, directory: str) -> None:
         """Make a folder and its parents."""
@@ -150,11 +198,11 @@ class LocalFileIO:
     def open_output(self, path: str) -> pa.NativeFile:
         """Open a new file for writing; its folder is made."""
         with _errors_named(path):
-            try:
-                return pa.OSFile(path, "wb")
-            except FileNotFoundError:
+            for _ in range(_FOLDER_TRIES):
+                with contextlib.suppress(FileNotFoundError):
+                    return pa.OSFile(path, "wb")
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                return pa.OSFile(path, "wb")
+            return pa.OSFile(path, "wb")
 
     def sync(self, path: str) -> None:
         """Make file and folder entry durable, when `sync_data` says so."""

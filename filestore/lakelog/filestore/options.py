@@ -523,6 +523,36 @@ SNAPSHOT_EXPIRE_LIMIT = Option(
     doc="Snapshots that one expiry deletes at most.",
     kind="a positive number",
 )
+CHANGELOG_NUM_RETAINED_MIN: Option[int | None] = Option(
+    key="changelog.num-retained.min",
+    parse=_positive,
+    default=None,
+    doc="Snapshots whose changes are kept at least, living ones among them; `snapshot.num-retained.min` by default. "
+    "Where this or its kin is more than the option of snapshots, changes outlive their snapshots.",
+    kind="a positive number",
+)
+CHANGELOG_NUM_RETAINED_MAX: Option[int | None] = Option(
+    key="changelog.num-retained.max",
+    parse=_positive,
+    default=None,
+    doc="Snapshots whose changes are kept at most; `snapshot.num-retained.max` by default.",
+    kind="a positive number",
+)
+CHANGELOG_TIME_RETAINED: Option[int | None] = Option(
+    key="changelog.time-retained",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How long changes are kept; `snapshot.time-retained` by default.",
+    kind="a duration such as 7 d",
+)
+CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
+    key="consumer.expiration-time",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How long a consumer that records no progress keeps snapshots; without end by default, but for the leases of "
+    "streams, which end after a day.",
+    kind="a duration such as 7 d",
+)
 SCAN_MODE = Option(
     key="scan.mode",
     parse=ScanMode,

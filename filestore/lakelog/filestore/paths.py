@@ -2,7 +2,8 @@
 
     <root>/schema/schema-N                              manifest/manifest-<uuid>-<n>, manifest-list-<uuid>-<n>
     <root>/snapshot/snapshot-N, LATEST, EARLIEST        index/index-<uuid>-<n>, statistics/stat-<uuid>-<n>
-    <root>/tag/tag-<name>, branch/branch-<name>/...     consumer/consumer-<id>
+    <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>
+    <root>/tag/tag-<name>, branch/branch-<name>/...
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
 Source: Paimon spec, "File layouts".
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
 TAG_PREFIX = "tag-"
+CHANGELOG_PREFIX = "changelog-"
 CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
 MAIN_BRANCH = "main"
@@ -39,7 +41,8 @@ _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^
 class TablePaths:
     """The paths of one table; `root` is the table's folder.
 
-    A branch has schemas, snapshots, tags and consumers of its own; manifests, indexes and data are the table's.
+    A branch has schemas, snapshots, changelogs, tags and consumers of its own; manifests, indexes and data are the
+    table's.
     """
 
     root: str
@@ -64,6 +67,11 @@ class TablePaths:
     def tag_dir(self) -> str:
         """The folder of tag files."""
         return f"{self.own_root}/tag"
+
+    @property
+    def changelog_dir(self) -> str:
+        """The folder of changelogs that outlive their snapshots, and of their hints."""
+        return f"{self.own_root}/changelog"
 
     @property
     def consumer_dir(self) -> str:
@@ -93,6 +101,10 @@ class TablePaths:
         """The file of one snapshot."""
         return f"{self.own_root}/snapshot/{SNAPSHOT_PREFIX}{snapshot_id}"
 
+    def changelog(self, snapshot_id: int) -> str:
+        """The file of a changelog that outlives its snapshot."""
+        return f"{self.changelog_dir}/{CHANGELOG_PREFIX}{snapshot_id}"
+
     def manifest(self, name: str) -> str:
         """A manifest, manifest list or index manifest."""
         return f"{self.root}/manifest/{name}"
@@ -105,6 +117,10 @@ class TablePaths:
     def index(self, name: str) -> str:
         """A table index file."""
         return f"{self.index_dir}/{name}"
+
+    def statistics(self, name: str) -> str:
+        """A statistics file."""
+        return f"{self.root}/statistics/{name}"
 
     def tag(self, name: str) -> str:
         """The file of one tag."""

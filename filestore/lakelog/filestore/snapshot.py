@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -147,16 +147,25 @@ class SnapshotManager:
 
     def earliest_id(self) -> int | None:
         """The oldest living snapshot's id; None before the first commit."""
+        return self.look_for_earliest()[0]
+
+    def look_for_earliest(self) -> tuple[int | None, bool]:
+        """The oldest living snapshot's id, and whether the hint told it, so that no folder was listed."""
         hint = self._hint(self._paths.earliest_hint)
         if hint is not None and self._exists(hint):
-            return hint
-        return min(self.ids(), default=None)
+            return hint, True
+        return min(self.ids(), default=None), False
 
     def ids(self) -> list[int]:
         """All living ids, rising. Lists the folder."""
-        names = self._file_io.list_names(self._paths.snapshot_dir)
-        numbers = (name.removeprefix(SNAPSHOT_PREFIX) for name in names if name.startswith(SNAPSHOT_PREFIX))
-        return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
+        return numbers_of(self._file_io.list_names(self._paths.snapshot_dir), SNAPSHOT_PREFIX)
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of an id; None when it is not there."""
+        try:
+            return self._read(snapshot_id)
+        except NotFoundError:
+            return None
 
     def get(self, snapshot_id: int) -> Snapshot:
         """The snapshot of an id. Raises NotFoundError, naming the ids that live."""
@@ -239,9 +248,19 @@ class SnapshotManager:
         return None
 
     def _hint(self, path: str) -> int | None:
-        """The number in a hint; None when the hint is missing, half-written or no number."""
-        try:
-            text = self._file_io.read_bytes(path).decode().strip()
-            return int(text) if text else None
-        except (NotFoundError, ValueError):
-            return None
+        return read_hint(self._file_io, path)
+
+
+def read_hint(file_io: FileIO, path: str) -> int | None:
+    """The number in a hint; None when the hint is missing, half-written or no number."""
+    try:
+        text = file_io.read_bytes(path).decode().strip()
+        return int(text) if text else None
+    except (NotFoundError, ValueError):
+        return None
+
+
+def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
+    """The numbers behind `prefix` in names, rising; names with something else behind it are left out."""
+    numbers = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())

@@ -26,17 +26,25 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.alter import alter_schema
-from lakelog.filestore.changes import ChangeSource, change_files, read_change_file
+from lakelog.filestore.changes import (
+    ChangeSource,
+    change_files,
+    first_changes,
+    read_change_file,
+    snapshot_of_changes,
+)
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import PARTITION_EXPIRATION_TIME, READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
 from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
@@ -48,6 +56,7 @@ from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snap
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite
 from lakelog.filestore.write import check_table_writable
+from lakelog.filestore.writer_expiry import expire_after_commit
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -198,12 +207,12 @@ class FileStoreTable(TableStore):
         """The changes of the snapshots behind `after`, up to `up_to`: all that are there by default.
 
         The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
-        NotFoundError for a snapshot that is not there.
+        NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
         """
         fields = self.schema.fields if columns is None else self.schema.select(columns)
-        first = (self.snapshots.earliest_id() or 1) if after is None else after + 1
+        first = first_changes(self) if after is None else after + 1
         last = (self.snapshots.latest_id() or 0) if up_to is None else up_to
-        found = [self.snapshots.get(number) for number in range(first, last + 1)]
+        found = [snapshot_of_changes(self, number) for number in range(first, last + 1)]
         return self._changes(found, fields, source)
 
     def _changes(
@@ -230,7 +239,8 @@ class FileStoreTable(TableStore):
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
-        new rows are in. Afterwards the touched buckets are compacted where that is due, unless the table is write-only.
+        new rows are in. Afterwards the touched buckets are compacted and old snapshots expire where that is due, unless
+        the table is write-only.
         Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
         a table that changed meanwhile.
         """
@@ -249,6 +259,7 @@ class FileStoreTable(TableStore):
         write.discard(write.superseded)
         if not WRITE_ONLY.of(self.schema.options):
             self._compact_after_write({(entry.partition, entry.bucket) for entry in write.entries}, clock)
+        expire_after_commit(self, snapshot.id)
         return snapshot
 
     def _replaced(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
@@ -307,14 +318,20 @@ class FileStoreTable(TableStore):
                 raise ConflictError(f"{self.name} changed while partitions were dropped; drop them again")
             return request
 
-        return TableCommit(self, clock=clock).commit(resolve)
+        snapshot = TableCommit(self, clock=clock).commit(resolve)
+        assert snapshot is not None
+        expire_after_commit(self, snapshot.id)
+        return snapshot
 
     def compact(self, *, full: bool = True, clock: CommitClock | None = None) -> Snapshot | None:
-        """Merge the runs of every bucket into one (`full`), or what is due by the table's options.
+        """Merge the runs of every bucket into one (`full`), or what is due by the table's options; then expire what is.
 
         None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
         """
-        return self._compact(None, is_full=full, clock=clock)
+        snapshot = self._compact(None, is_full=full, clock=clock)
+        if snapshot is not None:
+            expire_after_commit(self, snapshot.id, is_upkeep=True)
+        return snapshot
 
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
@@ -339,6 +356,51 @@ class FileStoreTable(TableStore):
         """
         return expire_snapshots(
             self, retention=retention, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        )
+
+    def consumers(self) -> list[Consumer]:
+        """The readers that say how far they are: no snapshot that one of them has not read expires."""
+        return ConsumerManager(self.file_io, self.paths).all()
+
+    def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
+        """Let a consumer read from this snapshot on, or make it. Raises InvalidRequestError for one that is gone."""
+        reset_consumer(self, consumer_id, next_snapshot)
+
+    def delete_consumer(self, consumer_id: str) -> None:
+        """Forget a consumer, and let what it has not read expire. Raises NotFoundError for one that is not there."""
+        consumers = ConsumerManager(self.file_io, self.paths)
+        if consumer_id not in consumers.ids():
+            known = ", ".join(consumers.ids()) or "none"
+            raise NotFoundError(f"table {self.name} has no consumer {consumer_id!r}; its consumers are {known}")
+        consumers.delete(consumer_id)
+
+    def remove_orphans(
+        self,
+        *,
+        older_than_millis: int = DEFAULT_AGE_MILLIS,
+        dry_run: bool = True,
+        allow_young: bool = False,
+        named_elsewhere: NamedElsewhere | None = None,
+        now_millis: int | None = None,
+    ) -> Orphans:
+        """Find the files that nothing names, or without `dry_run` delete them; see `lakelog.filestore.orphans`.
+
+        Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
+        """
+        if named_elsewhere is None:
+            if self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG) != _NO_LOG:
+                raise InvalidRequestError(
+                    f"table {self.name} has a log, which names files that no snapshot has yet: give named_elsewhere, "
+                    "see lakelog.protocol.orphans, or use `lakelog table remove-orphans`"
+                )
+            named_elsewhere = frozenset
+        return remove_orphans(
+            self,
+            named_elsewhere=named_elsewhere,
+            older_than_millis=older_than_millis,
+            is_dry_run=dry_run,
+            allows_young=allow_young,
+            now_millis=now_millis,
         )
 
     def _check_has_no_log(self) -> None:

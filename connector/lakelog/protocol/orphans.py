@@ -1,0 +1,39 @@
+"""Orphans of a table with a log: files that the log names are none, although no snapshot has them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakelog.catalog.table_log import TableLog
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.orphans import NamedElsewhere
+from lakelog.filestore.store import TableStore
+from lakelog.logstore.reader import read_tail
+from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.stores import read_state
+
+
+def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
+    """What `FileStoreTable.remove_orphans` takes as `named_elsewhere` for a table with a log."""
+    return lambda: set(files_in_log(table, log))
+
+
+def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
+    """The names of files in the headers that the newest snapshot has not taken in.
+
+    Ask before the snapshots: a transaction that is taken in meanwhile is then in one of the two. One that is not yet
+    committed is not seen; its files are as young as it is. Raises StalledError, LogTruncatedError, UnavailableError and
+    CorruptDataError.
+    """
+    log.check_topic()
+    state = read_state(table, table.snapshots.latest(), topic_id=log.topic_id).logged
+    for bucket in range(table.bucket_count):
+        tail = read_tail(log.client_config, log.topic, bucket, state.position(bucket).offset)
+        for transaction in tail.transactions:
+            where = f"topic {log.topic}, partition {bucket}, offset {transaction.first_offset}"
+            header = CommitHeader.from_bytes(transaction.header, where=where)
+            if header.table_uuid != table.uuid:
+                raise CorruptDataError(f"the commit header at {where} is of table {header.table_uuid}, not of this one")
+            for file in (*header.files, *header.changelog):
+                yield file.meta.file_name
+                yield from file.meta.extra_files
