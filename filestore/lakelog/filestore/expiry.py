@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ from lakelog.filestore.options import (
 from lakelog.filestore.paths import BRANCH_PREFIX, CONSUMER_PREFIX, MAIN_BRANCH, TablePaths
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 from lakelog.filestore.store import TableStore
+
+logger = logging.getLogger("lakelog.filestore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +89,20 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     ids = table.snapshots.ids()
     if len(ids) < 2:
         return Expired()
-    end = first_kept(
-        ids,
-        retention or Retention.of(table),
-        time_of=lambda number: table.snapshots.get(number).time_millis,
-        now_millis=now_millis,
-        consumed_up_to=_consumed_up_to(table),
-    )
-    if end == ids[0]:
+    consumed_up_to = _consumed_up_to(table)
+    try:
+        end = first_kept(
+            ids,
+            retention or Retention.of(table),
+            time_of=lambda number: table.snapshots.get(number).time_millis,
+            now_millis=now_millis,
+            consumed_up_to=consumed_up_to,
+        )
+        *gone, kept = (table.snapshots.get(number) for number in ids if number <= end)
+    except NotFoundError as error:
+        logger.warning("%s: nothing expires now, for somebody else is at it: %s", table.name, error)
         return Expired()
-    *gone, kept = (table.snapshots.get(number) for number in ids if number <= end)
-    return _Expiry(table, kept).run([*gone, kept])
+    return _Expiry(table, kept).run([*gone, kept]) if gone else Expired()
 
 
 def _consumed_up_to(table: TableStore) -> int | None:
