@@ -244,7 +244,8 @@ class Reader(Worker):
         except NotFoundError as error:
             self.world.events["read of what is expired"] += 1
             self.world.tell(f"was told: {error}")
-            if model.expired_count == expired_before and not model.doomed:
+            has_expired = model.expired_count > expired_before or len(model.living) < len(model.snapshots)
+            if not has_expired and not model.doomed:
                 self.world.violate(f"{process.name} was told {error}, and nothing had expired")
 
     def _newest(self, table: FileStoreTable, start: int) -> None:
@@ -290,10 +291,11 @@ class Reader(Worker):
                 self.world.violate(f"the changes from {after} to {up_to} are not those that were committed")
         elif not has_overwrite(model, after, up_to):
             state = model.kind.after(model.state(after), rows_of(found), kinds_of(found))
-            self._compare(shown(state.values()), [up_to], f"the changes from {after} to {up_to}")
+            if shown(state.values()) != shown(model.state(up_to).values()):
+                self.world.violate(f"the changes from {after} to {up_to} are not those that were committed")
 
     def _compare(self, rows: list[str], candidates: Iterable[int], what: str) -> None:
-        states = {number: shown(self.model.state(number).values()) for number in candidates}
+        states = {number: self.model.shown_rows(number) for number in candidates}
         self.world.events["read"] += 1
         if rows not in states.values():
             number, expected = max(states.items(), default=(0, list[str]()))

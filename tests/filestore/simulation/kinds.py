@@ -80,6 +80,7 @@ class TableKind:
     takes_deletes: bool = False
     is_partitioned: bool = False
     tells_old_values: bool = False  # its changelog says what each row was before; overwrites are not told
+    shows_compacted: bool = False  # reads leave level 0 out; overwrites are not tried
     options: Mapping[str, str] = field(default_factory=dict)
 
     def schema(self, options: Mapping[str, str]) -> TableSchema:
@@ -152,6 +153,12 @@ KINDS = (
         fold=partial,
         tells_old_values=True,
         options={"bucket": "1", "merge-engine": "partial-update", "changelog-producer": "full-compaction"},
+    ),
+    TableKind(
+        name="deletion-vectors",
+        takes_deletes=True,
+        shows_compacted=True,
+        options={**_TWO, "deletion-vectors.enabled": "true"},
     ),
     TableKind(name="append", has_key=False, options={"bucket": "-1", "compaction.min.file-num": "2"}),
     TableKind(

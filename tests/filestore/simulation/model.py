@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.common.errors import LakelogError
+from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX
@@ -60,6 +61,10 @@ class Model:
     def state(self, snapshot_id: int) -> State:
         """The rows of a snapshot; none before the first."""
         return self.snapshots[snapshot_id].state if snapshot_id else {}
+
+    def shown_rows(self, snapshot_id: int) -> list[str]:
+        """What a read of a snapshot gives."""
+        return shown(self.snapshots[snapshot_id].rows) if snapshot_id else []
 
     def tag_newest(self) -> None:
         """Keep the newest snapshot under a name, as other engines do: its file is copied."""
@@ -147,7 +152,9 @@ class Model:
         except LakelogError as error:
             self.world.violate(f"snapshot {snapshot.id} cannot be read: {error}")
             return
-        if shown(rows) != shown(state.values()):
+        if self.kind.shows_compacted:
+            self._check_shown(snapshot, state, rows)
+        elif shown(rows) != shown(state.values()):
             self.world.violate(f"snapshot {snapshot.id} {difference(shown(state.values()), shown(rows))}")
         counted = sum(entry.file.row_count for entry in live.entries())
         if snapshot.total_record_count != counted:
@@ -176,6 +183,17 @@ class Model:
         except ValueError as error:
             self.world.violate(f"the changelog of snapshot {snapshot.id} does not fit: {error}")
             return before
+
+    def _check_shown(self, snapshot: Snapshot, state: State, rows: list[Row]) -> None:
+        """Where level 0 is left out, a write changes nothing yet, and a compaction brings keys to where they were."""
+        before = self.snapshots[self.newest].rows if self.newest else []
+        allowed = [before]
+        if snapshot.commit_kind is CommitKind.COMPACT:  # of what was there when it began
+            allowed += [list(one.state.values()) for one in self.snapshots.values()]
+        for key in {row[:2] for row in (*rows, *before, *state.values())}:
+            found = shown(row for row in rows if row[:2] == key)
+            if found not in [shown(row for row in some if row[:2] == key) for some in allowed]:
+                self.world.violate(f"snapshot {snapshot.id} shows {found} of key {key}, which nobody wrote like that")
 
     def _check_order(self, table: FileStoreTable, snapshot: Snapshot) -> None:
         """New rows have larger sequence numbers than all that were in their bucket."""
@@ -206,8 +224,17 @@ class Model:
             if ids and not self.world.violations:
                 self._check_read(table, ids[-1])
             self._count_orphans()
+            if ids and self.kind.shows_compacted and not self.world.violations:
+                self._check_all_is_shown(table)
             if ids and self.kind.tells_old_values and not self.world.violations:
                 self._check_all_is_told(table)
+
+    def _check_all_is_shown(self, table: FileStoreTable) -> None:
+        """After a full compaction all rows are shown."""
+        table.compact()
+        expected, found = shown(self.state(self.newest).values()), shown(rows_of(table.to_batches()))
+        if found != expected:
+            self.world.violate(f"after a full compaction the table {difference(expected, found)}")
 
     def _check_all_is_told(self, table: FileStoreTable) -> None:
         """After a full compaction the changelogs have told all rows."""
@@ -223,16 +250,17 @@ class Model:
         except LakelogError as error:
             self.world.violate(f"snapshot {number} can no longer be read: {error}")
             return
-        expected = shown(self.snapshots[number].state.values())
+        expected = shown(self.snapshots[number].rows)
         if shown(rows) != expected:
             self.world.violate(f"snapshot {number} has changed: {difference(expected, shown(rows))}")
 
     def _count_orphans(self) -> None:
         """Files that no living snapshot names may be left by crashes alone."""
         named = {name for number in self.living for name in self.snapshots[number].files}
-        named |= {name for number in self.tags.values() for name in self.snapshots[number].files}
+        shown_by_tags = self.tags.values()  # with the lists of their changelogs
+        named |= {name for number in shown_by_tags for name in self.snapshots[number].files}
         named |= {f"{TAG_PREFIX}{tag}" for tag in self.tags}
-        named |= {name for number in self.living for name in self.snapshots[number].changelog_files}
+        named |= {name for number in (*self.living, *shown_by_tags) for name in self.snapshots[number].changelog_files}
         named |= {"EARLIEST", "LATEST", "schema-0", *(f"{SNAPSHOT_PREFIX}{number}" for number in self.living)}
         orphans = [path for path in Path(self.table.path).rglob("*") if path.is_file() and path.name not in named]
         self.world.events["orphans"] += len(orphans)
@@ -244,7 +272,11 @@ def referenced(table: FileStoreTable, snapshot: Snapshot, live: LiveFiles) -> fr
     """The names of all files that a snapshot needs."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     manifests = (one.file_name for name in lists for one in table.manifests.read_list(name))
-    return frozenset([*lists, *manifests, *(entry.file.file_name for entry in live.entries())])
+    index = [] if snapshot.index_manifest is None else [snapshot.index_manifest]
+    vectors = [
+        one.path.rpartition("/")[2] for bucket in deletion_files(table, snapshot).values() for one in bucket.values()
+    ]
+    return frozenset([*lists, *manifests, *index, *vectors, *(entry.file.file_name for entry in live.entries())])
 
 
 def _changelog_files(table: FileStoreTable, snapshot: Snapshot) -> frozenset[str]:

@@ -22,7 +22,7 @@ from tests.filestore.simulation.world import Fault
 GATE_SEEDS = range(13)
 FULL_SEEDS = range(13, 263)
 FULL_CRASH_POINTS = 3_000
-REPLAYED = 7
+REPLAYED = 3
 ROOT = Path(__file__).parents[3]
 
 
