@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.options import (
     SNAPSHOT_EXPIRE_LIMIT,
@@ -133,6 +134,7 @@ class _Expiry:
             entry.file.file_name for snapshot in shown for entry in table.live_files.of(snapshot).entries()
         }
         self._kept_metadata = {name for snapshot in shown for name in self._metadata(snapshot)}
+        self._kept_vectors = {path for snapshot in shown for path in self._vectors(snapshot)}
         self._data_files = 0
         self._metadata_files = 0
 
@@ -141,6 +143,7 @@ class _Expiry:
         for snapshot, following in itertools.pairwise(snapshots):
             self._delete_data(following)
             self._delete_changelog(snapshot)
+            self._delete_vectors(snapshot, following)
             own = list(self._metadata(snapshot))
             named_next = set(self._metadata(following))
             for name in reversed(own):  # a list behind its manifests, which it names
@@ -166,6 +169,22 @@ class _Expiry:
         if snapshot.changelog_manifest_list is not None:
             for entry in self._entries(snapshot.changelog_manifest_list):
                 self._delete_file(entry)
+
+    def _delete_vectors(self, snapshot: Snapshot, following: Snapshot) -> None:
+        """The index files of deletion vectors that the next snapshot does without."""
+        if snapshot.index_manifest in (None, following.index_manifest):
+            return
+        for path in sorted(self._vectors(snapshot) - self._vectors(following) - self._kept_vectors):
+            self._table.file_io.delete(path)
+            self._metadata_files += 1
+
+    def _vectors(self, snapshot: Snapshot) -> set[str]:
+        """The paths of a snapshot's index files with deletion vectors."""
+        try:
+            found = deletion_files(self._table, snapshot)
+        except NotFoundError:  # an earlier expiry got so far
+            return set()
+        return {one.path for bucket in found.values() for one in bucket.values()}
 
     def _delete_file(self, entry: ManifestEntry) -> None:
         path = self._table.data_path(entry.partition, entry.bucket, entry.file)

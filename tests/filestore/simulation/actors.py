@@ -51,6 +51,7 @@ class Worker:
                     table = FileStoreTable.open(self.model.table.path, file_io)
                 self.step(table, process)
             except UnavailableError as error:
+                self.world.events["gave up"] += 1
                 self.world.tell(f"gave up: {error}")
 
     def is_done(self) -> bool:
