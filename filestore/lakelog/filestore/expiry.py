@@ -174,17 +174,17 @@ class _Expiry:
         """The index files of deletion vectors that the next snapshot does without."""
         if snapshot.index_manifest in (None, following.index_manifest):
             return
-        for path in sorted(self._vectors(snapshot) - self._vectors(following) - self._kept_vectors):
+        try:
+            gone = self._vectors(snapshot) - self._vectors(following) - self._kept_vectors
+        except NotFoundError:  # an earlier expiry got so far
+            return
+        for path in sorted(gone):
             self._table.file_io.delete(path)
             self._metadata_files += 1
 
     def _vectors(self, snapshot: Snapshot) -> set[str]:
-        """The paths of a snapshot's index files with deletion vectors."""
-        try:
-            found = deletion_files(self._table, snapshot)
-        except NotFoundError:  # an earlier expiry got so far
-            return set()
-        return {one.path for bucket in found.values() for one in bucket.values()}
+        """The paths of a snapshot's index files with deletion vectors. Raises NotFoundError."""
+        return {one.path for bucket in deletion_files(self._table, snapshot).values() for one in bucket.values()}
 
     def _delete_file(self, entry: ManifestEntry) -> None:
         path = self._table.data_path(entry.partition, entry.bucket, entry.file)
