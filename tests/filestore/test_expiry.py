@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.expiry import Retention, first_kept
+from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.manifest import ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.small_tables import UNSYNCED, in_new_process, make_table, rows_of
+from tests.support.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of
 
 HOUR = 3_600_000
 EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
@@ -99,6 +100,20 @@ def test_a_consumer_keeps_what_it_has_not_read(table: FileStoreTable) -> None:
     consumer.write_text("{")
     with pytest.raises(CorruptDataError, match=r"consumer-reader is not readable.*nothing expires"):
         table.expire_snapshots(retention=EVERYTHING)
+
+
+def test_deletion_vectors_expire_with_their_snapshots(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"deletion-vectors.enabled": "true", "bucket": "1"})
+    for batch in range(6):
+        table.write(rows_of(batch))
+    names = [path.name for path in (Path(table.path) / "index").iterdir()]
+    assert len(names) > 1
+    table.expire_snapshots(retention=EVERYTHING)
+    vectors = deletion_files(table, table.snapshots.latest())
+    shown = {Path(one.path).name for bucket in vectors.values() for one in bucket.values()}
+    assert {path.name for path in (Path(table.path) / "index").iterdir()} == shown
+    assert shown < set(names)
+    assert content(in_new_process(table.path)) == content_after(6)
 
 
 def test_a_branch_keeps_the_files_that_it_shares(table: FileStoreTable) -> None:

@@ -37,8 +37,9 @@ from lakelog.filestore.options import (
     MANIFEST_FULL_COMPACTION_SIZE,
     MANIFEST_MERGE_MIN_COUNT,
 )
+from lakelog.filestore.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.paths import FileNames
-from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import (
     LINEAGE_KEY,
@@ -134,63 +135,73 @@ class TableCommit:
         options = self._table.schema.options
         timeout = COMMIT_TIMEOUT.of(options)
         started = self._clock.now_millis()
-        tried: dict[str, int] = {}
+        unknown = UnknownAttempts(self._table)
         for attempt in itertools.count():
             latest = self._table.snapshots.latest()
-            own = self._find_own(tried, latest)
+            own = unknown.find()
             if own is not None:
                 return self._finish(own, None)
-            request = resolve(latest)
-            if request is None:
+            try:
+                prepared = self._resolved(resolve, latest, unknown, may_merge=attempt == 0)
+            except NotFoundError:
+                if attempt >= COMMIT_MAX_RETRIES.of(options) or not self._has_expired(latest):
+                    raise
+                continue  # others were so much faster that the base has expired: another lost race
+            if prepared is None:
                 return None
-            prepared = self._prepare(latest, request, may_merge=attempt == 0)
             if on_step is not None:
                 on_step(BEFORE_CREATE)
-            tried[prepared.snapshot.uuid or ""] = prepared.snapshot.id
-            if self._create(prepared):
+            is_created = self._create(prepared)
+            if is_created:
                 if on_step is not None:
                     on_step(AFTER_CREATE)
                 return self._finish(prepared.snapshot, prepared.live)
+            if is_created is None:
+                self._has_unknown_outcome = True
+                unknown.add(prepared.snapshot)
             waited = self._clock.now_millis() - started
             if attempt >= COMMIT_MAX_RETRIES.of(options) or (timeout is not None and waited >= timeout):
-                own = self._find_own(tried, self._table.snapshots.latest())
+                own = unknown.find()
                 if own is not None:
                     return self._finish(own, None)
-                raise ConflictError(
-                    f"{self._table.name}: the commit lost {attempt + 1} races against other writers in {waited} ms; "
-                    f"commit again, or raise {COMMIT_MAX_RETRIES.key}"
-                )
+                with unknown.refusal_is_known(self._table.snapshots.latest()):
+                    raise ConflictError(
+                        f"{self._table.name}: the commit lost {attempt + 1} races against other writers in {waited} ms;"
+                        f" commit again, or raise {COMMIT_MAX_RETRIES.key}"
+                    )
             self._wait(attempt)
         raise AssertionError("unreachable")
 
-    def _create(self, prepared: _Attempt) -> bool:
-        """Create the snapshot's file. False when another has the id, or when the outcome is unknown."""
+    def _resolved(
+        self, resolve: Resolve, latest: Snapshot | None, unknown: UnknownAttempts, *, may_merge: bool
+    ) -> _Attempt | None:
+        with unknown.refusal_is_known(latest):
+            request = resolve(latest)
+            if request is None:
+                return None
+            if request.commit_identifier == BATCH_COMMIT_IDENTIFIER:  # else `resolve` has looked for its own commit
+                unknown.check_none_expired(latest)
+            return self._prepare(latest, request, may_merge=may_merge)
+
+    def _has_expired(self, snapshot: Snapshot | None) -> bool:
+        return snapshot is not None and not self._table.file_io.exists(self._table.paths.snapshot(snapshot.id))
+
+    def _create(self, prepared: _Attempt) -> bool | None:
+        """Create the snapshot's file. False when another has the id, None when the outcome is unknown."""
         snapshot = prepared.snapshot
         try:
-            if self._table.snapshots.create_new(snapshot):
+            if not self._table.snapshots.create_new(snapshot):
+                winner = self._table.snapshots.get(snapshot.id)
+                if winner.uuid != snapshot.uuid:  # else the store retried by itself, and lost against its own first try
+                    self._delete_manifests(prepared.written)
+                    return False
+            if continues_table(self._table, snapshot, prepared.live):
                 return True
-            winner = self._table.snapshots.get(snapshot.id)
         except (UnavailableError, NotFoundError) as error:
             logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, snapshot.id, error)
-            self._has_unknown_outcome = True
-            return False
-        if winner.uuid == snapshot.uuid:  # a store that retries by itself may lose against its own first try
-            return True
+            return None
         self._delete_manifests(prepared.written)
         return False
-
-    def _find_own(self, tried: Mapping[str, int], latest: Snapshot | None) -> Snapshot | None:
-        """The snapshot of an earlier attempt whose outcome was unknown, when it is there after all."""
-        if not tried or latest is None:
-            return None
-        for snapshot_id in range(min(tried.values()), latest.id + 1):
-            try:
-                snapshot = self._table.snapshots.get(snapshot_id)
-            except NotFoundError:  # expired meanwhile: `resolve` knows the commit by its user
-                continue
-            if snapshot.uuid in tried:
-                return snapshot
-        return None
 
     def _finish(self, snapshot: Snapshot, live: LiveFiles | None) -> Snapshot:
         if live is not None:
@@ -313,6 +324,7 @@ def append_commit(
     identifier: int,
     digest: str | None,
     entries: Sequence[ManifestEntry],
+    changelog: Sequence[ManifestEntry] = (),
     lineage: Sequence[Mapping[str, object]] = (),
     clock: CommitClock | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -337,6 +349,7 @@ def append_commit(
             commit_identifier=identifier,
             kind=CommitKind.APPEND,
             entries=entries,
+            changelog=changelog,
             properties=properties,
             operation="WRITE",
         )

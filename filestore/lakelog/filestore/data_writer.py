@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats, wall_clock_millis
@@ -29,6 +32,8 @@ from lakelog.filestore.paths import FileNames
 from lakelog.filestore.schema import KEY_FIELD_ID_START, TableSchema
 from lakelog.filestore.schema_rules import KEY_PREFIX
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+
+logger = logging.getLogger("lakelog.filestore")
 
 TARGET_FILE_BYTES = 128 << 20
 APPEND_FILE_BYTES = 256 << 20
@@ -78,7 +83,7 @@ def write_data_files(
     """Write pieces of rising key ranges into files of about the target size. No rows give no file.
 
     `prefix` begins the files' names: that of data files by default.
-    When it fails, the files written so far are deleted: nobody knows their names yet.
+    When it fails, the files written so far are deleted: nobody knows their names yet. Raises UnavailableError.
     """
     names = names or FileNames()
     prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
@@ -100,13 +105,23 @@ def write_data_files(
                 current = None
         if current is not None:
             done.append(current.finish(level, source))
-    except Exception:
+    except Exception as error:
         if current is not None:
             current.abandon()
-        for file in done:
-            table.file_io.delete(f"{folder}/{file.file_name}")
+        discard_files(table, (f"{folder}/{file.file_name}" for file in done))
+        if isinstance(error, OSError):  # a stream that is written piece by piece knows no other errors
+            raise UnavailableError(f"a data file in {folder} could not be written: {error}") from error
         raise
     return done
+
+
+def discard_files(table: TableStore, paths: Iterable[str]) -> None:
+    """Delete files that no snapshot names. One that cannot be deleted is left behind: it is in nobody's way."""
+    for path in paths:
+        try:
+            table.file_io.delete(path)
+        except UnavailableError as error:
+            logger.warning("%s: file %s is left behind: %s", table.name, path, error)
 
 
 def _joined_pieces(pieces: Iterable[StoredRows], block_bytes: int) -> Iterator[StoredRows]:
@@ -230,9 +245,9 @@ class _OpenFile:
 
     def abandon(self) -> None:
         """Close and delete the unfinished file."""
-        with self._writer:
+        with contextlib.suppress(OSError), self._writer:
             pass
-        self._table.file_io.delete(self._path)
+        discard_files(self._table, [self._path])
 
     def _learn(self, piece: StoredRows) -> None:
         facts, kinds = self._facts, self._table.key_types

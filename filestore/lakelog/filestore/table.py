@@ -251,9 +251,9 @@ class FileStoreTable(TableStore):
         commit = TableCommit(self, clock=clock)
         try:
             snapshot = commit.commit(write.resolve)
-        except ConflictError:
+        except (ConflictError, NotFoundError):
             if not commit.has_unknown_outcome:
-                write.discard(write.files)
+                write.discard([*write.superseded, *write.files])
             raise
         assert snapshot is not None
         write.discard(write.superseded)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.binary_row import deserialize_row, to_table
 from lakelog.filestore.commit import CommitRequest
+from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
 from lakelog.filestore.schema import TableSchema
@@ -110,8 +111,8 @@ class TableWrite:
 
     def discard(self, entries: Iterable[ManifestEntry]) -> None:
         """Delete files that no snapshot names."""
-        for entry in entries:
-            self._table.file_io.delete(self._table.data_path(entry.partition, entry.bucket, entry.file))
+        table = self._table
+        discard_files(table, (table.data_path(entry.partition, entry.bucket, entry.file) for entry in entries))
 
     def _replaced(self, latest: Snapshot | None) -> list[ManifestEntry]:
         if self._replaces is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from lakelog.common.errors import ConflictError
+from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -23,7 +23,7 @@ def commit_results(
     commit = TableCommit(table, clock=clock)
     try:
         snapshot = commit.commit(lambda _: request)
-    except ConflictError:
+    except (ConflictError, NotFoundError):
         if discards and not commit.has_unknown_outcome:
             for result in results:
                 discard_result(table, result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.index_manifest import BucketDeletions
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.store import TableStore
@@ -42,8 +43,7 @@ class CompactResult:
 def discard_result(table: TableStore, result: CompactResult) -> None:
     """Delete the files that a compaction made and no snapshot names; one that only changed its level stays."""
     old = {file.file_name for file in result.before}
-    for file in (*result.after, *result.changelog):
-        if file.file_name not in old:
-            table.file_io.delete(table.data_path(result.partition, result.bucket, file))
+    new = (file for file in (*result.after, *result.changelog) if file.file_name not in old)
+    discard_files(table, (table.data_path(result.partition, result.bucket, file) for file in new))
     if result.deletions is not None and result.deletions.file is not None:
-        table.file_io.delete(table.paths.index(result.deletions.file.file_name))
+        discard_files(table, [table.paths.index(result.deletions.file.file_name)])

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 
@@ -105,9 +105,11 @@ class ParquetWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._output.close()
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            self._output.close()
 
     @property
     def size_bytes(self) -> int:
@@ -419,4 +421,6 @@ def _corruption_named(path: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not one of Arrow's about bytes
+            raise UnavailableError(f"Parquet file {path} could not be read: {error}") from error
         raise CorruptDataError(f"Parquet file {path} is not readable: {error}") from error

@@ -1,0 +1,309 @@
+"""Who works at the table: writers, a job with batches, an overwriter, a compactor, an expirer and readers.
+
+Each has a number of things to do. What a process leaves undone when it dies, the next one does not know of; only the
+job tries its batch again, as a checkpoint would have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.filestore.commit import append_commit
+from lakelog.filestore.data_writer import discard_files
+from lakelog.filestore.expiry import Retention
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write import write_rows
+from tests.filestore.simulation.file_io import SimFileIO
+from tests.filestore.simulation.kinds import Batch, State, kinds_of, rows_of, shown
+from tests.filestore.simulation.model import Change, Model, difference, has_overwrite
+from tests.filestore.simulation.world import Process, World
+
+HOUR = 3_600_000
+JOB_KEYS = 100  # its order is its own: no other writer has these keys
+REOPEN_SHARE = 0.15
+
+
+@dataclass(slots=True)
+class Worker:
+    """What all have in common: a number of things to do, and a table opened by each process anew."""
+
+    world: World
+    model: Model
+    inner: FileIO
+    name: str
+    quota: int
+    rest_turns: int = 40
+    _change_count: int = 0
+
+    def live(self, process: Process) -> None:
+        """One process, from its start to its end."""
+        file_io = SimFileIO(self.world, process, self.inner, self.model.table.path, self.model)
+        table: FileStoreTable | None = None
+        while not self.is_done():
+            self.quota -= 1
+            self.world.nap(process, self.rest_turns)
+            try:
+                if table is None or self.world.rng.random() < REOPEN_SHARE:
+                    table = FileStoreTable.open(self.model.table.path, file_io)
+                self.step(table, process)
+            except UnavailableError as error:
+                self.world.events["gave up"] += 1
+                self.world.tell(f"gave up: {error}")
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.quota <= 0
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        """Do one thing. UnavailableError is nothing to worry about."""
+        raise NotImplementedError
+
+    def commit(self, process: Process, change: Change, act: Callable[[], Snapshot | None]) -> bool:
+        """Try a change, and compare what the caller is told with what has happened. True when it is told of success."""
+        model, world = self.model, self.world
+        model.pending[process.name] = change
+        world.tell(f"{change.name} begins")
+        try:
+            snapshot = act()
+        except UnavailableError:
+            is_there = change.committed_as is not None
+            world.events["unknown, yet committed" if is_there else "unknown, not committed"] += 1
+            raise
+        except (ConflictError, NotFoundError) as error:
+            world.events[f"write refused: {type(error).__name__}"] += 1
+            if change.committed_as is not None:
+                world.violate(f"{change.name} is in snapshot {change.committed_as}, but its writer was told: {error}")
+            world.tell(f"{change.name} was refused: {error}")
+            return False
+        if snapshot is not None and change.committed_as != snapshot.id:
+            world.violate(f"{change.name} was acknowledged as snapshot {snapshot.id}, is in {change.committed_as}")
+        world.events["acknowledged"] += 1
+        return True
+
+    def next_change(self, apply: Callable[[State], State], *, keeps_order: bool = False) -> Change:
+        """A change with a name."""
+        self._change_count += 1
+        return Change(f"change {self._change_count} of {self.name}", apply, keeps_order)
+
+
+class Writer(Worker):
+    """Adds rows to keys that others write too."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        batch = self.batch()
+        change = self.next_change(lambda state: self.folded(state, batch), keeps_order=self.model.kind.has_key)
+        self.commit(process, change, lambda: table.write(batch.table, kinds=batch.kind_array, clock=self.world.clock))
+
+    def batch(self, *, first_key: int = 0) -> Batch:
+        """Rows that tell who wrote them."""
+        tag = f"{self.name} {self._change_count}"
+        return self.model.kind.batch(self.world.rng, tag, first_key=first_key, fresh=self.world.fresh)
+
+    def folded(self, state: State, batch: Batch) -> State:
+        """The rows after the batch."""
+        return self.model.kind.after(state, batch.rows, batch.kinds)
+
+
+@dataclass(slots=True)
+class Job(Writer):
+    """A streaming query: its batches in order, each tried until it is acknowledged, and sometimes once more."""
+
+    identifier: int = 0
+    open_batch: tuple[Batch, Change] | None = None
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        if self.open_batch is None:
+            batch = self.batch(first_key=JOB_KEYS)
+            self.open_batch = batch, self.next_change(lambda state: self.folded(state, batch))
+        else:
+            self.world.events["batch tried again"] += 1
+        batch, change = self.open_batch
+        try:
+            live = table.live_files.of(table.snapshots.latest())
+        except NotFoundError:  # the newest snapshot expired while it was looked at
+            return
+        written = write_rows(table, batch.table, batch.kind_array, first_sequence=live.next_sequence)
+
+        def append() -> Snapshot | None:
+            return append_commit(
+                table,
+                user=self.name,
+                identifier=self.identifier,
+                digest=str(self.identifier),
+                entries=written.entries,
+                changelog=written.changelog,
+                clock=self.world.clock,
+            )
+
+        is_repeated = change.committed_as is not None
+        if self.commit(process, change, append):
+            if is_repeated:  # the files of this attempt are in no snapshot
+                made = [*written.entries, *written.changelog]
+                discard_files(table, (table.data_path(one.partition, one.bucket, one.file) for one in made))
+            if change.committed_as is None:
+                self.world.violate(f"{change.name} was acknowledged, and is not there")
+            if self.world.rng.random() < 0.7:  # else the checkpoint was not written: the batch comes again
+                self.identifier += 1
+                self.open_batch = None
+
+    def is_done(self) -> bool:
+        return self.quota <= 0 and self.open_batch is None
+
+
+class Overwriter(Writer):
+    """Replaces the table or partitions of it, or drops partitions."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        batch, clock = self.batch(), self.world.clock
+        what = self.world.rng.choice(("everything", "written", "where", "drop"))
+        if not self.model.kind.is_partitioned or what == "everything":
+            change = self.next_change(lambda _: self.folded({}, batch))
+            self.commit(
+                process, change, lambda: table.write(batch.table, mode="overwrite", kinds=batch.kind_array, clock=clock)
+            )
+            return
+        chosen = batch.rows[0][1]
+        if what == "drop":
+            change = self.next_change(lambda state: without(state, {chosen}))
+            self.commit(process, change, lambda: table.drop_partitions(f"p = {chosen}", clock=clock))
+            return
+        if what == "written":
+            gone = {row[1] for row in batch.rows}
+            change = self.next_change(lambda state: self.folded(without(state, gone), batch))
+            self.commit(
+                process,
+                change,
+                lambda: table.write(batch.table, mode="overwrite-partitions", kinds=batch.kind_array, clock=clock),
+            )
+            return
+        inside = [(row, kind) for row, kind in zip(batch.rows, batch.kinds, strict=True) if row[1] == chosen]
+        fitting = Batch(rows=[row for row, _ in inside], kinds=[kind for _, kind in inside])
+        change = self.next_change(lambda state: self.folded(without(state, {chosen}), fitting))
+        self.commit(
+            process,
+            change,
+            lambda: table.write(
+                fitting.table, mode="overwrite", where=f"p = {chosen}", kinds=fitting.kind_array, clock=clock
+            ),
+        )
+
+
+class Compactor(Worker):
+    """Merges files; no row changes, which the model looks at."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        self.model.pending.pop(process.name, None)
+        try:
+            done = table.compact(full=self.world.rng.random() < 0.6, clock=self.world.clock)
+            self.world.events["nothing to compact" if done is None else "compacted"] += 1
+        except ConflictError:
+            self.world.events["compaction dropped"] += 1
+        except NotFoundError as error:
+            self.world.events["compaction without its files"] += 1
+            self.world.tell(f"{error}")
+
+
+@dataclass(slots=True)
+class Expirer(Worker):
+    """Keeps a few snapshots. One process at a time."""
+
+    keeps_max: int = 3
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        rng = self.world.rng
+        retention = Retention(
+            count_min=1, count_max=rng.randint(1, self.keeps_max), age_millis=HOUR, limit=rng.choice((1, 3, 100))
+        )
+        before = self.model.newest
+        expired = table.expire_snapshots(retention=retention, now_millis=self.world.now_millis)
+        self.world.events["expired"] += len(expired.snapshot_ids)
+        kept = [number for number in self.model.living if number <= before]
+        if set(expired.snapshot_ids) & set(kept):
+            self.world.violate(f"snapshots {expired.snapshot_ids} are told to be gone, {kept} are there")
+
+
+class Tagger(Worker):
+    """Keeps snapshots by name."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        self.model.tag_newest()
+
+
+class Reader(Worker):
+    """Reads the newest rows, those of a snapshot, those of a moment, and changes."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        model = self.model
+        start, expired_before = model.newest, model.expired_count
+        how = self.world.rng.choice((self._newest, self._snapshot, self._moment, self._tag, self._changes))
+        try:
+            how(table, start)
+        except NotFoundError as error:
+            self.world.events["read of what is expired"] += 1
+            self.world.tell(f"was told: {error}")
+            has_expired = model.expired_count > expired_before or len(model.living) < len(model.snapshots)
+            if not has_expired and not model.doomed:
+                self.world.violate(f"{process.name} was told {error}, and nothing had expired")
+
+    def _newest(self, table: FileStoreTable, start: int) -> None:
+        rows = shown(rows_of(table.to_batches()))
+        self._compare(rows, range(start, self.model.newest + 1), "the newest rows")
+
+    def _snapshot(self, table: FileStoreTable, start: int) -> None:
+        if start:
+            number = self.world.rng.randint(max(1, start - 5), start)
+            self._compare(shown(rows_of(table.to_batches(snapshot_id=number))), [number], f"snapshot {number}")
+
+    def _tag(self, table: FileStoreTable, start: int) -> None:
+        for tag, number in list(self.model.tags.items())[-1:]:
+            try:
+                rows = shown(rows_of(table.to_batches(tag=tag)))
+            except NotFoundError as error:
+                self.world.violate(f"tag {tag} of snapshot {number} cannot be read: {error}")
+                return
+            self._compare(rows, [number], f"the rows of tag {tag}")
+
+    def _moment(self, table: FileStoreTable, start: int) -> None:
+        if not self.model.living:
+            return
+        times = {number: self.model.snapshots[number].time_millis for number in sorted(self.model.snapshots)}
+        moment = times[min(self.model.living)] + self.world.rng.randrange(self.world.turn + 1)
+        rows = shown(rows_of(table.to_batches(timestamp_millis=moment)))
+        times = {number: one.time_millis for number, one in self.model.snapshots.items()}
+        reached = [number for number, time in times.items() if time <= moment]
+        newest_then = max((number for number in reached if number <= start), default=0)
+        self._compare(rows, [number for number in reached if number >= newest_then], f"the rows at {moment}")
+
+    def _changes(self, table: FileStoreTable, start: int) -> None:
+        """What was there before, and the changes since, are what is there now."""
+        model = self.model
+        living = sorted(number for number in model.living if number <= start)
+        if len(living) < 2:
+            return
+        after, up_to = sorted(self.world.rng.sample(living, 2))
+        found = list(table.changes(after=after, up_to=up_to))
+        if model.kind.tells_old_values:
+            told = model.kind.after_changes(model.snapshots[after].told, rows_of(found), kinds_of(found))
+            if told != model.snapshots[up_to].told:
+                self.world.violate(f"the changes from {after} to {up_to} are not those that were committed")
+        elif not has_overwrite(model, after, up_to):
+            state = model.kind.after(model.state(after), rows_of(found), kinds_of(found))
+            if shown(state.values()) != shown(model.state(up_to).values()):
+                self.world.violate(f"the changes from {after} to {up_to} are not those that were committed")
+
+    def _compare(self, rows: list[str], candidates: Iterable[int], what: str) -> None:
+        states = {number: self.model.shown_rows(number) for number in candidates}
+        self.world.events["read"] += 1
+        if rows not in states.values():
+            number, expected = max(states.items(), default=(0, list[str]()))
+            found = difference(expected, rows)
+            self.world.violate(f"{what} are those of no snapshot of {list(states)}; compared with {number}: {found}")
+
+
+def without(state: State, partitions: set[int]) -> State:
+    """The rows of other partitions."""
+    return {key: row for key, row in state.items() if row[1] not in partitions}

@@ -1,0 +1,189 @@
+"""Each guard of the file store, taken out: the simulation must see promises break."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from lakelog.common.types import DataType
+from lakelog.filestore import commit, conflicts, expiry, outcomes
+from lakelog.filestore.commit import TableCommit
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.expiry import Retention
+from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.live_files import LiveFiles
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.outcomes import UnknownAttempts
+from lakelog.filestore.snapshot import CommitKind, Snapshot, SnapshotManager
+from lakelog.filestore.table_write import TableWrite
+from tests.filestore.simulation.history import simulate
+
+SEEDS_TO_SEE_A_BREAK = 400
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def check_breaks(*wanted: str) -> None:
+    """Some seed breaks a promise, in one of the wanted words."""
+    found = []
+    for seed in range(SEEDS_TO_SEE_A_BREAK):
+        violations = simulate(seed).violations
+        if any(word in violation for word in wanted for violation in violations):
+            print(f"seed {seed}: {violations[0]}")
+            return
+        found += violations
+    raise AssertionError(f"{SEEDS_TO_SEE_A_BREAK} seeds kept the promise; others that broke: {found[:5]}")
+
+
+def applied_anyhow(live: LiveFiles, entries: Iterable[ManifestEntry]) -> LiveFiles:
+    """The live files after a change that is not checked."""
+    for entry in entries:
+        if (entry.kind is FileKind.DELETE) == (live.find(entry) is not None):
+            live = live.apply([entry])
+    return live
+
+
+def test_snapshots_are_created_by_one_writer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def replaced(self: LocalFileIO, path: str, data: bytes) -> bool:
+        self.write_bytes(path, data)
+        return True
+
+    monkeypatch.setattr(LocalFileIO, "create_new", replaced)
+    check_breaks("")
+
+
+def test_an_id_that_has_expired_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "continues_table", lambda table, snapshot, live: True)
+    monkeypatch.setattr(outcomes, "continues_table", lambda table, snapshot, live: True)
+    check_breaks("was acknowledged as snapshot")
+
+
+def test_a_commit_looks_for_itself_when_an_answer_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnknownAttempts, "find", lambda self: None)
+    monkeypatch.setattr(UnknownAttempts, "check_none_expired", lambda self, latest: None)
+    check_breaks("and again in", "but its writer was told")
+
+
+def test_files_stay_while_the_outcome_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = TableCommit._create
+
+    def cleaning(self: TableCommit, prepared: commit._Attempt) -> bool | None:
+        is_created = create(self, prepared)
+        if is_created is None:
+            self._delete_manifests(prepared.written)
+        return is_created
+
+    monkeypatch.setattr(TableCommit, "_create", cleaning)
+    check_breaks("deletes manifest")
+
+
+def test_changes_are_checked_against_the_newest_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unchecked(
+        live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
+    ) -> LiveFiles:
+        return applied_anyhow(live, entries)
+
+    monkeypatch.setattr(commit, "check_conflicts", unchecked)
+    check_breaks("cannot be read", "lacks")
+
+
+def test_a_compaction_minds_what_was_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = conflicts.check_conflicts
+
+    def lenient(
+        live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
+    ) -> LiveFiles:
+        if kind is CommitKind.COMPACT:
+            return applied_anyhow(live, entries)
+        return check(live, entries, kind=kind, key_types=key_types)
+
+    monkeypatch.setattr(commit, "check_conflicts", lenient)
+    check_breaks("cannot be read", "lacks")
+
+
+def test_a_batch_that_comes_again_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "is_done", lambda last, identifier, digest, *, what: False)
+    check_breaks("and again in")
+
+
+def test_rows_that_lost_a_race_get_younger_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableWrite, "_is_older_than", lambda self, latest: False)
+    check_breaks("older than what is there", "lacks")
+
+
+def test_numbers_go_on_where_the_table_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiveFiles, "next_sequence", lambda self, partition, bucket: 0)
+    check_breaks("lacks")
+
+
+def test_deletes_stay_while_older_rows_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CompactUnit, "drops_deletes", property(lambda self: True))
+    check_breaks("has beyond them")
+
+
+def test_an_expiry_keeps_what_the_first_kept_snapshot_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = expiry._Expiry.__init__
+
+    def careless(self: expiry._Expiry, *given: object) -> None:
+        prepare(self, *given)  # type: ignore[arg-type]  # whatever it is given
+        self._kept_data = set()
+        self._kept_metadata = set()
+
+    monkeypatch.setattr(expiry._Expiry, "__init__", careless)
+    check_breaks("deletes data-")
+
+
+def test_manifests_that_the_next_snapshot_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = expiry._Expiry._metadata
+
+    def blind(self: expiry._Expiry, snapshot: Snapshot) -> Iterator[str]:
+        names = list(listed(self, snapshot))
+        return iter(names[:1] + names[-1:])
+
+    monkeypatch.setattr(expiry._Expiry, "_metadata", blind)
+    check_breaks("deletes manifest")
+
+
+def test_snapshots_expire_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def from_behind(items: Sequence[object]) -> list[tuple[object, object]]:
+        return [*itertools.pairwise(items)][::-1]
+
+    monkeypatch.setattr(expiry, "itertools", SimpleNamespace(pairwise=from_behind))
+    check_breaks("deletes")
+
+
+def test_the_newest_snapshot_does_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_but_one(
+        ids: Sequence[int], retention: Retention, *, time_of: Callable[[int], int], now_millis: int, **_: object
+    ) -> int:
+        return ids[-1] if len(ids) < 3 else ids[-2]
+
+    def to_the_end(self: expiry._Expiry, snapshots: Sequence[Snapshot]) -> expiry.Expired:
+        for snapshot in snapshots:
+            self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
+        return expiry.Expired()
+
+    monkeypatch.setattr(expiry, "first_kept", all_but_one)
+    monkeypatch.setattr(expiry._Expiry, "run", to_the_end)
+    check_breaks("deletes snapshot")
+
+
+def test_a_hint_is_a_place_to_start_from_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = SnapshotManager.latest_id
+
+    def trusting(self: SnapshotManager) -> int | None:
+        hint = self._hint(self._paths.latest_hint)
+        return hint if hint is not None and self._exists(hint) else looked_up(self)
+
+    monkeypatch.setattr(SnapshotManager, "latest_id", trusting)
+    check_breaks("those of no snapshot")
