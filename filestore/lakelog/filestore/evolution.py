@@ -21,6 +21,7 @@ _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_WIDENED = (_INTEGERS, _FLOATS, _TEXT)
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
@@ -91,6 +92,16 @@ def check_cast(found: DataType, wanted: DataType, *, name: str) -> None:
         return
     if found.root is not wanted.root and _family(found.root) + _family(wanted.root) not in _CASTS:
         raise _no_cast(found, wanted, name)
+
+
+def keeps_order(stored: DataType, wanted: DataType) -> bool:
+    """Whether values of one type, read as another, are the same and in the same order."""
+    if stored.with_nullable(True) == wanted.with_nullable(True):
+        return True
+    return any(
+        stored.root in family and wanted.root in family and family.index(stored.root) < family.index(wanted.root)
+        for family in _WIDENED
+    )
 
 
 def cast_values(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array:
