@@ -59,7 +59,7 @@ def run_lakelog(
 
 def check_rows(run: LakelogRun, expected: pl.DataFrame) -> None:
     """Stop the benchmark when the table does not hold what it must."""
-    found = run.table.to_polars().sort("id").select(expected.columns)
+    found = run.table.to_polars().collect().sort("id").select(expected.columns)
     if not found.equals(expected):
         sys.exit(f"the table holds {found.height} rows that are not the {expected.height} expected ones")
 

@@ -39,7 +39,7 @@ def _checks(
 ) -> Iterator[Check]:
     table = catalog.table(FLIGHTS)
     truth = flights_at(stream.flights)
-    rows = table.to_polars()
+    rows = table.to_polars().collect()
     yield check_rows("flights = truth from the CSV", rows, truth)
 
     made_by = _appends_by_batch(snapshots)
@@ -47,10 +47,10 @@ def _checks(
     log, log_then = fold_log(table, [snapshots[-1].offsets, then.offsets])
     yield check_log("log of flights = its snapshot", log, rows)
 
-    counts = catalog.table(FLIGHTS_BY_STATUS).to_polars()
+    counts = catalog.table(FLIGHTS_BY_STATUS).to_polars().collect()
     yield check_counts("flights_by_status = truth", counts, count_by_status(truth))
 
-    rows_then = table.to_polars(snapshot_id=then.id)
+    rows_then = table.to_polars(snapshot_id=then.id).collect()
     truth_then = flights_at(stream.flights, stream.files[killed_batch].last_at)
     yield check_rows(f"snapshot {then.id}, of the killed batch = truth then", rows_then, truth_then)
     yield check_log(f"log until snapshot {then.id} = that snapshot", log_then, rows_then)
@@ -58,7 +58,7 @@ def _checks(
     batch = len(stream.files) // 5
     millis = made_by[batch].time_millis
     text = datetime.fromtimestamp(millis / 1000, UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
-    rows_then = table.to_polars(timestamp_millis=millis)
+    rows_then = table.to_polars(timestamp_millis=millis).collect()
     yield check_rows(f"as of {text} = truth then", rows_then, flights_at(stream.flights, stream.files[batch].last_at))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.expiry import Retention, first_kept
 from lakelog.filestore.index_manifest import deletion_files
-from lakelog.filestore.manifest import ENTRY_CACHE, LIST_CACHE
+from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of
@@ -51,6 +51,7 @@ def all_contents(table: FileStoreTable) -> dict[object, dict[int, int]]:
 
 def referenced(table: FileStoreTable) -> set[str]:
     """The names of all data and manifest files that a snapshot or the tag shows."""
+    COLUMNS_CACHE.clear()
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
     names: set[str] = set()
@@ -123,6 +124,7 @@ def test_a_branch_keeps_the_files_that_it_shares(table: FileStoreTable) -> None:
         shutil.copy(Path(table.path) / name, branch / name)
     before = content(FileStoreTable.open(table.path, UNSYNCED, branch="dev"))
     table.expire_snapshots(retention=EVERYTHING)
+    COLUMNS_CACHE.clear()
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
     assert content(FileStoreTable.open(table.path, UNSYNCED, branch="dev")) == before

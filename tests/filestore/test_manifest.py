@@ -17,16 +17,17 @@ from lakelog.filestore.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.data_file import FileSource
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.manifest import (
+    COLUMNS_CACHE,
     ENTRY_CACHE,
     LIST_CACHE,
     FileKind,
     ManifestEntry,
     ManifestFiles,
-    NameCache,
     live_entries,
     merge_entries,
     partition_stats,
 )
+from lakelog.filestore.name_cache import NameCache
 from lakelog.filestore.paths import FileNames, TablePaths
 from lakelog.filestore.snapshot import SnapshotManager
 from tests.support.data_files import key_of, manifest_entries, plain_entry
@@ -44,6 +45,7 @@ def _key_text(key: bytes) -> str:
 
 
 def forget() -> None:
+    COLUMNS_CACHE.clear()
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
 
@@ -143,14 +145,16 @@ def test_a_manifest_is_read_from_disk_once(tmp_path: Path) -> None:
 
 
 def test_the_cache_drops_what_was_not_used_for_longest() -> None:
-    cache: NameCache[int] = NameCache(7)
-    cache.put("a", (1, 2))
-    cache.put("b", (3,))
+    cache: NameCache[int] = NameCache(1_600)
+    cache.put("a", (1, 2), 500)
+    cache.put("b", (3,), 500)
     assert cache.get("a") == (1, 2)
-    cache.put("c", (4, 5))
+    cache.put("c", (4, 5), 500)
     assert (cache.get("a"), cache.get("b"), cache.get("c")) == ((1, 2), None, (4, 5))
-    cache.put("huge", tuple(range(100)))
+    assert cache.size_bytes <= 1_600
+    cache.put("huge", tuple(range(100)), 5_000)
     assert cache.get("huge") is None
+    assert cache.size_bytes == 0
 
 
 @pytest.mark.parametrize("codec", ["zstd", "none", "deflate"])

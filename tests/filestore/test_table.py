@@ -74,7 +74,7 @@ def test_written_rows_are_read_as_arrow_batches_polars_and_duckdb(table: FileSto
     arrow = table.to_arrow().sort_by("id")
     assert content(table) == content_after(2)
     assert pa.Table.from_batches(table.to_batches()).sort_by("id").equals(arrow)
-    assert table.to_polars().sort("id").to_dicts() == arrow.to_pylist()
+    assert table.to_polars().sort("id").collect().to_dicts() == arrow.to_pylist()
     relation = table.to_duckdb(where="id > 3")
     assert sorted(relation.fetchall()) == [(key, batch) for key, batch in content_after(2).items() if key > 3]
     assert table.to_arrow(columns=[]).num_rows == 9

@@ -74,7 +74,7 @@ def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) 
     assert file.key_stats.null_counts == (0, 0)
     assert (file.row_count, file.delete_row_count, file.level, file.schema_id) == (3, 1, 0, 0)
     assert (file.min_sequence_number, file.max_sequence_number) == (101, 103)
-    assert (file.file_source, file.value_stats_cols) == (FileSource.APPEND, ())
+    assert (file.file_source, file.value_stats_cols) == (FileSource.APPEND, None)
     assert file.file_size_bytes == table.file_io.size(table.data_path(NO_PARTITION, 1, file))
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.filestore.commit import CommitClock, append_commit
 from lakelog.filestore.fileio import FileIO, LocalFileIO
-from lakelog.filestore.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
+from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
@@ -30,6 +30,7 @@ def make_table(
 
 def in_new_process(path: str, file_io: FileIO = UNSYNCED) -> FileStoreTable:
     """The table as a process sees it that remembers nothing."""
+    COLUMNS_CACHE.clear()
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
     return FileStoreTable.open(path, file_io)

@@ -74,13 +74,17 @@ class Table:
         """
         return self.file_store.changes(after=after, up_to=up_to, columns=columns)
 
-    def to_polars(self, **what: Unpack[Selection]) -> pl.DataFrame:
-        """The rows as a polars frame."""
+    def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
+        """The rows as a lazy polars frame: `collect()` reads what the query needs."""
         return self.file_store.to_polars(**what)
 
     def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation."""
+        """The rows as a DuckDB relation, whose queries read them as a stream."""
         return self.file_store.to_duckdb(**what)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows of the newest snapshot for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""
+        return self.file_store.__arrow_c_stream__(requested_schema)
 
     def write(self, rows: pa.Table, *, mode: WriteMode = "append", kinds: pa.Array | None = None) -> Snapshot:
         """Write rows into a table without a log, in one snapshot; see `FileStoreTable.write`."""

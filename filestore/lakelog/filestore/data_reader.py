@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.row_groups import RowFilter, groups_left
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
@@ -39,12 +41,14 @@ def read_data_file(
     *,
     piece_bytes: int,
     deletions: DeletionFile | None = None,
+    rows: RowFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file in the columns `fields` of the table's schema, sequence number and kind among them.
 
-    Batches hold at most about `piece_bytes`. Raises NotFoundError when the file has expired, CorruptDataError when it
-    is damaged, UnsupportedError for formats and changes of types that lakelog does not read, ConflictError for a file
-    of a newer schema whose values the table's older one cannot hold.
+    Row groups without a row that `rows` needs are left out. Batches hold at most about `piece_bytes`. Raises
+    NotFoundError when the file has expired, CorruptDataError when it is damaged, UnsupportedError for formats and
+    changes of types that lakelog does not read, ConflictError for a file of a newer schema whose values the table's
+    older one cannot hold.
     """
     stored = _stored_fields(table, file, fields)
     mapping = FieldMapping.of(fields, stored)
@@ -52,11 +56,32 @@ def read_data_file(
     with _opened(table, bucket, file) as opened:
         estimate = max(row_bytes(read), opened.row_bytes, 1)
         batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
-        batches = opened.iter_batches(read, batch_rows=batch_rows)
-        if deletions is not None:
-            batches = without_deleted(batches, read_positions(table.file_io, deletions))
-        for batch in batches:
-            yield mapping.adapt(batch)
+        positions = None if deletions is None else read_positions(table.file_io, deletions)
+        for start, batches in _parts(opened, read, batch_rows, rows, (table.schema.fields, stored)):
+            left = batches if positions is None else without_deleted(batches, positions, start=start)
+            for batch in left:
+                yield mapping.adapt(batch)
+
+
+def _parts(
+    opened: DataFile,
+    read: Sequence[DataField],
+    batch_rows: int,
+    rows: RowFilter | None,
+    columns: tuple[Sequence[DataField], Sequence[DataField]],
+) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
+    """The parts of a file that may hold rows that are needed: the position of the first row, and the batches.
+
+    `columns` are those of the table's schema and those of the file's.
+    """
+    if rows is None or not isinstance(opened, ParquetFile):
+        yield 0, opened.iter_batches(read, batch_rows=batch_rows)
+        return
+    left = groups_left(opened, rows, *columns)
+    starts = [0, *itertools.accumulate(count for count, _ in opened.row_groups)]
+    for _, numbered in itertools.groupby(enumerate(left), key=lambda item: item[1] - item[0]):
+        neighbours = [group for _, group in numbered]
+        yield starts[neighbours[0]], opened.iter_batches(read, batch_rows=batch_rows, row_groups=neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

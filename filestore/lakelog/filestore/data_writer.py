@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, serialize_row, stored_row
-from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats, wall_clock_millis
+from lakelog.filestore.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
 from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
 from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
 from lakelog.filestore.merge.deduplicate import are_adds
@@ -32,6 +32,7 @@ from lakelog.filestore.paths import FileNames
 from lakelog.filestore.schema import KEY_FIELD_ID_START, TableSchema
 from lakelog.filestore.schema_rules import KEY_PREFIX
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.value_stats import StatsCollector
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -189,6 +190,7 @@ class _OpenFile:
         self._name = name
         self._fields = file_fields(table.schema)
         self._facts = _Facts()
+        self._stats = StatsCollector(table.schema)
         self._writer = ParquetWriter(
             table.file_io,
             path,
@@ -211,11 +213,13 @@ class _OpenFile:
             keys = () if THIN_MODE.of(schema.options) else schema.trimmed_primary_keys
             columns = [*(piece.rows.column(name) for name in keys), piece.sequences, piece.kinds, *columns]
         self._writer.write(pa.table(columns, names=[column.name for column in self._fields]))
+        self._stats.learn(piece.rows)
         self._learn(piece)
 
     def finish(self, level: int, source: FileSource) -> DataFileMeta:
         """Make the file durable and tell what the table must know of it."""
         size = self._writer.finish()
+        value_stats, value_stats_cols = self._stats.finish(self._writer.footer)
         facts, kinds = self._facts, self._table.key_types
         assert facts.first_key is not None
         assert facts.last_key is not None
@@ -232,8 +236,8 @@ class _OpenFile:
                 max_values=serialize_row(kinds, [column.most for column in facts.bounds]),
                 null_counts=tuple(column.null_count for column in facts.bounds),
             ),
-            value_stats=EMPTY_STATS,
-            value_stats_cols=(),
+            value_stats=value_stats,
+            value_stats_cols=value_stats_cols,
             min_sequence_number=facts.min_sequence,
             max_sequence_number=facts.max_sequence,
             schema_id=self._table.schema.id,

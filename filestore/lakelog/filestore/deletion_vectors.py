@@ -92,9 +92,10 @@ def _body_64(positions: Positions) -> bytes:
     return struct.pack("<iq", _MAGIC_64, len(bitmaps)) + b"".join(bitmaps)
 
 
-def without_deleted(batches: Iterator[pa.RecordBatch], positions: Positions) -> Iterator[pa.RecordBatch]:
-    """The rows of a data file's batches, from its first row on, whose positions are not deleted."""
-    start = 0
+def without_deleted(
+    batches: Iterator[pa.RecordBatch], positions: Positions, *, start: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a data file's batches, from the row at `start` on, whose positions are not deleted."""
     for batch in batches:
         low, high = np.searchsorted(positions, [start, start + batch.num_rows])
         if low == high:

@@ -21,6 +21,7 @@ _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_WIDENED = (_INTEGERS, _FLOATS, _TEXT)
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
@@ -123,6 +124,16 @@ def _differs(found: DataType, wanted: DataType) -> bool:
     pairs = [(getattr(found, inner), getattr(wanted, inner)) for inner in ("element", "key", "value")]
     return found.nullable != wanted.nullable or any(
         one is not None and other is not None and _differs(one, other) for one, other in pairs
+    )
+
+
+def keeps_order(stored: DataType, wanted: DataType) -> bool:
+    """Whether values of one type, read as another, are the same and in the same order."""
+    if stored.with_nullable(True) == wanted.with_nullable(True):
+        return True
+    return any(
+        stored.root in family and wanted.root in family and family.index(stored.root) < family.index(wanted.root)
+        for family in _WIDENED
     )
 
 

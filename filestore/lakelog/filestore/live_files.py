@@ -6,14 +6,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFiles
+from lakelog.filestore.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, ManifestFiles
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 
 BucketId = tuple[bytes, int]
 _STATES_HELD = 4
+_WHOLE_MAX = 20_000  # entries that are made into objects even if few are wanted
 _STEPS_MAX = 32  # a state that is further behind is loaded anew
 
 
@@ -57,16 +60,31 @@ class LiveFiles:
             if bucket_id not in changed:
                 changed[bucket_id] = dict(self.buckets.get(bucket_id, {}))
             live = changed[bucket_id]
-            is_live = entry.identifier in live
+            identifier = entry.identifier
+            is_live = identifier in live
             if entry.kind is FileKind.ADD and not is_live:
-                live[entry.identifier] = entry
+                live[identifier] = entry
             elif entry.kind is FileKind.DELETE and is_live:
-                del live[entry.identifier]
+                del live[identifier]
             else:
                 what = "added twice to" if is_live else "deleted but was never added to"
                 raise CorruptDataError(f"file {entry.file.file_name} is {what} bucket {entry.bucket}")
         buckets = {**self.buckets, **changed}
         return LiveFiles(buckets={bucket_id: live for bucket_id, live in buckets.items() if live})
+
+
+class BucketChoice(Protocol):
+    """Chooses manifests by what their list says of them, buckets, and the lowest level."""
+
+    min_level: int
+
+    def may_hold_manifest(self, manifest: ManifestFileMeta) -> bool:
+        """False when nobody needs the files that the manifest names."""
+        ...
+
+    def may_need(self, partition: bytes, bucket: int) -> bool:
+        """False when nobody needs the files of the bucket."""
+        ...
 
 
 class LiveFilesCache:
@@ -93,6 +111,28 @@ class LiveFilesCache:
             self.put(snapshot, live)
             return live
 
+    def matching(self, snapshot: Snapshot, wanted: BucketChoice) -> LiveFiles:
+        """The live files of a snapshot, or at least those of the buckets and levels that `wanted` may need.
+
+        A file's ADD and DELETE are of one bucket and level, so both are read or neither. What is known already, and
+        what is small and would be read as a whole, is given as a whole, and remembered.
+        """
+        with self._lock:
+            held = self._held.get(snapshot.id)
+            if (held is not None and held[0] == snapshot) or self._is_near(snapshot):
+                return self.of(snapshot)
+        manifests = self._manifests_of(snapshot)
+        needed = [manifest for manifest in manifests if wanted.may_hold_manifest(manifest)]
+        count = sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)
+        if count <= _WHOLE_MAX and len(needed) == len(manifests):
+            return self.of(snapshot)
+        entries = (
+            entry
+            for manifest in needed
+            for entry in self._manifests.read_buckets(manifest.file_name, wanted.may_need, min_level=wanted.min_level)
+        )
+        return self._merged(snapshot, entries)
+
     def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
         """Remember a state that the caller has made itself, such as the one it has just committed."""
         with self._lock:
@@ -102,12 +142,22 @@ class LiveFilesCache:
                 self._held.popitem(last=False)
 
     def _load(self, snapshot: Snapshot) -> LiveFiles:
+        return self._merged(snapshot, self._manifests.read_entries(self._manifests_of(snapshot)))
+
+    def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        manifests = [manifest for name in lists for manifest in self._manifests.read_list(name)]
+        return [manifest for name in lists for manifest in self._manifests.read_list(name)]
+
+    def _merged(self, snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> LiveFiles:
         try:
-            return LiveFiles().apply(self._manifests.read_entries(manifests))
+            with paused_collection():
+                return LiveFiles().apply(entries)
         except CorruptDataError as error:
             raise CorruptDataError(f"the manifests of snapshot {snapshot.id} contradict each other: {error}") from error
+
+    def _is_near(self, snapshot: Snapshot) -> bool:
+        """Whether a state is known that few snapshots lead from to this one."""
+        return any(0 < snapshot.id - held <= _STEPS_MAX for held in self._held)
 
     def _step_to(self, snapshot: Snapshot) -> LiveFiles | None:
         """The state made from the nearest earlier one that is still part of the table's history."""

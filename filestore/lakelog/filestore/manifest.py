@@ -2,63 +2,49 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
-from typing import Any, Generic, TypeVar  # Any: Avro records are untyped until they are checked here
+from typing import Any  # Any: Avro records are untyped until they are checked here
+
+import polars as pl
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataType
 from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row, serialize_row
+from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.formats.avro import codec_of, encode_container, iter_container, read_container
+from lakelog.filestore.manifest_columns import BucketFilter, decode_columns, entries_of, of_buckets
+from lakelog.filestore.manifest_entries import MANIFEST_VERSION, FileIdentifier, FileKind, ManifestEntry
 from lakelog.filestore.manifest_schemas import ENTRY_SCHEMA, LIST_SCHEMA
+from lakelog.filestore.name_cache import NameCache
 from lakelog.filestore.paths import FileNames, TablePaths
 
-MANIFEST_VERSION = 2
+__all__ = [
+    "COLUMNS_CACHE",
+    "ENTRY_CACHE",
+    "LIST_CACHE",
+    "MANIFEST_VERSION",
+    "FileIdentifier",
+    "FileKind",
+    "ManifestEntry",
+    "ManifestFileMeta",
+    "ManifestFiles",
+    "live_entries",
+    "merge_entries",
+    "partition_stats",
+]
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+_META_BYTES = 1_000  # of a manifest's line in a list, in memory
+_ENTRY_BYTES = 1_600  # of an entry in memory, without the rows of its statistics
 
 
-class FileKind(IntEnum):
-    """Whether an entry adds or deletes its file; the value is what manifests store."""
-
-    ADD = 0
-    DELETE = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestEntry:
-    """One file added to or deleted from a table.
-
-    `partition` is the serialized BinaryRow of the partition values. `total_buckets` is the bucket number of the table
-    when the file was written. Source: Paimon spec, "Manifest".
-    """
-
-    kind: FileKind
-    partition: bytes
-    bucket: int
-    total_buckets: int
-    file: DataFileMeta
-
-    @property
-    def identifier(self) -> FileIdentifier:
-        """What a DELETE entry shares with the ADD entry that it takes back."""
-        file = self.file
-        return (
-            self.partition,
-            self.bucket,
-            file.level,
-            file.file_name,
-            file.extra_files,
-            file.embedded_file_index,
-            file.external_path,
-        )
+_KINDS = {int(kind): kind for kind in FileKind}
+_SOURCES: dict[int | None, FileSource | None] = {None: None, **{int(source): source for source in FileSource}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,46 +97,9 @@ def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     return merged
 
 
-Item = TypeVar("Item")
-
-
-class NameCache(Generic[Item]):
-    """What files hold that never change, by path: the most recently used ones, up to a number of items in all."""
-
-    def __init__(self, items_max: int) -> None:
-        self._items_max = items_max
-        self._lock = threading.Lock()
-        self._held: OrderedDict[str, tuple[Item, ...]] = OrderedDict()
-        self._items = 0
-
-    def get(self, path: str) -> tuple[Item, ...] | None:
-        """What the file holds, or None when it is not remembered."""
-        with self._lock:
-            held = self._held.get(path)
-            if held is not None:
-                self._held.move_to_end(path)
-            return held
-
-    def put(self, path: str, items: tuple[Item, ...]) -> None:
-        """Remember what a file holds."""
-        with self._lock:
-            if path in self._held:
-                return
-            self._held[path] = items
-            self._items += len(items) + 1
-            while self._items > self._items_max and self._held:
-                _, dropped = self._held.popitem(last=False)
-                self._items -= len(dropped) + 1
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._held.clear()
-            self._items = 0
-
-
-ENTRY_CACHE: NameCache[ManifestEntry] = NameCache(200_000)
-LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(50_000)
+ENTRY_CACHE: NameCache[ManifestEntry] = NameCache(512 << 20)
+COLUMNS_CACHE: NameCache[pl.DataFrame] = NameCache(256 << 20)
+LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(32 << 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +128,43 @@ class ManifestFiles:
         path = self.paths.manifest(name)
         held = ENTRY_CACHE.get(path)
         if held is None:
-            held = tuple(_parsed(read_container(self.file_io, path), _parse_entry, path))
-            ENTRY_CACHE.put(path, held)
+            frame = self._columns(path)
+            with paused_collection():
+                held = tuple(self._entries(frame, path))
+            ENTRY_CACHE.put(path, held, _entries_bytes(held))
         return held
+
+    def read_buckets(self, name: str, keeps: BucketFilter, *, min_level: int = 0) -> Iterator[ManifestEntry]:
+        """The entries of a manifest of `min_level` and above whose bucket `keeps` is true for.
+
+        Raises NotFoundError or CorruptDataError.
+
+        Only these become objects; what stays in memory of the others are columns.
+        """
+        path = self.paths.manifest(name)
+        held = ENTRY_CACHE.get(path)
+        frame = self._columns(path) if held is None else None
+        if frame is None:
+            entries = self.read(name)
+            return (
+                entry for entry in entries if entry.file.level >= min_level and keeps(entry.partition, entry.bucket)
+            )
+        return self._entries(of_buckets(frame.filter(pl.col("_LEVEL") >= min_level), keeps), path)
+
+    def _columns(self, path: str) -> pl.DataFrame | None:
+        held = COLUMNS_CACHE.get(path)
+        if held is not None:
+            return held[0]
+        frame = decode_columns(self.file_io.read_bytes(path), path=path)
+        if frame is not None:
+            COLUMNS_CACHE.put(path, (frame,), int(frame.estimated_size()))
+        return frame
+
+    def _entries(self, frame: pl.DataFrame | None, path: str) -> Iterator[ManifestEntry]:
+        """The entries of a manifest, by columns where they are known."""
+        if frame is None:
+            return _parsed(iter_container(self.file_io, path), _parse_entry, path)
+        return _parsed(entries_of(frame), _same, path)
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
         """Write a manifest list, of no manifests too; gives its name and size in bytes."""
@@ -191,7 +174,7 @@ class ManifestFiles:
             LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
         )
         self._create(path, data)
-        LIST_CACHE.put(path, tuple(manifests))
+        LIST_CACHE.put(path, tuple(manifests), _META_BYTES * len(manifests))
         return name, len(data)
 
     def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
@@ -200,7 +183,7 @@ class ManifestFiles:
         held = LIST_CACHE.get(path)
         if held is None:
             held = tuple(_parsed(read_container(self.file_io, path), _parse_manifest, path))
-            LIST_CACHE.put(path, held)
+            LIST_CACHE.put(path, held, _META_BYTES * len(held))
         return held
 
     def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
@@ -214,7 +197,7 @@ class ManifestFiles:
             ENTRY_SCHEMA, [_entry_record(entry) for entry in entries], codec=codec_of(self.compression)
         )
         self._create(path, data)
-        ENTRY_CACHE.put(path, entries)
+        ENTRY_CACHE.put(path, entries, _entries_bytes(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         return ManifestFileMeta(
             file_name=name,
@@ -232,6 +215,19 @@ class ManifestFiles:
     def _create(self, path: str, data: bytes) -> None:
         if not self.file_io.create_new(path, data):
             raise CorruptDataError(f"{path} exists already, though its name was made from a new uuid")
+
+
+def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:
+    """About the memory of entries, by the statistics of the first."""
+    if not entries:
+        return 0
+    file = entries[0].file
+    rows = (file.min_key, file.max_key, *(row for stats in (file.key_stats, file.value_stats) for row in _rows(stats)))
+    return len(entries) * (_ENTRY_BYTES + sum(map(len, rows)))
+
+
+def _rows(stats: SimpleStats) -> tuple[bytes, bytes]:
+    return stats.min_values, stats.max_values
 
 
 def partition_stats(kinds: Sequence[DataType], partitions: Iterable[bytes]) -> SimpleStats:
@@ -254,13 +250,17 @@ def partition_stats(kinds: Sequence[DataType], partitions: Iterable[bytes]) -> S
     )
 
 
-def _parsed(records: Iterable[dict[str, Any]], parse: Any, path: str) -> Iterator[Any]:
+def _parsed(records: Iterable[Any], parse: Any, path: str) -> Iterator[Any]:
     """Parse records, naming the file in errors. Any: the callers know the type that their parser gives."""
     try:
         for record in records:
             yield parse(record)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptDataError(f"{path} holds a record that is not readable: {error!r}") from error
+
+
+def _same(entry: ManifestEntry) -> ManifestEntry:
+    return entry
 
 
 def _check_version(record: dict[str, Any]) -> None:
@@ -305,7 +305,7 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
 def _parse_entry(record: dict[str, Any]) -> ManifestEntry:
     _check_version(record)
     return ManifestEntry(
-        kind=FileKind(record["_KIND"]),
+        kind=_KINDS[record["_KIND"]],
         partition=record["_PARTITION"],
         bucket=record["_BUCKET"],
         total_buckets=record["_TOTAL_BUCKETS"],
@@ -331,7 +331,7 @@ def _parse_file(record: dict[str, Any]) -> DataFileMeta:
         creation_time_millis=None if created is None else (created - _EPOCH) // _MILLISECOND,
         delete_row_count=record.get("_DELETE_ROW_COUNT"),
         embedded_file_index=record.get("_EMBEDDED_FILE_INDEX"),
-        file_source=None if source is None else FileSource(source),
+        file_source=_SOURCES[source],
         value_stats_cols=_names(record.get("_VALUE_STATS_COLS")),
         external_path=record.get("_EXTERNAL_PATH"),
         first_row_id=record.get("_FIRST_ROW_ID"),

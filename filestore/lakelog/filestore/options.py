@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from lakelog.common.options import Option, check_known, parse_bool, parse_duration_millis, parse_size_bytes
+from lakelog.filestore.stats_mode import stats_mode_text
 
 
 class MergeEngine(StrEnum):
@@ -320,10 +321,18 @@ THIN_MODE = Option(
 )
 STATS_MODE = Option(
     key="metadata.stats-mode",
-    parse=str,
+    parse=stats_mode_text,
     default="truncate(16)",
-    doc="Which column statistics manifests hold: `none`, `counts`, `truncate(N)` or `full`. lakelog writes none for "
-    "value columns yet; key columns always have exact ones.",
+    doc="Which statistics of value columns manifests hold, to skip files by: `none`, `counts` of nulls, `full`, or "
+    "`truncate(N)`: texts up to N characters, 16 by default. `fields.NAME.stats-mode` is for one column.",
+    kind="none, counts, truncate(N) or full",
+)
+STATS_DENSE_STORE = Option(
+    key="metadata.stats-dense-store",
+    parse=parse_bool,
+    default=True,
+    doc="Whether columns without statistics are left out of them; Paimon before 0.9 reads `false` only.",
+    kind="true or false",
 )
 MANIFEST_COMPRESSION = Option(
     key="manifest.compression",
@@ -580,6 +589,20 @@ SCAN_TIMESTAMP_MILLIS = Option(
     default=None,
     doc="The moment whose state is read, in milliseconds since 1970 UTC.",
     kind="a number from 0 on",
+)
+SOURCE_SPLIT_TARGET_SIZE = Option(
+    key="source.split.target-size",
+    parse=parse_size_bytes,
+    default=128 << 20,
+    doc="Bytes of files that one split of a read holds; files that share keys stay together.",
+    kind="a size such as 128 mb",
+)
+SOURCE_SPLIT_OPEN_FILE_COST = Option(
+    key="source.split.open-file-cost",
+    parse=parse_size_bytes,
+    default=4 << 20,
+    doc="Bytes that a file counts at least for in a split: opening many small ones takes time too.",
+    kind="a size such as 4 mb",
 )
 READ_MEMORY_BUDGET = Option(
     key="read.memory-budget",

@@ -12,7 +12,8 @@ from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import READ_MEMORY_BUDGET
-from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
+from lakelog.filestore.predicate import Bound, Predicate, bind, resolved_columns, rows_passing
+from lakelog.filestore.row_groups import RowFilter
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
 
@@ -41,26 +42,32 @@ def read_split(
     )
     schema = to_arrow_schema(fields)
     rows_of = _raw if split.raw_convertible else _merged
-    for rows in rows_of(table, split, wanted, budget):
+    bound = None if where is None else bind(where, table.schema.fields)
+    for rows in rows_of(table, split, wanted, budget, bound):
         kept = rows if where is None else rows.filter(rows_passing(rows, where, filtered))
         if kept.num_rows:
             yield from _batches(kept.select(schema.names), batch_bytes)
 
 
-def _merged(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
+def _merged(
+    table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int, where: Bound | None
+) -> Iterator[pa.Table]:
     reader = BucketReader(
-        table, split.partition, split.bucket, memory_budget_bytes=budget_bytes, deletions=split.deletions
+        table, split.partition, split.bucket, memory_budget_bytes=budget_bytes, deletions=split.deletions, where=where
     )
     for section in sections_of(runs_of(split.files, table.key_types), table.key_types):
         yield from reader.rows(section, fields)
 
 
-def _raw(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
+def _raw(
+    table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int, where: Bound | None
+) -> Iterator[pa.Table]:
+    rows = None if where is None else RowFilter(bound=where)
     piece_bytes = budget_bytes // COPIES
     bucket = (split.partition, split.bucket)
     for file in split.files:
         deletions = split.deletions.get(file.file_name)
-        batches = read_data_file(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions)
+        batches = read_data_file(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions, rows=rows)
         yield from pieces_of(batches, piece_bytes)
 
 

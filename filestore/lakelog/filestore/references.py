@@ -12,14 +12,16 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.data_file import FileSource
 from lakelog.filestore.formats.avro import read_container
-from lakelog.filestore.manifest import FileKind, ManifestEntry, NameCache
+from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.name_cache import NameCache
 from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from lakelog.filestore.retention import Retention
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 from lakelog.filestore.store import TableStore
 
-_STATE_NAMES: NameCache[str] = NameCache(500_000)  # the live files of tags and branches, which do not change
+_NAME_BYTES = 128
+_STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
             for name in names_of([entry]):
                 counts[name] = counts.get(name, 0) + (1 if entry.kind is FileKind.ADD else -1)
         held = tuple(name for name, count in counts.items() if count > 0)
-        _STATE_NAMES.put(key, held)
+        _STATE_NAMES.put(key, held, _NAME_BYTES * len(held))
     return held
 
 

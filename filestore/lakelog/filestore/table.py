@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import (
@@ -47,14 +45,17 @@ from lakelog.filestore.options import PARTITION_EXPIRATION_TIME, READ_MEMORY_BUD
 from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
 from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.predicate import Predicate, parse_where
-from lakelog.filestore.read import read_split
-from lakelog.filestore.scan import DataSplit, plan
+from lakelog.filestore.planned_read import PlannedRead
+from lakelog.filestore.polars_scan import lazy_frame
+from lakelog.filestore.predicate import Predicate, check_filter, parse_where
+from lakelog.filestore.predicate.tree import And
+from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite
+from lakelog.filestore.value_stats import stats_modes
 from lakelog.filestore.write import check_table_writable
 from lakelog.filestore.writer_expiry import expire_after_commit
 
@@ -110,6 +111,7 @@ class FileStoreTable(TableStore):
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
         row_merge(schema)
+        stats_modes(schema)
         file_io = file_io or LocalFileIO()
         root = _root(path)
         options = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
@@ -158,43 +160,59 @@ class FileStoreTable(TableStore):
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows in batches and in no order. What is wrong with the arguments is raised before the first batch."""
-        read = self._planned(**what)
-        return (batch for split in read.splits for batch in read.batches(split))
+        return self._planned(**what).batches()
 
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
         """The rows as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
-        read = self._planned(**what)
-        workers = max(1, min(os.cpu_count() or 1, len(read.splits)))
-        shared = replace(read, budget_bytes=read.budget_bytes // workers)
-        with ThreadPoolExecutor(workers) as pool:
-            parts = pool.map(lambda split: list(shared.batches(split)), read.splits)
-            return pa.Table.from_batches([batch for part in parts for batch in part], to_arrow_schema(read.fields))
+        return self._planned(**what).to_table()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""
+        return self._planned().__arrow_c_stream__(requested_schema)
 
     def _planned(
         self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
-    ) -> _PlannedRead:
-        predicate = parse_where(where) if isinstance(where, str) else where
-        return _PlannedRead(
+    ) -> PlannedRead:
+        return self._read_of(self.snapshot(**which), columns, parse_where(where) if isinstance(where, str) else where)
+
+    def _read_of(
+        self, snapshot: Snapshot | None, columns: Sequence[str] | None, where: Predicate | None
+    ) -> PlannedRead:
+        return PlannedRead(
             table=self,
             fields=self.schema.fields if columns is None else self.schema.select(columns),
-            where=predicate,
-            splits=plan(self, self.snapshot(**which), where=predicate).splits,
+            where=where,
+            splits=plan(self, snapshot, where=where).splits,
             budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
         )
 
-    def to_polars(self, **what: Unpack[Selection]) -> pl.DataFrame:
-        """The rows as a polars frame, in no order; maps become lists of key and value."""
-        frame = pl.from_arrow(self.to_arrow(**what))
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+    def to_polars(
+        self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
+    ) -> pl.LazyFrame:
+        """The rows as a lazy polars frame, in no order; maps become lists of key and value.
+
+        The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
+        `where`. What goes wrong while a query runs is raised by polars as a ComputeError that quotes it.
+        """
+        predicate = parse_where(where) if isinstance(where, str) else where
+        fields = self.schema.fields if columns is None else self.schema.select(columns)
+        if predicate is not None:
+            check_filter(predicate, self.schema.fields)
+        snapshot = self.snapshot(**which)
+
+        def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
+            parts = tuple(part for part in (predicate, also) if part is not None)
+            return self._read_of(snapshot, names, And(parts=parts) if parts else None)
+
+        return lazy_frame(fields, planned)
 
     def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
-        """The rows as a DuckDB relation. Needs duckdb."""
+        """The rows of one snapshot as a DuckDB relation; each query of it reads them as a stream. Needs duckdb."""
         try:
             import duckdb  # noqa: PLC0415
         except ImportError as error:
             raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
-        return duckdb.from_arrow(self.to_arrow(**what), connection=connection or duckdb.default_connection())
+        return duckdb.from_arrow(self._planned(**what), connection=connection or duckdb.default_connection())
 
     def changes(
         self,
@@ -410,27 +428,6 @@ class FileStoreTable(TableStore):
                 f"table {self.name} has {_LOG_SYSTEM_KEY}={system}: a write must go through the log too; use the "
                 "stream writer of lakelog.spark"
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlannedRead:
-    """What to read, and how."""
-
-    table: FileStoreTable
-    fields: Sequence[DataField]
-    where: Predicate | None
-    splits: Sequence[DataSplit]
-    budget_bytes: int
-
-    def batches(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of one split."""
-        return read_split(
-            self.table,
-            split,
-            columns=[field.name for field in self.fields],
-            where=self.where,
-            memory_budget_bytes=self.budget_bytes,
-        )
 
 
 def _root(path: str | Path) -> str:

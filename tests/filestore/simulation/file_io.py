@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol, TypeVar
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.fileio import FileEntry, FileIO
 from tests.filestore.simulation.world import Fault, Process, World
 
 Result = TypeVar("Result")
@@ -67,6 +67,14 @@ class SimFileIO:
 
     def list_names(self, directory: str) -> list[str]:
         return self._call("list_names", directory, lambda: sorted(self.inner.list_names(directory)))
+
+    def list_entries(self, directory: str) -> list[FileEntry]:
+        return self._call(
+            "list_entries", directory, lambda: sorted(self.inner.list_entries(directory), key=lambda one: one.name)
+        )
+
+    def delete_empty_dir(self, directory: str) -> bool:
+        return self._call("delete_empty_dir", directory, lambda: self.inner.delete_empty_dir(directory))
 
     def delete(self, path: str) -> None:
         def delete() -> None:

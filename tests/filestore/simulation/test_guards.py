@@ -18,7 +18,7 @@ from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.live_files import LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.outcomes import UnknownAttempts
-from lakelog.filestore.snapshot import CommitKind, Snapshot, SnapshotManager
+from lakelog.filestore.snapshot import CommitKind, SnapshotManager
 from lakelog.filestore.table_write import TableWrite
 from tests.filestore.simulation.history import simulate
 
@@ -131,26 +131,20 @@ def test_deletes_stay_while_older_rows_are_there(monkeypatch: pytest.MonkeyPatch
     check_breaks("has beyond them")
 
 
-def test_an_expiry_keeps_what_the_first_kept_snapshot_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare = expiry._Expiry.__init__
+def test_an_expiry_keeps_what_tags_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = expiry._Files.__init__
 
-    def careless(self: expiry._Expiry, *given: object) -> None:
+    def careless(self: expiry._Files, *given: object) -> None:
         prepare(self, *given)  # type: ignore[arg-type]  # whatever it is given
-        self._kept_data = set()
-        self._kept_metadata = set()
+        self.kept = set()
 
-    monkeypatch.setattr(expiry._Expiry, "__init__", careless)
+    monkeypatch.setattr(expiry._Files, "__init__", careless)
     check_breaks("deletes data-")
 
 
 def test_manifests_that_the_next_snapshot_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = expiry._Expiry._metadata
-
-    def blind(self: expiry._Expiry, snapshot: Snapshot) -> Iterator[str]:
-        names = list(listed(self, snapshot))
-        return iter(names[:1] + names[-1:])
-
-    monkeypatch.setattr(expiry._Expiry, "_metadata", blind)
+    monkeypatch.setattr(expiry, "manifest_names", lambda table, *lists: ())
+    monkeypatch.setattr(expiry.References, "add_metadata", lambda self, snapshot: None)
     check_breaks("deletes manifest")
 
 
@@ -168,13 +162,14 @@ def test_the_newest_snapshot_does_not_expire(monkeypatch: pytest.MonkeyPatch) ->
     ) -> int:
         return ids[-1] if len(ids) < 3 else ids[-2]
 
-    def to_the_end(self: expiry._Expiry, snapshots: Sequence[Snapshot]) -> expiry.Expired:
-        for snapshot in snapshots:
-            self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
-        return expiry.Expired()
+    def to_the_end(self: expiry._Expiry, earliest: int) -> tuple[int, ...]:
+        end = self._first_kept(range(earliest, self._newest.id + 1), self._retention)
+        for number in range(earliest, end + 2):
+            self._table.file_io.delete(self._table.paths.snapshot(number))
+        return ()
 
     monkeypatch.setattr(expiry, "first_kept", all_but_one)
-    monkeypatch.setattr(expiry._Expiry, "run", to_the_end)
+    monkeypatch.setattr(expiry._Expiry, "expire_snapshots", to_the_end)
     check_breaks("deletes snapshot")
 
 

@@ -20,7 +20,8 @@ from greenlet import getcurrent, greenlet
 
 from lakelog.filestore import manifest
 from lakelog.filestore.commit import CommitClock
-from lakelog.filestore.manifest import ManifestEntry, ManifestFileMeta, NameCache
+from lakelog.filestore.manifest import ManifestEntry, ManifestFileMeta
+from lakelog.filestore.name_cache import NameCache
 
 Item = TypeVar("Item")
 START_MILLIS = 1_700_000_000_000
@@ -55,8 +56,8 @@ class Process:
 
     name: str
     is_alive: bool = True
-    entries: NameCache[ManifestEntry] = field(default_factory=lambda: NameCache(10_000))
-    lists: NameCache[ManifestFileMeta] = field(default_factory=lambda: NameCache(10_000))
+    entries: NameCache[ManifestEntry] = field(default_factory=lambda: NameCache(8 << 20))
+    lists: NameCache[ManifestFileMeta] = field(default_factory=lambda: NameCache(8 << 20))
 
     def check_alive(self) -> None:
         """Raise ProcessKilled in a dead process."""
@@ -228,5 +229,5 @@ class _OwnCache(Generic[Item]):
     def get(self, path: str) -> tuple[Item, ...] | None:
         return self.of_process().get(path)
 
-    def put(self, path: str, items: tuple[Item, ...]) -> None:
-        self.of_process().put(path, items)
+    def put(self, path: str, items: tuple[Item, ...], size_bytes: int) -> None:
+        self.of_process().put(path, items, size_bytes)

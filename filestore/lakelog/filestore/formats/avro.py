@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any  # Any: Avro records are untyped
 
 import fastavro
@@ -49,6 +49,16 @@ def encode_container(schema: Schema, records: Iterable[Mapping[str, Any]], *, co
 
 def decode_container(data: bytes, *, path: str) -> list[dict[str, Any]]:
     """The records of an Avro object file. Raises CorruptDataError, naming `path`; checks the digest where one is."""
+    return list(_records(data, path))
+
+
+def iter_container(file_io: FileIO, path: str) -> Iterator[dict[str, Any]]:
+    """The records of the Avro object file at `path`, one at a time. Raises NotFoundError or CorruptDataError."""
+    return _records(file_io.read_bytes(path), path)
+
+
+def check_digest(data: bytes, *, path: str) -> None:
+    """Raise CorruptDataError when the bytes of an Avro object file do not have the digest that they name, if any."""
     at = _digest_position(data)
     if at is not None:
         found = data[at : at + len(_PLACEHOLDER)]
@@ -57,8 +67,12 @@ def decode_container(data: bytes, *, path: str) -> list[dict[str, Any]]:
         expected = _digest(cleared).encode()
         if found != expected:
             raise CorruptDataError(f"{path} is damaged: its digest is {found!r}, its bytes have {expected!r}")
+
+
+def _records(data: bytes, path: str) -> Iterator[dict[str, Any]]:
+    check_digest(data, path=path)
     try:
-        return list(fastavro.reader(io.BytesIO(data)))  # type: ignore[arg-type]  # our records are objects, never scalars
+        yield from fastavro.reader(io.BytesIO(data))  # type: ignore[misc]  # our records are objects, never scalars
     except ValueError as error:
         if "you need to install" in str(error):
             raise UnsupportedError(f"{path} is compressed with a codec that is not installed: {error}") from error

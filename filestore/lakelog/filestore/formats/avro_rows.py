@@ -19,7 +19,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import decode_container
 
-_MAGIC = b"Obj\x01"
+MAGIC = b"Obj\x01"
 _SCHEMA_KEY = "avro.schema"
 _COUNT = DataType(root=TypeRoot.INT, nullable=False)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -69,33 +69,39 @@ def without_logical_types(data: bytes, *, path: str) -> bytes:
     """The bytes of an Avro object file whose schema says nothing of logical types. Raises CorruptDataError."""
     source = io.BytesIO(data)
     try:
-        if source.read(4) != _MAGIC:
+        if source.read(4) != MAGIC:
             raise ValueError("it does not begin as an Avro file")
-        meta = _read_meta(source)
+        meta = read_meta(source)
         schema = json.loads(meta[_SCHEMA_KEY])
     except (EOFError, KeyError, IndexError, ValueError) as error:
         raise CorruptDataError(f"{path} is not a readable Avro file: {error}") from error
     meta[_SCHEMA_KEY] = json.dumps(_plain(schema)).encode()
-    header = bytearray(_MAGIC + _long(len(meta)))
+    return header_of(meta) + data[source.tell() :]
+
+
+def header_of(meta: Mapping[str, bytes]) -> bytes:
+    """The bytes of an Avro object file up to its sync marker."""
+    header = bytearray(MAGIC + encode_long(len(meta)))
     for key, value in meta.items():
         for part in (key.encode(), value):
-            header += _long(len(part)) + part
-    return bytes(header) + b"\x00" + data[source.tell() :]
+            header += encode_long(len(part)) + part
+    return bytes(header) + b"\x00"
 
 
-def _read_meta(source: io.BytesIO) -> dict[str, bytes]:
+def read_meta(source: io.BytesIO) -> dict[str, bytes]:
     """The map of a file's header: blocks of entries, closed by an empty one."""
     meta: dict[str, bytes] = {}
-    while count := _read_long(source):
+    while count := read_long(source):
         if count < 0:
-            _read_long(source)
+            read_long(source)
         for _ in range(abs(count)):
-            key = source.read(_read_long(source)).decode()
-            meta[key] = source.read(_read_long(source))
+            key = source.read(read_long(source)).decode()
+            meta[key] = source.read(read_long(source))
     return meta
 
 
-def _read_long(source: io.BytesIO) -> int:
+def read_long(source: io.BytesIO) -> int:
+    """The next number. Raises IndexError at the end."""
     value = shift = 0
     while True:
         byte = source.read(1)[0]
@@ -105,7 +111,8 @@ def _read_long(source: io.BytesIO) -> int:
         shift += 7
 
 
-def _long(number: int) -> bytes:
+def encode_long(number: int) -> bytes:
+    """The bytes of a number."""
     value = number << 1
     out = bytearray()
     while value > 0x7F:

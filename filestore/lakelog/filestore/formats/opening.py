@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -40,7 +41,11 @@ class DataFile(Protocol):
     ) -> None: ...
 
 
-_READERS: dict[str, Callable[[FileIO, str], DataFile]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
+_READERS: dict[str, Callable[[FileIO, str], DataFile]] = {
+    "parquet": partial(ParquetFile, remembers_footer=True),
+    "orc": OrcFile,
+    "avro": AvroFile,
+}
 
 
 def open_data_file(file_io: FileIO, path: str) -> DataFile:

@@ -25,8 +25,10 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.name_cache import NameCache
 
 ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_ROWS = 65_536  # what a lookup must decode at least; fewer make footers long
 _ELEMENT_ID_START = 536_870_911
 _DEPTHS_PER_FIELD = 1_024
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
@@ -100,6 +102,7 @@ class ParquetWriter:
         self._in_int96 = _has_nanos(fields)
         self._output = file_io.open_output(path)
         self._writer: pq.ParquetWriter | None = None
+        self._footers: list[pq.FileMetaData] = []
 
     def __enter__(self) -> ParquetWriter:
         return self
@@ -126,7 +129,7 @@ class ParquetWriter:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise InvalidRequestError(f"the rows do not fit the columns of {self._path}: {error}") from error
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
-        self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, 1 << 20))
+        self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, ROW_GROUP_ROWS))
 
     def finish(self) -> int:
         """Write the footer, make the file durable and give its size in bytes."""
@@ -135,6 +138,11 @@ class ParquetWriter:
         self._output.close()
         self._file_io.sync(self._path)
         return size
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """The footer of the finished file."""
+        return self._footers[0]
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         """Arrow's writer, made when the first rows are there to see which columns are worth a dictionary."""
@@ -153,8 +161,13 @@ class ParquetWriter:
                 write_page_checksum=True,
                 write_time_adjusted_to_utc=True,
                 store_schema=False,
+                metadata_collector=self._footers,
             )
         return self._writer
+
+
+FOOTER_CACHE: NameCache[pq.FileMetaData] = NameCache(64 << 20)
+_FOOTER_FACTOR = 4  # what a footer takes in memory, in its bytes in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +179,24 @@ class _Part:
 
 
 class ParquetFile:
-    """One open data file, read by columns. A context manager. Page checksums are verified on every read."""
+    """One open data file, read by columns. A context manager. Page checksums are verified on every read.
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
+    With `remembers_footer` the footer is kept for the next time: for names that are never given again.
+    """
+
+    def __init__(self, file_io: FileIO, path: str, *, remembers_footer: bool = False) -> None:
         self._path = path
         self._source = file_io.open_input(path)
         try:
             with _corruption_named(path):
-                self._file = pq.ParquetFile(self._source, page_checksum_verification=True)
+                held = FOOTER_CACHE.get(path) if remembers_footer else None
+                footer = held[0] if held else None
+                self._file = pq.ParquetFile(self._source, metadata=footer, page_checksum_verification=True)
         except CorruptDataError:
             self._source.close()
             raise
+        if remembers_footer and footer is None:
+            FOOTER_CACHE.put(path, (self.footer,), _FOOTER_FACTOR * self.footer.serialized_size)
         leaves = (self._file.schema.column(index) for index in range(len(self._file.schema)))
         self._int96_columns = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
 
@@ -185,6 +205,16 @@ class ParquetFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """The footer."""
+        return self._file.metadata
+
+    def arrow_type(self, name: str) -> pa.DataType | None:
+        """The type that a column has in the file; None without such a column."""
+        index = self._file.schema_arrow.get_field_index(name)
+        return None if index < 0 else self._file.schema_arrow.field(index).type
 
     def close(self) -> None:
         """Close the file."""
@@ -323,6 +353,11 @@ class ParquetFile:
                 f"column {name!r} of Parquet file {self._path} holds timestamps before 1677 or after 2262, which Arrow "
                 "cannot hold in nanoseconds; leave the column out, or make it TIMESTAMP(6)"
             )
+
+
+def stored_type(kind: DataType) -> pa.DataType:
+    """The type of a column in a file without INT96."""
+    return _Layout(in_micros=False).type(kind, 0, 0)
 
 
 def read_parquet(file_io: FileIO, path: str, fields: Sequence[DataField]) -> pa.Table:

@@ -15,13 +15,18 @@ from lakelog.filestore.levels import Section, SortedRun
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merge_unordered, without_deletes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
+from lakelog.filestore.predicate import Bound
+from lakelog.filestore.row_groups import RowFilter
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
 COPIES = 3  # of a piece of rows at a time: as read, its keys, as merged
 
 
 class BucketReader:
-    """Reads data files of one bucket. `deletions` are the deletion vectors of files, by their names."""
+    """Reads data files of one bucket. `deletions` are the deletion vectors of files, by their names.
+
+    `where` lets `rows` leave out row groups without a row that passes; it does not filter rows.
+    """
 
     def __init__(
         self,
@@ -31,16 +36,23 @@ class BucketReader:
         *,
         memory_budget_bytes: int,
         deletions: Mapping[str, DeletionFile] | None = None,
+        where: Bound | None = None,
     ) -> None:
         self._table = table
         self._deletions = deletions or {}
         self._bucket = (partition, bucket)
         self._budget_bytes = memory_budget_bytes
         self._merge = row_merge(table.schema)
+        self._where = where
+        self._rows: RowFilter | None = None
 
     def rows(self, section: Section, fields: Sequence[DataField]) -> Iterator[pa.Table]:
         """The rows of a section in the columns `fields` and maybe more, in no order; deletes are applied."""
-        if len(section.runs) == 1:
+        is_single = len(section.runs) == 1
+        if self._where is not None:  # what is merged is judged by its key alone: all versions share it
+            names = None if is_single else frozenset(self._table.schema.trimmed_primary_keys)
+            self._rows = RowFilter(bound=self._where, names=names)
+        if is_single:
             run = section.runs[0]
             pieces = self._pieces(run, [*fields, *_kinds_of(run)], self._budget_bytes // COPIES)
             yield from (without_deletes(piece) for piece in pieces)
@@ -100,7 +112,13 @@ class BucketReader:
         for file in files:
             deletions = self._deletions.get(file.file_name)
             yield from read_data_file(
-                self._table, self._bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions
+                self._table,
+                self._bucket,
+                file,
+                fields,
+                piece_bytes=piece_bytes,
+                deletions=deletions,
+                rows=self._rows,
             )
 
 

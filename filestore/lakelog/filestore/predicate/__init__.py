@@ -6,33 +6,40 @@ columns and for literals that do not fit their column.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.predicate.binding import bind
+from lakelog.filestore.predicate.binding import Bound, bind
 from lakelog.filestore.predicate.polars_filter import expression_of
 from lakelog.filestore.predicate.pruning import (
+    Bounds,
     ColumnBounds,
     bounds_of_row,
     bounds_of_stats,
     equal_rows,
     equal_values,
+    may_hold,
     may_match,
 )
 from lakelog.filestore.predicate.tree import Predicate, columns
 
 __all__ = [
+    "Bound",
+    "Bounds",
     "ColumnBounds",
     "Predicate",
+    "bind",
     "bounds_of_row",
     "bounds_of_stats",
     "check_filter",
     "columns",
     "equal_rows",
     "equal_values",
+    "may_hold",
     "may_match",
     "parse_where",
     "resolved_columns",
@@ -45,6 +52,11 @@ def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
 
     `zone` is where the clock of TIMESTAMP literals stands when they are compared with TIMESTAMP_LTZ columns.
     """
+    return _parsed(sql, zone)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _parsed(sql: str, zone: str) -> Predicate:
     # sqlglot takes 0.4 s to import, and the processes that only apply a filter never parse one.
     from lakelog.filestore.predicate.sql import parse  # noqa: PLC0415
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row
@@ -63,9 +64,17 @@ def bounds_of_row(fields: Sequence[DataField], row: bytes) -> dict[str, ColumnBo
     }
 
 
-def may_match(predicate: Predicate, fields: Sequence[DataField], bounds: Mapping[str, ColumnBounds]) -> bool:
-    """False only when no row within `bounds` (by column name) can pass the filter."""
-    return _may_match(bind(predicate, fields), bounds)
+class Bounds(Protocol):
+    """What is known of columns, by their names. A mapping is one; others look when they are asked."""
+
+    def get(self, name: str, /) -> ColumnBounds | None:
+        """What is known of a column; None is nothing."""
+        ...
+
+
+def may_match(predicate: Predicate, fields: Sequence[DataField], bounds: Bounds) -> bool:
+    """False only when no row within `bounds` can pass the filter."""
+    return may_hold(bind(predicate, fields), bounds)
 
 
 def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -> tuple[StoredValue, ...] | None:
@@ -116,11 +125,12 @@ def _equal_values(bound: Bound, name: str) -> list[StoredValue] | None:
     return None
 
 
-def _may_match(bound: Bound, bounds: Mapping[str, ColumnBounds]) -> bool:
+def may_hold(bound: Bound, bounds: Bounds) -> bool:
+    """`may_match` of a filter that is bound already."""
     if isinstance(bound, BoundAnd):
-        return all(_may_match(part, bounds) for part in bound.parts)
+        return all(may_hold(part, bounds) for part in bound.parts)
     if isinstance(bound, BoundOr):
-        return any(_may_match(part, bounds) for part in bound.parts)
+        return any(may_hold(part, bounds) for part in bound.parts)
     if isinstance(bound, Constant):
         return bool(bound.value)
     known = bounds.get(bound.field.name)

@@ -1,0 +1,33 @@
+"""Python's garbage collector, paused where many objects are made that all stay."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+_pauses = 0
+_was_enabled = False
+
+
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """No cyclic collection meanwhile, in no thread: it would look at all that was made so far again and again.
+
+    Reference counting goes on. Collection is as it was once the last of nested or parallel pauses ends.
+    """
+    global _pauses, _was_enabled  # noqa: PLW0603 - the collector is one for the whole process
+    with _lock:
+        if _pauses == 0:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _pauses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            if _pauses == 0 and _was_enabled:
+                gc.enable()

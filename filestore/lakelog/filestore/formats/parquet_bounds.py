@@ -1,0 +1,70 @@
+"""Bounds of columns in the footer of a Parquet file, as stored values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any  # Any: raw values of a footer have the type of their column
+
+import pyarrow.parquet as pq
+
+from lakelog.common.types import DataType, TypeRoot
+from lakelog.filestore.binary_row import StoredValue, comparable
+
+_TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+
+
+def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
+    """Where each column stands in the footer. A name that a member of a nested column shares is left out."""
+    paths = [footer.schema.column(index).path for index in range(footer.num_columns)]
+    return {path: index for index, path in enumerate(paths) if paths.count(path) == 1}
+
+
+def bounds_in_footer(
+    kind: DataType, footer: pq.FileMetaData, leaf: int, row_groups: Sequence[int]
+) -> tuple[StoredValue, StoredValue] | None:
+    """Least and most of a column over row groups, NaN aside; None where a group with values does not tell."""
+    leasts: list[StoredValue] = []
+    mosts: list[StoredValue] = []
+    for group in row_groups:
+        chunk = footer.row_group(group).column(leaf)
+        stats = chunk.statistics
+        if stats is None or chunk.physical_type == "INT96":
+            return None
+        if not stats.has_min_max:
+            if stats.has_null_count and stats.null_count == chunk.num_values:
+                continue
+            return None
+        leasts.append(_stored(kind, stats.min_raw))
+        mosts.append(_stored(kind, stats.max_raw))
+    if not leasts:
+        return None
+
+    def order(value: StoredValue) -> tuple[object, ...]:
+        return comparable([kind], [value])
+
+    return min(leasts, key=order), max(mosts, key=order)
+
+
+def _stored(kind: DataType, raw: Any) -> StoredValue:
+    """The stored value of what a Parquet column of lakelog holds."""
+    if kind.root in _TEXT:
+        return bytes(raw).decode()
+    if kind.root in _BYTES:
+        return bytes(raw)
+    if kind.root is TypeRoot.DECIMAL:
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        sign, digits = int(unscaled < 0), tuple(map(int, str(abs(unscaled))))
+        return Decimal((sign, digits, -(kind.scale or 0)))
+    if kind.root in _TIMESTAMPS and not kind.precision:  # whole seconds, stored in milliseconds
+        return int(raw) // 1_000
+    value: StoredValue = raw
+    return value
+
+
+def null_count_in_footer(footer: pq.FileMetaData, leaf: int, row_group: int) -> int | None:
+    """Nulls of a column in a row group; None where the footer does not tell."""
+    stats = footer.row_group(row_group).column(leaf).statistics
+    return None if stats is None or not stats.has_null_count else int(stats.null_count)

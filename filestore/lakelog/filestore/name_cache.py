@@ -1,0 +1,54 @@
+"""What files hold whose names are unique and whose bytes never change, remembered within a limit of memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+_OVERHEAD_BYTES = 200  # of one remembered file
+
+
+class NameCache(Generic[Item]):
+    """The items of files, by path: those of the most recently used files, up to a number of bytes in all.
+
+    Safe to share between threads. What is remembered is the same for all tables of a process.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, tuple[tuple[Item, ...], int]] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About the memory of all that is remembered."""
+        return self._bytes
+
+    def get(self, path: str) -> tuple[Item, ...] | None:
+        """What the file holds, or None when it is not remembered."""
+        with self._lock:
+            held = self._held.get(path)
+            if held is None:
+                return None
+            self._held.move_to_end(path)
+            return held[0]
+
+    def put(self, path: str, items: tuple[Item, ...], size_bytes: int) -> None:
+        """Remember what a file holds, which takes about `size_bytes` of memory."""
+        with self._lock:
+            if path in self._held:
+                return
+            self._held[path] = (items, size_bytes + _OVERHEAD_BYTES)
+            self._bytes += size_bytes + _OVERHEAD_BYTES
+            while self._bytes > self._bytes_max and self._held:
+                _, (_, dropped) = self._held.popitem(last=False)
+                self._bytes -= dropped
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
