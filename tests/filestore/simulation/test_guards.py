@@ -144,7 +144,7 @@ def test_an_expiry_keeps_what_tags_show(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_manifests_that_the_next_snapshot_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "manifest_names", lambda table, *lists: ())
-    monkeypatch.setattr(expiry.References, "add_metadata", lambda self, snapshot: None)
+    monkeypatch.setattr(References, "add_metadata", lambda self, snapshot: None)
     check_breaks("deletes manifest")
 
 
