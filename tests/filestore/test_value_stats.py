@@ -27,7 +27,7 @@ from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED
 
 CALM = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 COLUMNS = pa.schema(
     [
@@ -210,7 +210,7 @@ def evolved(table: FileStoreTable) -> FileStoreTable:
 
 @st.composite
 def some_rows(draw: st.DrawFn) -> dict[str, list[Any]]:
-    ids = draw(st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True))
+    ids = draw(st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True))
     return {"id": ids} | {
         name: draw(st.lists(st.sampled_from(values), min_size=len(ids), max_size=len(ids)))
         for name, values in VALUES.items()
@@ -297,7 +297,7 @@ def test_a_filtered_read_is_a_full_read_that_is_filtered(data: st.DataObject, en
     )
     with tempfile.TemporaryDirectory() as folder:
         table = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
-        for _ in range(data.draw(st.integers(1, 5), "steps")):
+        for _ in range(data.draw(st.integers(3, 6), "steps")):
             step = data.draw(st.sampled_from(["write", "write", "write", "compact", "evolve"]), "step")
             if step == "compact":
                 table.compact()
@@ -306,5 +306,5 @@ def test_a_filtered_read_is_a_full_read_that_is_filtered(data: st.DataObject, en
             else:
                 write_some(table, data.draw(some_rows(), "rows"))
         names = [name for name in table.schema.field_names if name in LITERALS]
-        for _ in range(6):
+        for _ in range(12):
             check_filter_reads(table, data.draw(filters(names), "filter"))
