@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.kafka import docker_answers, running_kafka
+from tests.support.s3_server import S3Server, running_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +48,13 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """A real Kafka for the whole session. Topics are shared: give them names of their own."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 server for the whole session. Each test makes a bucket of its own."""
+    with running_s3() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -122,8 +122,9 @@ def test_a_missing_file_is_not_found_by_name(tmp_path: Path) -> None:
 
 def test_a_data_file_is_written_and_read_at_random(tmp_path: Path) -> None:
     io, path = LocalFileIO(), str(tmp_path / "bucket-0" / "data")
-    with io.open_output(path) as output:
-        output.write(b"0123456789")
+    output = io.open_output(path)
+    output.write(b"0123456789")
+    output.close()
     io.sync(path)
     with io.open_input(path) as source:
         source.seek(4)

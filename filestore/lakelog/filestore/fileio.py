@@ -1,18 +1,20 @@
 """Files by path: read, replace, create-new, list, delete.
 
-Paths are absolute strings. A missing file raises NotFoundError, any other failure of the store UnavailableError.
+Paths are absolute strings, or URLs of an object store. A missing file raises NotFoundError, any other failure of the
+store UnavailableError.
 """
 
 # Paths are strings, because most of them name objects of a store, and these calls are on the hot path.
-# ruff: noqa: PTH103, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
+# ruff: noqa: PTH103, PTH104, PTH105, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +24,26 @@ import pyarrow as pa
 from lakelog.common.errors import NotFoundError, UnavailableError
 
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
+
+
+class OutputFile(Protocol):
+    """A new file that is being written."""
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        """Append bytes."""
+        ...
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def close(self) -> None:
+        """The file is whole."""
+        ...
+
+    def abort(self) -> None:
+        """The file is given up: nobody sees it, or it is deleted."""
+        ...
 
 
 class FileIO(Protocol):
@@ -40,7 +62,7 @@ class FileIO(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """True when the file or folder is there."""
+        """True when the file is there. Folders are not asked for: an object store has none."""
         ...
 
     def size(self, path: str) -> int:
@@ -55,6 +77,13 @@ class FileIO(Protocol):
         """Delete a file; a missing one is fine."""
         ...
 
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
+        """Delete a folder with all that is in it; a missing one is fine.
+
+        Where it does not disappear at once, its folders `last` go last, in their order.
+        """
+        ...
+
     def make_dirs(self, directory: str) -> None:
         """Make a folder and its parents; an existing one is fine."""
         ...
@@ -63,7 +92,7 @@ class FileIO(Protocol):
         """Open for random reads. Raises NotFoundError."""
         ...
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing; its folder is made. Not atomic: for names that nobody knows yet."""
         ...
 
@@ -125,17 +154,26 @@ class LocalFileIO:
             return os.stat(path).st_size
 
     def list_names(self, directory: str) -> list[str]:
-        """Names in a folder; empty when it is missing."""
+        """Names in a folder; empty when it is missing or a file."""
         try:
-            with _errors_named(directory):
+            with _errors_named(directory), contextlib.suppress(NotADirectoryError):
                 return os.listdir(directory)
         except NotFoundError:
-            return []
+            pass
+        return []
 
     def delete(self, path: str) -> None:
         """Delete a file; a missing one is fine."""
         with _errors_named(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:  # noqa: ARG002  # all goes at once
+        """Delete a folder with all that is in it: it is gone by a rename, whatever becomes of the rest."""
+        folder, name = os.path.split(directory)
+        dropped = os.path.join(folder, f".{name}-{uuid.uuid4()}")
+        with _errors_named(directory), contextlib.suppress(FileNotFoundError):
+            os.rename(directory, dropped)
+            shutil.rmtree(dropped)
 
     def make_dirs(self, directory: str) -> None:
         """Make a folder and its parents."""
@@ -147,14 +185,14 @@ class LocalFileIO:
         with _errors_named(path):
             return pa.OSFile(path, "rb")
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing; its folder is made."""
         with _errors_named(path):
             try:
-                return pa.OSFile(path, "wb")
+                return _LocalOutput(path, "wb")
             except FileNotFoundError:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                return pa.OSFile(path, "wb")
+                return _LocalOutput(path, "wb")
 
     def sync(self, path: str) -> None:
         """Make file and folder entry durable, when `sync_data` says so."""
@@ -167,6 +205,19 @@ class LocalFileIO:
             finally:
                 os.close(descriptor)
             _sync_directory(os.path.dirname(path))
+
+
+class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types here
+    """A file that is written by Arrow itself."""
+
+    def __init__(self, path: str, mode: str) -> None:  # noqa: ARG002  # Arrow has opened the file before
+        super().__init__()
+        self._path = path
+
+    def abort(self) -> None:
+        """Close and delete the file."""
+        self.close()
+        _unlink(self._path)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ The others are Parquet's own. NOT NULL is `required`. Source: Paimon spec, "Data
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 
@@ -79,7 +80,7 @@ def write_parquet(
 
 
 class ParquetWriter:
-    """One new data file, written piece by piece. A context manager: what is not finished is left behind unfinished."""
+    """One new data file, written piece by piece. A context manager: what is not finished at its end is given up."""
 
     def __init__(
         self,
@@ -100,14 +101,19 @@ class ParquetWriter:
         self._in_int96 = _has_nanos(fields)
         self._output = file_io.open_output(path)
         self._writer: pq.ParquetWriter | None = None
+        self._is_finished = False
 
     def __enter__(self) -> ParquetWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._is_finished:
+            return
         if self._writer is not None:
-            self._writer.close()
-        self._output.close()
+            # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
+            with contextlib.suppress(OSError, ValueError, UnavailableError):
+                self._writer.close()
+        self._output.abort()
 
     @property
     def size_bytes(self) -> int:
@@ -132,6 +138,7 @@ class ParquetWriter:
         size = self.size_bytes
         self._output.close()
         self._file_io.sync(self._path)
+        self._is_finished = True
         return size
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:

@@ -1,0 +1,91 @@
+"""An S3 server of its own process, for tests: moto behind real HTTP.
+
+moto looks whether a key exists and puts it in two steps, so its answer to `If-None-Match` is only atomic when it takes
+one request at a time: the server has one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakelog.filestore.object_store import ObjectStoreFileIO
+from lakelog.filestore.s3_access import S3Access
+
+ROOT = Path(__file__).parents[2]
+ACCESS_KEY = "test-access-key"
+SECRET_KEY = "test-secret-that-nobody-may-see"
+REGION = "us-east-1"
+_AUTHORIZATION = (
+    f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/{REGION}/s3/aws4_request, SignedHeaders=, Signature="
+)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """Where the server answers."""
+
+    endpoint: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that reach it."""
+        return self.options_at(self.endpoint)
+
+    def options_at(self, endpoint: str) -> dict[str, str]:
+        """The options that reach it through another address, such as a proxy's."""
+        keys = {"s3.access-key": ACCESS_KEY, "s3.secret-key": SECRET_KEY, "s3.region": REGION}
+        return {"s3.endpoint": endpoint, **keys}
+
+    def file_io(self, endpoint: str | None = None, **more: str) -> ObjectStoreFileIO:
+        """The files of the server, or of a proxy before it; `more` are options without `s3.`, with _ for dots."""
+        given = {f"s3.{key.replace('_', '.')}": value for key, value in more.items()}
+        return ObjectStoreFileIO(S3Access.of({**self.options_at(endpoint or self.endpoint), **given}))
+
+    def new_bucket(self) -> str:
+        """Make a bucket, and give its name."""
+        name = f"b-{uuid.uuid4().hex[:12]}"
+        self.request("PUT", f"/{name}")
+        return name
+
+    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> bytes:
+        """One request, without the client that is tested."""
+        url = f"{self.endpoint}{path}"
+        request = urllib.request.Request(url, body, {"Authorization": _AUTHORIZATION, **headers}, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            found: bytes = answer.read()
+            return found
+
+
+@contextmanager
+def running_s3() -> Iterator[S3Server]:
+    """Start the server, and stop it."""
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield S3Server(json.loads(process.stdout.readline()))
+        finally:
+            process.terminate()
+
+
+def serve() -> None:
+    """What the process does: take one request after the other, on a port of its own."""
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415  # only here
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415  # likewise
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
+    print(json.dumps(f"http://127.0.0.1:{server.server_port}"), flush=True)
+    server.serve_forever()
