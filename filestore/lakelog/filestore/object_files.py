@@ -18,6 +18,7 @@ TAIL_BYTES = 64 << 10
 READ_BYTES_MIN = 128 << 10
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 4
+_NOTHING = pa.py_buffer(b"")
 
 
 class ObjectReader:
@@ -36,13 +37,15 @@ class ObjectReader:
         with errors_named(path):
             self.size, self._tail = _tail(store, key)
         self._tail_start = self.size - len(self._tail)
-        self._block = pa.py_buffer(b"")
+        self._block = _NOTHING
         self._block_start = 0
 
     def read(self, size: int = -1) -> pa.Buffer:
         """The next bytes; fewer than `size` only at the end."""
         left = self.size - self._at
         length = max(0, left if size is None or size < 0 else min(size, left))
+        if not length:
+            return _NOTHING
         start = self._at
         self._at += length
         if start >= self._tail_start:
@@ -78,7 +81,7 @@ class ObjectReader:
     def close(self) -> None:
         """Let go of what was fetched."""
         self.closed = True
-        self._block = self._tail = pa.py_buffer(b"")
+        self._block = self._tail = _NOTHING
 
 
 def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
@@ -90,7 +93,7 @@ def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
         size = obstore.head(store, key)["size"]
         if size:
             raise
-        return 0, pa.py_buffer(b"")
+        return 0, _NOTHING
 
 
 class ObjectWriter:

@@ -85,7 +85,7 @@ class ObjectStoreFileIO:
         """Names below a folder; empty when nothing is there. Raises NotFoundError for a missing bucket."""
         store, key = self._located(directory)
         with errors_named(directory):
-            found = obstore.list_with_delimiter(store, key)
+            found = obstore.list_with_delimiter(store, key or None)
         paths = [*found["common_prefixes"], *(entry["path"] for entry in found["objects"])]
         return [path.rpartition("/")[2] for path in paths]
 
