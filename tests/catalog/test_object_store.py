@@ -11,7 +11,7 @@ from lakelog.catalog import Catalog, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError, UnavailableError
 from tests.support.s3_proxy import Fault, s3_proxy
-from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.s3_server import SECRET_KEY, S3Server
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 
@@ -92,9 +92,8 @@ def test_a_log_there_needs_servers_that_are_named(catalog: Catalog, monkeypatch:
 def test_the_command_line_takes_a_warehouse_in_a_store(
     s3: S3Server, warehouse: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    for key, value in s3.environment.items():
+        monkeypatch.setenv(key, value)
 
     def run(*arguments: str) -> tuple[int, str]:
         with pytest.raises(SystemExit) as ended:

@@ -361,10 +361,8 @@ def test_paths_that_name_no_store_are_refused(tmp_path: Path) -> None:
 def test_keys_of_the_environment_are_used_where_none_are_given(
     s3: S3Server, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    for key, value in s3.environment.items():
+        monkeypatch.setenv(key, value)
     table = make_table(folder, Location.of(folder).file_io)
     commit_batch(table, 0)
     assert content(table) == content_after(1)

@@ -50,9 +50,19 @@ class S3Server:
         given = {f"s3.{key.replace('_', '.')}": value for key, value in more.items()}
         return ObjectStoreFileIO(S3Access.of({**self.options_at(endpoint or self.endpoint), **given}))
 
-    def new_bucket(self) -> str:
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that reach it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_REGION": REGION,
+        }
+
+    def new_bucket(self, name: str | None = None) -> str:
         """Make a bucket, and give its name."""
-        name = f"b-{uuid.uuid4().hex[:12]}"
+        name = name or f"b-{uuid.uuid4().hex[:12]}"
         self.request("PUT", f"/{name}")
         return name
 
