@@ -37,6 +37,7 @@ from lakelog.filestore.table import FileStoreTable
 from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
 from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.support.small_tables import (
+    SCHEMA,
     commit_batch,
     committed_batches,
     content,
@@ -72,7 +73,10 @@ def is_create(name: str) -> Callable[[Request], bool]:
 # What becomes of a table
 
 
-@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+@pytest.mark.parametrize(
+    "engine",
+    ["deduplicate", *(pytest.param(name, marks=pytest.mark.full) for name in ("partial-update", "aggregation"))],
+)
 def test_a_table_is_written_merged_compacted_and_read(s3: S3Server, folder: str, engine: str) -> None:
     columns = pa.schema(
         [pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int64()), pa.field("b", pa.int64())]
@@ -122,7 +126,9 @@ def test_expiry_leaves_what_the_newest_snapshot_shows(s3: S3Server, folder: str)
 # What becomes of lost answers
 
 
-@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.HOLD_ANSWER, Fault.FAIL])
+@pytest.mark.parametrize(
+    "fault", [Fault.LOSE_ANSWER, Fault.HOLD_ANSWER, pytest.param(Fault.FAIL, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("name", ["/snapshot/snapshot-2", "/manifest/manifest-"])
 def test_a_put_whose_answer_is_lost_is_one_commit(
     s3: S3Server, proxy: S3Proxy, folder: str, fault: Fault, name: str
@@ -218,6 +224,28 @@ def test_a_writer_that_is_killed_leaves_no_object(s3: S3Server, folder: str) -> 
     assert s3.file_io().list_names(f"{folder}/bucket-0") == []
 
 
+def fork_and_read(path: str, options: str) -> None:
+    """What a process does that forks after it has used a store."""
+    file_io = Location.of(path, json.loads(options)).file_io
+    file_io.write_bytes(path, b"1")
+    child = os.fork()
+    if not child:
+        try:
+            file_io.read_bytes(path)
+        except InvalidRequestError as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.full
+def test_a_forked_process_is_told_so_and_does_not_hang(s3: S3Server, folder: str) -> None:
+    command = f"from {__name__} import fork_and_read; import sys; fork_and_read(*sys.argv[1:])"
+    arguments = [sys.executable, "-W", "ignore", "-c", command, f"{folder}/f", json.dumps(s3.options)]
+    ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert "start processes with multiprocessing.get_context('spawn')" in ended.stdout
+
+
 # Which stores are refused
 
 
@@ -288,6 +316,34 @@ def test_a_read_of_one_column_fetches_that_column(s3: S3Server, proxy: S3Proxy, 
     assert found["v3"].to_pylist() == rows_given["v3"].to_pylist()
     fetched = sum(request.answer_bytes for request in proxy.requests if path.endswith(request.path.split("/")[-1]))
     assert fetched < split.file.file_size_bytes * 0.2
+
+
+def test_a_read_that_the_store_does_not_answer_is_no_corruption(s3: S3Server, proxy: S3Proxy, folder: str) -> None:
+    table = make_table(folder, s3.file_io())
+    ids = np.unique(np.random.default_rng(7).integers(0, 1 << 60, 250_000))
+    table.write(pa.table([pa.array(ids[:200_000]), pa.nulls(200_000, pa.int32())], schema=SCHEMA))
+    reading = in_new_process(table.path, s3.file_io(proxy.endpoint, attempts_maximum="1"))
+    opened: list[str] = []
+
+    def is_second_of_a_file(request: Request) -> bool:
+        opened.append(request.path)
+        return request.path.endswith(".parquet") and request.path in opened[:-1]
+
+    proxy.next_is(Fault.FAIL, where=is_second_of_a_file, times=100)
+    with pytest.raises(UnavailableError, match="does not answer as it should"):
+        reading.to_arrow()
+    proxy.choose = lambda request: Fault.NONE
+    assert reading.to_arrow().num_rows == 200_000
+
+
+@pytest.mark.full
+def test_folders_of_more_than_a_page_are_listed_and_deleted_whole(s3: S3Server, folder: str) -> None:
+    io, names = s3.file_io(), {f"f-{number}" for number in range(1_100)}
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: io.write_bytes(f"{folder}/t/{name}", b""), names))
+    assert set(io.list_names(f"{folder}/t")) == names
+    io.delete_tree(f"{folder}/t")
+    assert io.list_names(folder) == []
 
 
 # Who sees the keys
