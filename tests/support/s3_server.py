@@ -1,15 +1,9 @@
-"""An S3 server of its own process, for tests: moto behind real HTTP.
-
-moto looks whether a key exists and puts it in two steps, so its answer to `If-None-Match` is only atomic when it takes
-one request at a time: the server has one thread.
-"""
+"""An S3 server of its own process, for tests: moto behind real HTTP."""
 
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
-import sys
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -20,7 +14,7 @@ from pathlib import Path
 from lakelog.filestore.object_store import ObjectStoreFileIO
 from lakelog.filestore.s3_access import S3Access
 
-ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).with_name("s3_server_program.py")
 ACCESS_KEY = "test-access-key"
 SECRET_KEY = "test-secret-that-nobody-may-see"
 REGION = "us-east-1"
@@ -76,26 +70,11 @@ class S3Server:
 
 
 @contextmanager
-def running_s3() -> Iterator[S3Server]:
-    """Start the server, and stop it."""
-    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+def running_s3(python: Path) -> Iterator[S3Server]:
+    """Start the server with a Python that has moto, and stop it."""
+    with subprocess.Popen([python, PROGRAM], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield S3Server(json.loads(process.stdout.readline()))
         finally:
             process.terminate()
-
-
-def serve() -> None:
-    """What the process does: take one request after the other, on a port of its own."""
-    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415  # only here
-        DomainDispatcherApplication,
-        create_backend_app,
-    )
-    from werkzeug.serving import make_server  # noqa: PLC0415  # likewise
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
-    print(json.dumps(f"http://127.0.0.1:{server.server_port}"), flush=True)
-    server.serve_forever()
