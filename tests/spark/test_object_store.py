@@ -18,13 +18,16 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.full
 @pytest.mark.integration
 @pytest.mark.timeout(600)
-def test_spark_writes_and_reads_in_batches_and_streams_and_shows_no_keys(tmp_path: Path, s3: S3Server) -> None:
+def test_spark_writes_and_reads_in_batches_and_streams_and_shows_no_keys(
+    tmp_path: Path, s3: S3Server, bootstrap_servers: str
+) -> None:
     warehouse = f"s3://{s3.new_bucket()}/lake"
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     (tmp_path / "job").mkdir()
+    arguments = [warehouse, str(tmp_path / "job"), json.dumps(s3.options), bootstrap_servers]
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.s3_spark_job", warehouse, str(tmp_path / "job"), json.dumps(s3.options)],
+        [sys.executable, "-m", "tests.support.s3_spark_job", *arguments],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)},
         capture_output=True,
@@ -37,7 +40,7 @@ def test_spark_writes_and_reads_in_batches_and_streams_and_shows_no_keys(tmp_pat
     now = [[0, "from 0"], [1, "from 1"], [2, "from 2"]]
     assert found["batch"] == [[1, "one"], [2, "two"]]
     assert found["merged"] == [["from 1", 1], ["from 2", 2]]
-    assert found["copied"] == now
+    assert found["copied"] == found["logged"] == now
 
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in written if "offsets" in path.parts]

@@ -51,7 +51,6 @@ class S3Proxy:
     requests: list[Request] = field(default_factory=list)
     held: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
-    passed: threading.Event = field(default_factory=threading.Event)
 
     def next_is(self, fault: Fault, *, where: Callable[[Request], bool], times: int = 1) -> None:
         """Let the next requests of a kind go wrong."""
@@ -128,7 +127,6 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             if fault is Fault.HIDE_FROM_LISTS:
                 answer_headers, answer = [("Content-Type", "application/xml")], _EMPTY_LIST
             proxy.requests.append(Request(request.method, request.path, request.is_conditional, len(answer)))
-            proxy.passed.set()
             if fault is Fault.HOLD_ANSWER:
                 proxy.released.wait()
             if fault in (Fault.LOSE_ANSWER, Fault.HOLD_ANSWER, Fault.HOLD_REQUEST):

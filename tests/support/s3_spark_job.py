@@ -16,10 +16,10 @@ from tests.support.spark import make_session
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 
 
-def main(warehouse: str, folder: str, given: str) -> None:
+def main(warehouse: str, folder: str, given: str, bootstrap_servers: str) -> None:
     """Run, and print what was found as the last line."""
     options: dict[str, str] = json.loads(given)
-    catalog = Catalog(warehouse, options=options)
+    catalog = Catalog(warehouse, bootstrap_servers, options=options)
     table = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
     copy = catalog.create_table("db.copy", schema=SCHEMA, primary_key=["id"])
     spark = make_session()
@@ -42,6 +42,15 @@ def main(warehouse: str, folder: str, given: str) -> None:
     merged = read(spark, "db.t", catalog=catalog, columns=["name", "id"], where="id > 0")
     merged.explain(True)
     found["merged"] = sorted(map(tuple, merged.collect()))
+
+    log = {"bucket": "2", "log.system": "kafka"}
+    catalog.create_table("db.logged", schema=SCHEMA, primary_key=["id"], options=log)
+    stream = write_stream(
+        arriving, "db.logged", catalog=catalog, checkpoint_location=f"{folder}/ck/3", available_now=True
+    )
+    stream.awaitTermination()
+    found["logged"] = sorted(map(tuple, read(spark, "db.logged", catalog=catalog).collect()))
+    catalog.drop_table("db.logged")
 
     changes = spark.readStream.format("lakelog").options(**options).load(table.path)
     writer = changes.writeStream.format("lakelog").options(**options).option("checkpointLocation", f"{folder}/ck/2")

@@ -11,7 +11,7 @@ from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.s3_access import PREFIX, S3Access
 
 _LOCAL = LocalFileIO()
-_S3 = ("s3", "s3a")
+_SCHEMES = ("s3", "s3a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,12 @@ class Location:
             if options:
                 raise OptionError(f"{', '.join(options)}: a local folder takes no options of a store, found {text}")
             return cls(str(Path(text).absolute()), _LOCAL)
-        if scheme not in _S3:
+        if scheme not in _SCHEMES:
             raise UnsupportedError(
                 f"{scheme}:// is not supported yet: tables are in local folders, and in S3-compatible stores as "
                 "s3://bucket/folder"
             )
         return cls(text.rstrip("/"), _object_store(text.rstrip("/"), options or {}))
-
-    @property
-    def is_local(self) -> bool:
-        """True for a folder of this machine."""
-        return is_local(self.path)
-
-    def __str__(self) -> str:
-        return self.path
 
 
 def is_local(path: str) -> bool:
