@@ -106,6 +106,20 @@ def test_a_file_that_is_given_up_is_not_there(place: Place) -> None:
     assert place.io.list_names(f"{place.root}/bucket-0") == []
 
 
+def test_a_file_whose_writing_fails_is_not_there(place: Place) -> None:
+    def fail() -> None:
+        with place.io.open_output(f"{place.root}/index/one") as output:
+            output.write(b"half")
+            raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        fail()
+    assert place.io.list_names(f"{place.root}/index") == []
+    with place.io.open_output(f"{place.root}/index/two") as output:
+        output.write(b"whole")
+    assert place.io.read_bytes(f"{place.root}/index/two") == b"whole"
+
+
 def test_folders_and_files_are_listed_by_their_names(place: Place) -> None:
     names = ["k=a%2Fb", "ü ö", "a+b&c=d~", "__DEFAULT_PARTITION__", "t=2024-01-01T10%3A00"]
     for name in names:

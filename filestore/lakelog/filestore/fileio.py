@@ -17,7 +17,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, er
 
 
 class OutputFile(Protocol):
-    """A new file that is being written."""
+    """A new file that is being written. As a context manager it is closed at the end, and after an error given up."""
 
     def write(self, data: bytes | pa.Buffer) -> int:
         """Append bytes."""
@@ -44,6 +45,12 @@ class OutputFile(Protocol):
     def abort(self) -> None:
         """The file is given up: nobody sees it, or it is deleted."""
         ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class FileIO(Protocol):
@@ -218,6 +225,14 @@ class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types her
         """Close and delete the file."""
         self.close()
         _unlink(self._path)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
 
 
 @contextlib.contextmanager
