@@ -49,8 +49,8 @@ class S3Proxy:
     choose: Callable[[Request], Fault] = lambda request: Fault.NONE
     endpoint: str = ""
     requests: list[Request] = field(default_factory=list)
-    held: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
+    landed: threading.Event = field(default_factory=threading.Event)
 
     def next_is(self, fault: Fault, *, where: Callable[[Request], bool], times: int = 1) -> None:
         """Let the next requests of a kind go wrong."""
@@ -119,7 +119,6 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             if fault is Fault.DROP_METADATA:
                 headers = {key: value for key, value in headers.items() if not key.startswith("x-amz-meta")}
             if fault is Fault.HOLD_REQUEST:
-                proxy.held.set()
                 proxy.released.wait()
             status, answer_headers, answer = (
                 (_STATUS[fault], [], b"") if fault in _STATUS else proxy.forward(self.command, self.path, headers, body)
@@ -127,6 +126,8 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             if fault is Fault.HIDE_FROM_LISTS:
                 answer_headers, answer = [("Content-Type", "application/xml")], _EMPTY_LIST
             proxy.requests.append(Request(request.method, request.path, request.is_conditional, len(answer)))
+            if fault is Fault.HOLD_REQUEST:
+                proxy.landed.set()
             if fault is Fault.HOLD_ANSWER:
                 proxy.released.wait()
             if fault in (Fault.LOSE_ANSWER, Fault.HOLD_ANSWER, Fault.HOLD_REQUEST):
