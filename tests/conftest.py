@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.kafka import docker_answers, running_kafka
+from tests.support.s3_server import S3Server, running_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,13 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 
 @pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 server for the whole session. Each test makes a bucket of its own."""
+    with running_s3(python_of("moto")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """One Spark for all tests of this process; it ends with it."""
     from tests.support.spark import make_session  # noqa: PLC0415 - takes seconds, and few tests want it
@@ -60,7 +68,12 @@ def spark() -> SparkSession:
 @pytest.fixture(scope="session")
 def pypaimon_python() -> Path:
     """The Python that has pypaimon, the reader that tests compare with; `scripts/test` makes it."""
-    python = ROOT / ".venvs" / "pypaimon" / "bin" / "python"
+    return python_of("pypaimon")
+
+
+def python_of(name: str) -> Path:
+    """The Python of one of the environments beside `.venv`."""
+    python = ROOT / ".venvs" / name / "bin" / "python"
     if not python.exists():
-        pytest.fail(f"{python} is missing; `{sys.executable} scripts/setup.py pypaimon` makes it")
+        pytest.fail(f"{python} is missing; `{sys.executable} scripts/setup.py {name}` makes it")
     return python

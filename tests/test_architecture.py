@@ -31,6 +31,7 @@ OWNERS = {
     "rich": "cli",
     "fastavro": "filestore",
     "sqlglot": "filestore",
+    "obstore": "filestore",
 }
 # Spark finds this module by its name; it belongs to the part spark.
 DISCOVERED = ROOT / "connector" / "pyspark_lakelog.py"

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.s3_server import S3Server
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -41,11 +43,14 @@ def command_lines(page: str) -> list[list[str]]:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("page", [name for name in NAMES if blocks(name, "python")])
-def test_the_code_of_a_page_runs_and_its_commands_follow(page: str, tmp_path: Path, bootstrap_servers: str) -> None:
+def test_the_code_of_a_page_runs_and_its_commands_follow(
+    page: str, tmp_path: Path, bootstrap_servers: str, s3: S3Server
+) -> None:
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes" / "1.json").write_text("\n".join(map(json.dumps, CHANGES)))
     program = "\n".join([*blocks(page, "python"), CHECKS.get(page, "")])
-    env = {**os.environ, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
+    s3.new_bucket("my-bucket")
+    env = {**os.environ, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers, **s3.environment}
 
     commands = [["-c", program]]
     commands += [["-m", "lakelog.cli", *words[1:]] for words in command_lines(page) if words[0] == "lakelog"]

@@ -8,21 +8,22 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.table import FileStoreTable
+from tests.support.s3_server import S3Server
 from tests.support.small_tables import append_own_rows, content, in_new_process, make_table
 
-PROCESSES = 8
-COMMITS = 10
-OPTIONS = {"manifest.merge-min-count": "5", "commit.max-retries": "100", "commit.max-retry-wait": "100 ms"}
+OPTIONS = {"manifest.merge-min-count": "5", "commit.max-retries": "1000", "commit.max-retry-wait": "100 ms"}
 ROOT = Path(__file__).parents[2]
 
 
-def race(path: str, user: str) -> None:
+def race(path: str, user: str, commits: str, options: str) -> None:
     """What each process does: commit its batches, and print those that were acknowledged."""
-    table = FileStoreTable.open(path)
+    table = FileStoreTable.open(path, options=json.loads(options))
     acknowledged = []
-    for batch in range(COMMITS):
+    for batch in range(int(commits)):
         try:
             append_own_rows(table, batch, user=user)
         except ConflictError:
@@ -31,26 +32,44 @@ def race(path: str, user: str) -> None:
     print(json.dumps(acknowledged))
 
 
-def test_every_acknowledged_commit_of_eight_processes_is_there_once(tmp_path: Path) -> None:
-    table = make_table(tmp_path, options=OPTIONS)
+def run_race(table: FileStoreTable, options: dict[str, str], *, processes: int, commits: int) -> None:
+    """Let processes race, and look for what they were told."""
     script = f"from {__name__} import race; import sys; race(*sys.argv[1:])"
     racing = {
         str(number): subprocess.Popen(
-            [sys.executable, "-c", script, table.path, str(number)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", script, table.path, str(number), str(commits), json.dumps(options)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        for number in range(PROCESSES)
+        for number in range(processes)
     }
     acknowledged: Counter[tuple[str, int]] = Counter()
     for user, process in racing.items():
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=1500)
         assert process.returncode == 0
         acknowledged.update((user, batch) for batch in json.loads(output))
-    assert len(acknowledged) == PROCESSES * COMMITS
+    assert len(acknowledged) == processes * commits
 
-    found = in_new_process(table.path)
+    found = in_new_process(table.path, table.file_io)
     ids = found.snapshots.ids()
     snapshots = [found.snapshots.get(snapshot_id) for snapshot_id in ids]
     assert ids == list(range(1, len(ids) + 1))
     assert Counter((snapshot.commit_user, snapshot.commit_identifier) for snapshot in snapshots) == acknowledged
-    assert snapshots[-1].total_record_count == PROCESSES * COMMITS
-    assert len(content(found)) == PROCESSES * COMMITS
+    assert snapshots[-1].total_record_count == processes * commits
+    assert len(content(found)) == processes * commits
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("processes", "commits"), [pytest.param(4, 5), pytest.param(16, 50, marks=pytest.mark.full)])
+@pytest.mark.parametrize("store", ["local", "s3"])
+def test_every_acknowledged_commit_of_racing_processes_is_there_once(
+    tmp_path: Path, request: pytest.FixtureRequest, store: str, processes: int, commits: int
+) -> None:
+    if store == "local":
+        run_race(make_table(tmp_path, options=OPTIONS), {}, processes=processes, commits=commits)
+        return
+    server: S3Server = request.getfixturevalue("s3")
+    folder = f"s3://{server.new_bucket()}/warehouse"
+    table = make_table(folder, server.file_io(), options=OPTIONS)
+    run_race(table, server.options, processes=processes, commits=commits)

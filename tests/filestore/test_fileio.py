@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
-import pickle
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
-from lakelog.common.errors import NotFoundError, UnavailableError
+from lakelog.common.errors import UnavailableError
 from lakelog.filestore.fileio import LocalFileIO
 
 RACERS = 8
@@ -47,13 +46,6 @@ def test_of_eight_racing_processes_exactly_one_creates_the_file(tmp_path: Path) 
     for turn, racer in winners.items():
         assert (tmp_path / f"snapshot-{turn}").read_bytes() == str(racer).encode() * 10_000
     assert not [name for name in names_in(tmp_path) if name.startswith(".")]
-
-
-def test_create_new_leaves_an_existing_file_alone(tmp_path: Path) -> None:
-    path = str(tmp_path / "a" / "b")
-    assert LocalFileIO().create_new(path, b"first")
-    assert not LocalFileIO().create_new(path, b"second")
-    assert LocalFileIO().read_bytes(path) == b"first"
 
 
 @pytest.mark.parametrize("refused", [errno.EPERM, errno.EOPNOTSUPP])
@@ -100,39 +92,3 @@ def test_an_unknown_failure_of_the_link_is_no_answer(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "link", fail)
     with pytest.raises(UnavailableError, match="snapshot-1: the disk is gone"):
         LocalFileIO().create_new(str(tmp_path / "snapshot-1"), b"data")
-
-
-def test_write_bytes_replaces_the_whole_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "new" / "LATEST")
-    LocalFileIO().write_bytes(path, b"12345")
-    LocalFileIO().write_bytes(path, b"6")
-    assert LocalFileIO().read_bytes(path) == b"6"
-    assert names_in(tmp_path / "new") == ["LATEST"]
-
-
-def test_a_missing_file_is_not_found_by_name(tmp_path: Path) -> None:
-    io, path = LocalFileIO(), str(tmp_path / "gone")
-    for call in (io.read_bytes, io.size, io.open_input):
-        with pytest.raises(NotFoundError, match="gone does not exist"):
-            call(path)
-    io.delete(path)
-    assert not io.exists(path)
-    assert io.list_names(path) == []
-
-
-def test_a_data_file_is_written_and_read_at_random(tmp_path: Path) -> None:
-    io, path = LocalFileIO(), str(tmp_path / "bucket-0" / "data")
-    with io.open_output(path) as output:
-        output.write(b"0123456789")
-    io.sync(path)
-    with io.open_input(path) as source:
-        source.seek(4)
-        assert source.read(2) == b"45"
-    assert io.size(path) == 10
-    assert io.list_names(str(tmp_path / "bucket-0")) == ["data"]
-    io.delete(path)
-    assert not io.exists(path)
-
-
-def test_it_travels_to_other_processes() -> None:
-    assert pickle.loads(pickle.dumps(LocalFileIO(sync_data=False))) == LocalFileIO(sync_data=False)

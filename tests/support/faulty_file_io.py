@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.fileio import FileEntry, FileIO
+from lakelog.filestore.fileio import FileEntry, FileIO, OutputFile
 
 Result = TypeVar("Result")
 
@@ -77,13 +77,16 @@ class FaultyFileIO:
     def delete(self, path: str) -> None:
         self._call("delete", lambda: self.inner.delete(path))
 
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
+        self._call("delete_tree", lambda: self.inner.delete_tree(directory, last=last))
+
     def make_dirs(self, directory: str) -> None:
         self._call("make_dirs", lambda: self.inner.make_dirs(directory))
 
     def open_input(self, path: str) -> pa.NativeFile:
         return self._call("open_input", lambda: self.inner.open_input(path))
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         return self._call("open_output", lambda: self.inner.open_output(path))
 
     def sync(self, path: str) -> None:

@@ -7,7 +7,6 @@ record lacks. So a log is read right under a newer and under an older schema whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from lakelog.catalog.table_log import log_of
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
@@ -38,7 +37,7 @@ _OF_THE_TOPIC = (REPLICATION_FACTOR.key, RETENTION.key, MAX_RECORD_SIZE.key)
 _CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key)
 
 
-def alter_table(store: FileStoreTable, warehouse: Path, changes: Sequence[SchemaChange]) -> TableSchema:
+def alter_table(store: FileStoreTable, warehouse: str, changes: Sequence[SchemaChange]) -> TableSchema:
     """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
 
     Raises UnsupportedError for changes that the records in the log do not allow.

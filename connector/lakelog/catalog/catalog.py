@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.types import DataField
-from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.location import Location, store_options
 from lakelog.filestore.options import TABLE_UUID
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
@@ -39,21 +38,28 @@ _SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID)
 
 
 class Catalog:
-    """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. Needs no Spark, and no server."""
+    """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. Needs no Spark, and no server.
+
+    The warehouse is a local folder, or one in an S3-compatible store: `s3://bucket/folder`.
+    """
 
     def __init__(
         self,
         warehouse: str | Path,
         bootstrap_servers: str | None = None,
         *,
+        options: Mapping[str, str] | None = None,
         now_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """Name the warehouse; does no I/O.
 
         `bootstrap_servers` is the Kafka of the logs of new tables. Without it, it is what the environment variable
-        LAKELOG_KAFKA_BOOTSTRAP_SERVERS names, else the embedded broker of this folder.
+        LAKELOG_KAFKA_BOOTSTRAP_SERVERS names, else the embedded broker of this folder, when it is local.
+        `options` say how an object store is reached (`s3.*`); they are shown and stored nowhere.
         """
-        self.warehouse = Path(str(warehouse).removeprefix("file://")).absolute()
+        location = Location.of(warehouse, options)
+        self.warehouse = location.path
+        self._file_io = location.file_io
         self._bootstrap_servers = bootstrap_servers
         self._now_millis = now_millis
 
@@ -100,12 +106,12 @@ class Catalog:
                 else f"there is no database {name.database!r}"
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
-        return Table(FileStoreTable.open(str(path)), identifier=name)
+        return Table(FileStoreTable.open(path, self._file_io), identifier=name)
 
     def list_databases(self) -> list[str]:
         """The databases that hold a table, in order."""
-        folders = self.warehouse.glob(f"*{DATABASE_SUFFIX}")
-        names = [folder.name.removesuffix(DATABASE_SUFFIX) for folder in folders if folder.is_dir()]
+        folders = self._file_io.list_names(self.warehouse)
+        names = [name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)]
         return sorted(name for name in names if self._tables_of(name))
 
     def list_tables(self, database: str) -> list[str]:
@@ -120,7 +126,8 @@ class Catalog:
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
         """Delete a table with its files and its topic; there is no way back.
 
-        Raises NotFoundError, and UnavailableError when the topic cannot be deleted: the table is whole then.
+        Raises NotFoundError, and UnavailableError when the topic cannot be deleted: the table is whole then. A drop in
+        an object store that ends half-way leaves a table that fails when it is read: drop it again.
         """
         try:
             table = self.table(identifier)
@@ -133,10 +140,10 @@ class Catalog:
             from lakelog.catalog.topics import drop_topic  # noqa: PLC0415  # needs the extra
 
             drop_topic(table.log)
-        path = Path(table.path)
-        dropped = path.with_name(f".{path.name}-{uuid.uuid4()}")
-        path.rename(dropped)
-        shutil.rmtree(dropped)
+        paths = TablePaths(table.path)
+        # Snapshots go after the files that they name, so that no half of a table looks like an empty one.
+        last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
+        self._file_io.delete_tree(table.path, last=last)
 
     def _new_schema(
         self,
@@ -146,6 +153,8 @@ class Catalog:
         options: Mapping[str, str],
         comment: str | None,
     ) -> TableSchema:
+        for key in store_options(options):
+            raise OptionError(f"option {key!r} is not stored with a table: give it as Catalog(warehouse, options=...)")
         for option in _SET_BY_LAKELOG:
             if option.key in options:
                 raise OptionError(f"option {option.key!r} is set by lakelog when it makes a table; leave it out")
@@ -181,7 +190,7 @@ class Catalog:
             self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:
-        SchemaManager(LocalFileIO(), TablePaths(str(name.path(self.warehouse)))).create(schema)
+        SchemaManager(self._file_io, TablePaths(name.path(self.warehouse))).create(schema)
 
     def _existing(self, name: Identifier, *, if_not_exists: bool) -> Table:
         if not if_not_exists:
@@ -191,22 +200,29 @@ class Catalog:
         return self.table(str(name))
 
     def _tables_of(self, database: str) -> list[str]:
-        folders = (self.warehouse / f"{database}{DATABASE_SUFFIX}").glob("[!.]*")
-        return sorted(folder.name for folder in folders if self._exists(folder))
+        folder = f"{self.warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+        names = (name for name in self._file_io.list_names(folder) if not name.startswith("."))
+        return sorted(name for name in names if self._exists(f"{folder}/{name}"))
 
-    def _exists(self, path: Path) -> bool:
-        return bool(SchemaManager(LocalFileIO(), TablePaths(str(path))).list_ids())
+    def _exists(self, path: str) -> bool:
+        return bool(SchemaManager(self._file_io, TablePaths(path)).list_ids())
 
     def __repr__(self) -> str:
-        return f"Catalog({str(self.warehouse)!r})"
+        return f"Catalog({self.warehouse!r})"
 
 
 def open_table(
-    path_or_identifier: str | Path, warehouse: str | Path | None = None, *, branch: str = MAIN_BRANCH
+    path_or_identifier: str | Path,
+    warehouse: str | Path | None = None,
+    *,
+    branch: str = MAIN_BRANCH,
+    options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError."""
+    """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
+
+    `options` say how an object store is reached (`s3.*`); they are not stored.
+    """
     if warehouse is not None:
-        found = Catalog(warehouse).table(str(path_or_identifier))
-        return found if branch == MAIN_BRANCH else open_table(found.path, branch=branch)
-    path = Path(str(path_or_identifier).removeprefix("file://")).absolute()
-    return Table(FileStoreTable.open(str(path), branch=branch))
+        found = Catalog(warehouse, options=options).table(str(path_or_identifier))
+        return found if branch == MAIN_BRANCH else open_table(found.path, branch=branch, options=options)
+    return Table(FileStoreTable.open(path_or_identifier, branch=branch, options=options))

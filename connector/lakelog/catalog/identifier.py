@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError
 
@@ -30,15 +29,15 @@ class Identifier:
         return cls(check_name(parts[0], "database"), check_name(parts[1], "table"))
 
     @classmethod
-    def of_path(cls, path: Path) -> Identifier | None:
+    def of_path(cls, path: str) -> Identifier | None:
         """The identifier that a table's folder stands for; None outside of a warehouse."""
-        if not path.parent.name.endswith(DATABASE_SUFFIX):
-            return None
-        return cls(path.parent.name.removesuffix(DATABASE_SUFFIX), path.name)
+        folder, _, table = path.rpartition("/")
+        database = folder.rpartition("/")[2]
+        return cls(database.removesuffix(DATABASE_SUFFIX), table) if database.endswith(DATABASE_SUFFIX) else None
 
-    def path(self, warehouse: Path) -> Path:
+    def path(self, warehouse: str) -> str:
         """The table's folder."""
-        return warehouse / f"{self.database}{DATABASE_SUFFIX}" / self.table
+        return f"{warehouse.rstrip('/')}/{self.database}{DATABASE_SUFFIX}/{self.table}"
 
     def topic(self, table_uuid: str) -> str:
         """A topic name that no other table has; readable, and within what Kafka allows."""

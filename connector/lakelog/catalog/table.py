@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ class Table:
     def __init__(self, file_store: FileStoreTable, *, identifier: Identifier | None = None) -> None:
         """Join the files of a table with the log that its options name."""
         self.file_store = file_store
-        self.identifier = identifier or Identifier.of_path(Path(file_store.path))
+        self.identifier = identifier or Identifier.of_path(file_store.path)
         self.log: TableLog | None = log_of(file_store.schema, self.warehouse, path=file_store.path)
 
     @property
@@ -42,10 +41,10 @@ class Table:
         return str(self.identifier or self.path)
 
     @property
-    def warehouse(self) -> Path:
+    def warehouse(self) -> str:
         """The folder of the table's warehouse; the folder that holds the table where there is no warehouse."""
-        folder = Path(self.path).parent
-        return folder.parent if folder.name.endswith(DATABASE_SUFFIX) else folder
+        folder = self.path.rpartition("/")[0]
+        return (folder.rpartition("/")[0] if folder.endswith(DATABASE_SUFFIX) else folder) or "/"
 
     @property
     def schema(self) -> TableSchema:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 
 from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError
@@ -15,7 +14,7 @@ from lakelog.logstore.options import LOG_SYSTEM, TOPIC, TOPIC_ID, ChangelogMode,
 class TableLog:
     """The log that a table's options name. Reading attributes other than `client_config` and its kin does no I/O."""
 
-    def __init__(self, schema: TableSchema, warehouse: Path, *, path: str) -> None:
+    def __init__(self, schema: TableSchema, warehouse: str, *, path: str) -> None:
         """Read the options of the table at `path`. Raises CorruptDataError when they name no topic."""
         self._options = schema.options
         self._warehouse = warehouse
@@ -52,7 +51,7 @@ class TableLog:
             )
 
 
-def log_of(schema: TableSchema, warehouse: Path, *, path: str) -> TableLog | None:
+def log_of(schema: TableSchema, warehouse: str, *, path: str) -> TableLog | None:
     """The log of a table with this schema; None for a table without one."""
     if LOG_SYSTEM.of(schema.options) is LogSystem.NONE:
         return None

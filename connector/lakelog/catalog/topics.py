@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from lakelog.catalog.identifier import Identifier
 from lakelog.catalog.servers import client_config_of
@@ -19,7 +18,7 @@ from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
 
 
 @contextmanager
-def new_topic(identifier: Identifier, schema: TableSchema, warehouse: Path) -> Iterator[TableSchema]:
+def new_topic(identifier: Identifier, schema: TableSchema, warehouse: str) -> Iterator[TableSchema]:
     """Create a table's topic, and give the schema that names it; an error inside deletes the topic again."""
     config = client_config_of(schema.options, warehouse)
     topic = identifier.topic(TABLE_UUID.of(schema.options))

@@ -11,16 +11,17 @@ from lakelog.catalog import Table, open_table
 from lakelog.filestore.paths import MAIN_BRANCH
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
-HERE = Path()
+HERE = "."
 
 Warehouse = Annotated[
-    Path, typer.Option("--warehouse", "-w", envvar=WAREHOUSE_KEY, help="The folder of the databases.")
+    str,
+    typer.Option("--warehouse", "-w", envvar=WAREHOUSE_KEY, help="The folder of the databases; or s3://bucket/folder."),
 ]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's folder, or database.table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
-def find_table(name: str, warehouse: Path, *, branch: str = MAIN_BRANCH) -> Table:
+def find_table(name: str, warehouse: str, *, branch: str = MAIN_BRANCH) -> Table:
     """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError."""
     is_folder = "/" in name or Path(name).is_dir()
     return open_table(name, None if is_folder else warehouse, branch=branch)

@@ -9,13 +9,15 @@ import typer
 
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.location import is_local
 
 if TYPE_CHECKING:
     from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
 
 app = typer.Typer(no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(envvar=WAREHOUSE_KEY, help="The warehouse folder.")]
+Folder = Annotated[str, typer.Argument(envvar=WAREHOUSE_KEY, help="The warehouse folder.")]
 
 
 @app.command()
@@ -31,7 +33,7 @@ def start(
 def stop(folder: Folder = HERE) -> None:
     """Stop the broker; its data stays."""
     was_running = _broker_of(folder).stop()
-    typer.echo("stopped" if was_running else f"no broker runs in {folder.absolute()}")
+    typer.echo("stopped" if was_running else f"no broker runs in {Path(folder).absolute()}")
 
 
 @app.command()
@@ -39,16 +41,18 @@ def status(folder: Folder = HERE) -> None:
     """Say whether the broker runs, and where; exit code 3 when it does not."""
     info = _broker_of(folder).status()
     if info is None:
-        typer.echo(f"no broker runs in {folder.absolute()}")
+        typer.echo(f"no broker runs in {Path(folder).absolute()}")
         raise typer.Exit(3)
     _show(info)
 
 
-def _broker_of(folder: Path) -> EmbeddedBroker:
+def _broker_of(folder: str) -> EmbeddedBroker:
+    if not is_local(folder):
+        raise InvalidRequestError(f"{folder} is not on this machine: a broker has a local folder; name one")
     require_kafka_client()
     from lakelog.logstore.broker import EmbeddedBroker  # noqa: PLC0415  # needs the extra
 
-    return EmbeddedBroker(folder)
+    return EmbeddedBroker(Path(folder))
 
 
 def _show(info: BrokerInfo) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 from lakelog.filestore.options import FILESTORE_OPTIONS
+from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 
 _SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
@@ -29,7 +30,11 @@ one that nobody declares is an error that names the nearest one. `fields.*` and 
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
     """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
-    groups: dict[str, Sequence[Option[object]]] = {"File store": FILESTORE_OPTIONS, "Log store": LOGSTORE_OPTIONS}
+    groups: dict[str, Sequence[Option[object]]] = {
+        "File store": FILESTORE_OPTIONS,
+        "Log store": LOGSTORE_OPTIONS,
+        "Object stores (given with a catalog or a path, never stored)": S3_OPTIONS,
+    }
     with contextlib.suppress(ModuleNotFoundError):
         from lakelog.spark.options import SPARK_OPTIONS  # noqa: PLC0415  # needs the extra
 

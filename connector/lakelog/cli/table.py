@@ -123,9 +123,10 @@ def drop(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete a table, its files and its topic."""
+    catalog = Catalog(warehouse)
     if not yes:
-        typer.confirm(f"Delete {identifier} in {warehouse.absolute()} for good?", abort=True)
-    Catalog(warehouse).drop_table(identifier, if_exists=if_exists)
+        typer.confirm(f"Delete {identifier} in {catalog.warehouse} for good?", abort=True)
+    catalog.drop_table(identifier, if_exists=if_exists)
 
 
 @app.command()

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.location import is_local
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
@@ -82,10 +83,14 @@ def scan_snapshot(
 
 
 def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
-    """Whether Spark's Parquet scan gives the split's rows right."""
+    """Whether Spark's Parquet scan gives the split's rows right.
+
+    It is not asked for files of an object store: that would take jars and keys of Spark's own.
+    """
     fields = table.schema.fields
     return (
-        split.raw_convertible
+        is_local(table.path)
+        and split.raw_convertible
         and not split.deletions
         and all(file.schema_id == table.schema.id and file.file_name.endswith(_EXTENSION) for file in split.files)
         and all(_is_read_by_spark(field.type) for field in fields)

@@ -10,8 +10,10 @@ from lakelog.catalog import Table
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
+from lakelog.filestore.location import store_options
 from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_names
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
+from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan
@@ -29,7 +31,7 @@ PATH = Option(
     key="path",
     parse=str,
     default="",
-    doc="The folder of the table; what `load(path)` and `save(path)` set.",
+    doc="The folder of the table; what `load(path)` and `save(path)` set. One in an object store takes `s3.*` options.",
     kind="a folder",
 )
 TABLE = Option(
@@ -124,8 +126,9 @@ _READ_OPTIONS = (
     SCAN_TIMESTAMP_MILLIS,
     LOG_SCAN,
     LOG_SCAN_TIMESTAMP_MILLIS,
+    *S3_OPTIONS,
 )
-_WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER)
+_WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
 _OF_SPARK_PREFIXES = ("option.", "__")
@@ -153,14 +156,14 @@ def open_from_options(given: Mapping[str, str]) -> Table:
     if table:
         if path:
             raise InvalidRequestError(f"give 'path' ({path}) or 'table' ({table}), not both")
-        return resolve_table(table, warehouse=warehouse or None)
+        return resolve_table(table, warehouse=warehouse or None, options=store_options(options))
     if not path:
         raise InvalidRequestError(
             "no table is named: give a path, load(path) or save(path), or the options 'table' and 'warehouse'. A table "
             "that CREATE TABLE ... USING lakelog made keeps no options: use CREATE TEMPORARY VIEW ... USING lakelog "
             "OPTIONS (path '...')"
         )
-    return resolve_table(path, warehouse=warehouse or None)
+    return resolve_table(path, warehouse=warehouse or None, options=store_options(options))
 
 
 def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from lakelog.catalog import Catalog, Table, open_table
@@ -12,8 +13,14 @@ from lakelog.protocol.stores import LogTarget
 TableName = Table | FileStoreTable | str | Path
 
 
-def resolve_table(table: TableName, *, catalog: Catalog | None = None, warehouse: str | Path | None = None) -> Table:
-    """Open the table. Without a catalog or a warehouse a text is a folder.
+def resolve_table(
+    table: TableName,
+    *,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Table:
+    """Open the table. Without a catalog or a warehouse a text is a folder; `options` say how its store is reached.
 
     Raises NotFoundError, and InvalidRequestError when an identifier comes without a catalog.
     """
@@ -24,13 +31,13 @@ def resolve_table(table: TableName, *, catalog: Catalog | None = None, warehouse
     if catalog is not None:
         return catalog.table(str(table))
     if warehouse is not None:
-        return open_table(str(table), warehouse)
+        return open_table(str(table), warehouse, options=options)
     if isinstance(table, str) and "/" not in table and "\\" not in table and table.count(".") == 1:
         raise InvalidRequestError(
             f"{table!r} is a table's identifier: say in which catalog, with catalog=Catalog(...) or warehouse=...; "
             f"for the folder of that name write './{table}'"
         )
-    return open_table(table)
+    return open_table(table, options=options)
 
 
 def log_target(table: Table) -> LogTarget | None:

@@ -1,21 +1,24 @@
 """Files by path: read, replace, create-new, list, delete.
 
-Paths are absolute strings. A missing file raises NotFoundError, any other failure of the store UnavailableError.
+Paths are absolute strings, or URLs of an object store. A missing file raises NotFoundError, any other failure of the
+store UnavailableError.
 """
 
 # Paths are strings, because most of them name objects of a store, and these calls are on the hot path.
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
+# ruff: noqa: PTH103, PTH104, PTH105, PTH106, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import pyarrow as pa
 
@@ -28,12 +31,41 @@ _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, er
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file or a folder in a folder. `modified_millis` is when it was last changed, in epoch milliseconds."""
+    """A file or a folder in a folder. `modified_millis` is when it was last changed, in epoch milliseconds.
+
+    A folder of a store that has none, only names with slashes, has the time 0.
+    """
 
     name: str
     is_folder: bool
     size_bytes: int
     modified_millis: int
+
+
+class OutputFile(Protocol):
+    """A new file that is being written. As a context manager it is closed at the end, and after an error given up."""
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        """Append bytes."""
+        ...
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def close(self) -> None:
+        """The file is whole."""
+        ...
+
+    def abort(self) -> None:
+        """The file is given up: nobody sees it, or it is deleted."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class FileIO(Protocol):
@@ -52,7 +84,7 @@ class FileIO(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """True when the file or folder is there."""
+        """True when the file is there. Folders are not asked for: an object store has none."""
         ...
 
     def size(self, path: str) -> int:
@@ -75,6 +107,13 @@ class FileIO(Protocol):
         """Delete a folder if nothing is in it; False when something is, or when it is gone already."""
         ...
 
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
+        """Delete a folder with all that is in it; a missing one is fine.
+
+        Where it does not disappear at once, its folders `last` go last, in their order.
+        """
+        ...
+
     def make_dirs(self, directory: str) -> None:
         """Make a folder and its parents; an existing one is fine."""
         ...
@@ -83,7 +122,7 @@ class FileIO(Protocol):
         """Open for random reads. Raises NotFoundError."""
         ...
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing; its folder is made. Not atomic: for names that nobody knows yet."""
         ...
 
@@ -145,12 +184,13 @@ class LocalFileIO:
             return os.stat(path).st_size
 
     def list_names(self, directory: str) -> list[str]:
-        """Names in a folder; empty when it is missing."""
+        """Names in a folder; empty when it is missing or a file."""
         try:
-            with _errors_named(directory):
+            with _errors_named(directory), contextlib.suppress(NotADirectoryError):
                 return os.listdir(directory)
         except NotFoundError:
-            return []
+            pass
+        return []
 
     def list_entries(self, directory: str) -> list[FileEntry]:
         """What is in a folder, with sizes and times; empty when it is missing. What vanishes meanwhile is left out."""
@@ -185,6 +225,14 @@ class LocalFileIO:
             raise
         return True
 
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:  # noqa: ARG002  # all goes at once
+        """Delete a folder with all that is in it: it is gone by a rename, whatever becomes of the rest."""
+        folder, name = os.path.split(directory)
+        dropped = os.path.join(folder, f".{name}-{uuid.uuid4()}")
+        with _errors_named(directory), contextlib.suppress(FileNotFoundError):
+            os.rename(directory, dropped)
+            shutil.rmtree(dropped)
+
     def make_dirs(self, directory: str) -> None:
         """Make a folder and its parents."""
         with _errors_named(directory):
@@ -195,14 +243,14 @@ class LocalFileIO:
         with _errors_named(path):
             return pa.OSFile(path, "rb")
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing; its folder is made."""
         with _errors_named(path):
             for _ in range(_FOLDER_TRIES):
                 with contextlib.suppress(FileNotFoundError):
-                    return pa.OSFile(path, "wb")
+                    return _LocalOutput(path, "wb")
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-            return pa.OSFile(path, "wb")
+            return _LocalOutput(path, "wb")
 
     def sync(self, path: str) -> None:
         """Make file and folder entry durable, when `sync_data` says so."""
@@ -215,6 +263,27 @@ class LocalFileIO:
             finally:
                 os.close(descriptor)
             _sync_directory(os.path.dirname(path))
+
+
+class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types here
+    """A file that is written by Arrow itself."""
+
+    def __init__(self, path: str, mode: str) -> None:  # noqa: ARG002  # Arrow has opened the file before
+        super().__init__()
+        self._path = path
+
+    def abort(self) -> None:
+        """Close and delete the file."""
+        self.close()
+        _unlink(self._path)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import (
@@ -37,8 +37,9 @@ from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
-from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.location import Location
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import PARTITION_EXPIRATION_TIME, READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
@@ -93,10 +94,19 @@ class FileStoreTable(TableStore):
     """One table: LSM files in the Paimon format."""
 
     @classmethod
-    def open(cls, path: str | Path, file_io: FileIO | None = None, *, branch: str = MAIN_BRANCH) -> FileStoreTable:
-        """The table in a folder, with its newest schema, or a branch of it. Raises NotFoundError when there is none."""
-        file_io = file_io or LocalFileIO()
-        root = _root(path)
+    def open(
+        cls,
+        path: str | Path,
+        file_io: FileIO | None = None,
+        *,
+        branch: str = MAIN_BRANCH,
+        options: Mapping[str, str] | None = None,
+    ) -> FileStoreTable:
+        """The table in a folder, with its newest schema, or a branch of it. Raises NotFoundError when there is none.
+
+        `options` say how an object store is reached (`s3.*`); they are not stored.
+        """
+        root, file_io = _located(path, file_io, options)
         schema = SchemaManager(file_io, TablePaths(root, branch)).latest()
         if schema is None and branch != MAIN_BRANCH:
             raise NotFoundError(f"table {root} has no branch {branch!r}")
@@ -105,17 +115,23 @@ class FileStoreTable(TableStore):
         return cls(path=root, file_io=file_io, schema=schema, branch=branch)
 
     @classmethod
-    def create(cls, path: str | Path, schema: TableSchema, file_io: FileIO | None = None) -> FileStoreTable:
+    def create(
+        cls,
+        path: str | Path,
+        schema: TableSchema,
+        file_io: FileIO | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> FileStoreTable:
         """Make a table in a folder, with an identity of its own. Raises ConflictError when one is there.
 
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
         row_merge(schema)
         stats_modes(schema)
-        file_io = file_io or LocalFileIO()
-        root = _root(path)
-        options = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
-        made = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
+        root, file_io = _located(path, file_io, options)
+        stored = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
+        made = replace(schema, options=stored, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         SchemaManager(file_io, TablePaths(root)).create(made)
         return cls(path=root, file_io=file_io, schema=made)
 
@@ -430,7 +446,7 @@ class FileStoreTable(TableStore):
             )
 
 
-def _root(path: str | Path) -> str:
-    """The absolute folder, without a slash at its end."""
-    text = str(path)
-    return text.rstrip("/") if "://" in text else str(Path(text).absolute())
+def _located(path: str | Path, file_io: FileIO | None, options: Mapping[str, str] | None) -> tuple[str, FileIO]:
+    """The folder as the table keeps it, and what reaches its files."""
+    location = Location.of(path, options)
+    return location.path, file_io or location.file_io

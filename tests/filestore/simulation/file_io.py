@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.fileio import FileEntry, FileIO
+from lakelog.filestore.fileio import FileEntry, FileIO, OutputFile
 from tests.filestore.simulation.world import Fault, Process, World
 
 Result = TypeVar("Result")
@@ -76,6 +77,9 @@ class SimFileIO:
     def delete_empty_dir(self, directory: str) -> bool:
         return self._call("delete_empty_dir", directory, lambda: self.inner.delete_empty_dir(directory))
 
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
+        self._call("delete_tree", directory, lambda: self.inner.delete_tree(directory, last=last))
+
     def delete(self, path: str) -> None:
         def delete() -> None:
             self.watcher.deleting(self.process, path)
@@ -92,7 +96,7 @@ class SimFileIO:
             return opened
         return pa.PythonFile(_FailingInput(opened.read()), mode="r")
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         def create() -> _Output:
             self.inner.open_output(path).close()
             return _Output(self.process, Path(path).open("wb"))
@@ -101,7 +105,9 @@ class SimFileIO:
         if self._is_cut_off("writes", path):
             output.bytes_left = self.world.rng.randrange(2_000)
             output.is_killed = self.world.rng.random() < 0.5
-        return pa.PythonFile(output, mode="w")
+        file = _Abortable(output, mode="w")
+        file.give_up = lambda: self.delete(path)
+        return file
 
     def sync(self, path: str) -> None:
         self._call("sync", path, lambda: self.inner.sync(path))
@@ -192,6 +198,24 @@ class _Output(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+class _Abortable(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types here
+    """A file that can be given up."""
+
+    give_up: Callable[[], None]
+
+    def abort(self) -> None:
+        self.close()
+        self.give_up()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
 
 
 class _FailingInput(io.BytesIO):

@@ -18,6 +18,7 @@ from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.live_files import LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.outcomes import UnknownAttempts
+from lakelog.filestore.references import References
 from lakelog.filestore.snapshot import CommitKind, SnapshotManager
 from lakelog.filestore.table_write import TableWrite
 from tests.filestore.simulation.history import simulate

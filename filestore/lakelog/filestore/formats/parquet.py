@@ -12,6 +12,7 @@ The others are Parquet's own. NOT NULL is `required`. Source: Paimon spec, "Data
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def write_parquet(
 
 
 class ParquetWriter:
-    """One new data file, written piece by piece. A context manager: what is not finished is left behind unfinished."""
+    """One new data file, written piece by piece. A context manager: what is not finished at its end is given up."""
 
     def __init__(
         self,
@@ -103,16 +104,19 @@ class ParquetWriter:
         self._output = file_io.open_output(path)
         self._writer: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
+        self._is_finished = False
 
     def __enter__(self) -> ParquetWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            if self._writer is not None:
+        if self._is_finished:
+            return
+        if self._writer is not None:
+            # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
+            with contextlib.suppress(OSError, ValueError, UnavailableError):
                 self._writer.close()
-        finally:
-            self._output.close()
+        self._output.abort()
 
     @property
     def size_bytes(self) -> int:
@@ -137,6 +141,7 @@ class ParquetWriter:
         size = self.size_bytes
         self._output.close()
         self._file_io.sync(self._path)
+        self._is_finished = True
         return size
 
     @property
