@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import CorruptDataError, UnavailableError
-from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.fileio import LocalFileIO, OutputFile
+from tests.support.abortable_file import AbortableFile
 from tests.support.small_tables import content, content_after, in_new_process, make_table, rows_of
 
 
@@ -38,10 +39,12 @@ class SickDisk(LocalFileIO):
 
     room: int | None = None
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> OutputFile:
         LocalFileIO.open_output(self, path).close()
         assert self.room is not None
-        return pa.PythonFile(_FullDisk(self.room), mode="w")
+        file = AbortableFile(_FullDisk(self.room), mode="w")
+        file.give_up = lambda: LocalFileIO.delete(self, path)
+        return file
 
     def open_input(self, path: str) -> pa.NativeFile:
         with LocalFileIO.open_input(self, path) as file:

@@ -7,7 +7,6 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow as pa
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.fileio import FileEntry, FileIO, OutputFile
 from tests.filestore.simulation.world import Fault, Process, World
+from tests.support.abortable_file import AbortableFile
 
 Result = TypeVar("Result")
 SNAPSHOT_WEIGHT = 12  # the call that decides is where faults are worth most
@@ -105,7 +105,7 @@ class SimFileIO:
         if self._is_cut_off("writes", path):
             output.bytes_left = self.world.rng.randrange(2_000)
             output.is_killed = self.world.rng.random() < 0.5
-        file = _Abortable(output, mode="w")
+        file = AbortableFile(output, mode="w")
         file.give_up = lambda: self.delete(path)
         return file
 
@@ -198,24 +198,6 @@ class _Output(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-class _Abortable(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types here
-    """A file that can be given up."""
-
-    give_up: Callable[[], None]
-
-    def abort(self) -> None:
-        self.close()
-        self.give_up()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
 
 class _FailingInput(io.BytesIO):

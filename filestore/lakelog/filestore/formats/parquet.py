@@ -114,7 +114,7 @@ class ParquetWriter:
             return
         if self._writer is not None:
             # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
-            with contextlib.suppress(OSError, ValueError, UnavailableError):
+            with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
                 self._writer.close()
         self._output.abort()
 
