@@ -129,3 +129,13 @@ def _duration(text: str) -> int:
         return parse_duration_millis(text)
     except ValueError as error:
         raise InvalidRequestError(f"--older-than is {text!r}: {error}; expected a form such as 2 h") from error
+
+
+def rescale(
+    table: TableName,
+    buckets: Annotated[int, typer.Option(help="The number of buckets from now on.")],
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Give a table without a log another number of buckets: every row is written anew."""
+    rescaled = find_table(table, warehouse).file_store.rescale(buckets)
+    typer.echo(f"{rescaled.bucket_count} buckets")

@@ -22,6 +22,7 @@ from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.manifest import FileKind
+from lakelog.filestore.options import WRITE_BUFFER_SIZE
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.users import USERS_KEY, CommitUser, users_to_json, with_user
@@ -34,7 +35,7 @@ from lakelog.spark.alignment import QUERY_ID
 from lakelog.spark.batch_write import next_sequence, now_millis
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.projection import check_schema
-from lakelog.spark.task import FLUSH_BYTES, FilesWrite
+from lakelog.spark.task import FilesWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class FilesPlan:
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
         write = FilesWrite(table=self.table, first_sequence=self.first_sequence, is_overwrite=self.is_overwrite)
-        pieces = pieces_of(map(_with_kind_values, batches), FLUSH_BYTES)
+        pieces = pieces_of(map(_with_kind_values, batches), WRITE_BUFFER_SIZE.of(self.table.schema.options))
         message = write.write(pieces, context.partitionId())
         query_id = context.getLocalProperty(QUERY_ID)
         return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id)

@@ -18,6 +18,7 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.manifest import ManifestEntry
+from lakelog.filestore.options import WRITE_BUFFER_SIZE
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import write_rows
 from lakelog.logstore.debezium import EncodedRecords
@@ -34,7 +35,6 @@ MESSAGE_COLUMN = "message"
 MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
 
 SEQUENCES_PER_TASK = 1 << 26
-FLUSH_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,9 @@ class FilesWrite:
         yield _to_batch(_answered(lambda: self.write(self._pieces(batches), task_number())))
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Table]:
-        return received(batches).values() if self.is_exchanged else pieces_of(batches, FLUSH_BYTES)
+        if self.is_exchanged:
+            return received(batches).values()
+        return pieces_of(batches, WRITE_BUFFER_SIZE.of(self.table.schema.options))
 
     def write(self, pieces: Iterable[pa.Table], task: int) -> TaskMessage:
         """Write the rows, a piece at a time."""

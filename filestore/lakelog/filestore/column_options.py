@@ -114,8 +114,8 @@ def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
         return
     if key == BUCKET.key:
         raise InvalidRequestError(
-            f"option {key!r} cannot be changed from {found} to {wanted} like this: rows must move between the buckets, "
-            "which is the work of a rescale, and lakelog has none yet"
+            f"option {key!r} cannot be changed from {found} to {wanted} like this: rows must move between the buckets; "
+            "use FileStoreTable.rescale or `lakelog table rescale`"
         )
     if key == TABLE_UUID.key:
         raise InvalidRequestError(f"option {key!r} is the identity of the table, set by lakelog; it stays")

@@ -361,6 +361,13 @@ MANIFEST_FULL_COMPACTION_SIZE = Option(
     doc="Bytes of manifests with deletes at which a commit rewrites all manifests.",
     kind="a size such as 16 mb",
 )
+WRITE_BUFFER_SIZE = Option(
+    key="write-buffer-size",
+    parse=parse_size_bytes,
+    default=256 << 20,
+    doc="Memory for the rows of one writing task of a table without a log; more rows go to another level-0 file.",
+    kind="a size such as 256 mb",
+)
 NUM_SORTED_RUNS_TRIGGER = Option(
     key="num-sorted-run.compaction-trigger",
     parse=_positive,

@@ -50,6 +50,7 @@ from lakelog.filestore.planned_read import PlannedRead
 from lakelog.filestore.polars_scan import lazy_frame
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.predicate.tree import And
+from lakelog.filestore.rescale import move_rows, rescale_schema
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
@@ -366,6 +367,20 @@ class FileStoreTable(TableStore):
         if snapshot is not None:
             expire_after_commit(self, snapshot.id, is_upkeep=True)
         return snapshot
+
+    def rescale(self, bucket_count: int, *, clock: CommitClock | None = None) -> FileStoreTable:
+        """Give the table another number of buckets, and gives it as it is then: every row is written anew.
+
+        Writers that opened the table before are refused from then on. Asked for again after it was cut off, it goes on.
+        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
+        ConflictError when others write all the time.
+        """
+        self._check_has_no_log()
+        clock = clock or CommitClock()
+        rescaled = replace(self, schema=rescale_schema(self, bucket_count, clock=clock))
+        if move_rows(rescaled, clock=clock) is not None and not WRITE_ONLY.of(rescaled.schema.options):
+            rescaled._compact(None, is_full=False, clock=clock)
+        return rescaled
 
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None

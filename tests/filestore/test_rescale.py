@@ -1,0 +1,95 @@
+"""Another number of buckets for a table: the rows stay, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.filestore import rescale
+from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.table import FileStoreTable
+from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of
+
+TRIGGERS = {"num-sorted-run.compaction-trigger": "2"}
+
+
+def filled(folder: Path, **options: str) -> FileStoreTable:
+    table = make_table(folder, options={**TRIGGERS, **options})
+    for batch in range(4):
+        table.write(rows_of(batch))
+    return table
+
+
+def bucket_counts(table: FileStoreTable) -> set[int]:
+    return {entry.total_buckets for entry in table.live_files.of(table.snapshots.latest()).entries()}
+
+
+@pytest.mark.parametrize("bucket_count", [1, 3, 4])
+def test_rows_move_and_old_snapshots_stay(tmp_path: Path, bucket_count: int) -> None:
+    table = filled(tmp_path)
+    before = table.snapshots.latest_id()
+    rescaled = table.rescale(bucket_count)
+    assert content(rescaled) == content(in_new_process(table.path)) == content_after(4)
+    assert bucket_counts(rescaled) == {bucket_count}
+    assert rescaled.bucket_count == in_new_process(table.path).bucket_count == bucket_count
+    rescaled.write(rows_of(4))
+    assert content(rescaled) == content_after(5)
+    assert rescaled.to_arrow(where="id = 7")["batch"].to_pylist() == [2]
+    old = rescaled.to_arrow(snapshot_id=before)
+    assert dict(zip(old["id"].to_pylist(), old["batch"].to_pylist(), strict=True)) == content_after(4)
+    assert rescaled.rescale(bucket_count).snapshots.latest() == rescaled.snapshots.latest()
+
+
+def test_who_opened_the_table_before_is_refused(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    table.rescale(3)
+    with pytest.raises(ConflictError, match=r"were written for 2 buckets, the table has 3: open the table anew"):
+        replace(table).write(rows_of(4))
+    assert content(in_new_process(table.path)) == content_after(4)
+
+
+def test_rows_that_come_meanwhile_move_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = filled(tmp_path)
+    rewrite = rescale._rewritten
+    writes = iter([4, 5])
+
+    def interrupted(*given: object) -> object:
+        found = rewrite(*given)  # type: ignore[arg-type]  # as it was called
+        for batch in writes:
+            replace(table).write(rows_of(batch))
+            break
+        return found
+
+    monkeypatch.setattr(rescale, "_rewritten", interrupted)
+    rescaled = table.rescale(3, clock=CommitClock(sleep=lambda seconds: None))
+    assert next(writes, None) is None
+    assert content(rescaled) == content_after(6)
+    assert bucket_counts(rescaled) == {3}
+    named = {entry.file.file_name for entry in rescaled.live_files.of(rescaled.snapshots.latest()).entries()}
+    there = {path.name for path in Path(table.path, "bucket-2").iterdir()}
+    assert there <= named  # what the lost races had written is gone
+
+
+def test_a_rescale_that_is_cut_off_changes_no_row_and_goes_on(tmp_path: Path) -> None:
+    table = filled(tmp_path / "whole")
+    counted = FaultyFileIO(UNSYNCED)
+    in_new_process(table.path, counted).rescale(3)
+    for fails_at in range(1, len(counted.calls) + 1, 3):
+        table = filled(tmp_path / str(fails_at))
+        with pytest.raises(InjectedCrash):
+            in_new_process(table.path, FaultyFileIO(UNSYNCED, fails_at=fails_at)).rescale(3)
+        assert content(in_new_process(table.path)) == content_after(4)
+        again = in_new_process(table.path).rescale(3)
+        assert content(again) == content_after(4)
+        assert bucket_counts(again) == {3}
+
+
+def test_what_cannot_move_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="only a positive number becomes another, found 0"):
+        filled(tmp_path / "zero").rescale(0)
+    with pytest.raises(UnsupportedError, match="looks up old rows"):
+        filled(tmp_path / "lookup", **{"changelog-producer": "lookup"}).rescale(3)
