@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.levels import runs_of
+from lakelog.filestore.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
@@ -82,9 +84,9 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     merged: list[int] = []
     begin = compaction._stand_back
 
-    def note(*unit: object) -> object:
-        merged.append(unit[2])  # type: ignore[arg-type]  # (table, partition, bucket, unit)
-        return compact_bucket(*unit)  # type: ignore[arg-type]  # as it was called
+    def note(of: TableStore, work: BucketWork) -> object:
+        merged.append(work.bucket[1])
+        return compact_bucket(of, work)
 
     def settle_first() -> None:
         beside._settling_count += 1  # the stream ends just now
