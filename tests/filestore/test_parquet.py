@@ -180,7 +180,7 @@ def test_a_short_file_is_corrupt(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "x.parquet"
     write_parquet(IO, str(path), table, fields)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(CorruptDataError, match=r"x\.parquet is not readable"):
+    with pytest.raises(CorruptDataError, match=r"x\.parquet is damaged: it is not readable"):
         read_parquet(IO, str(path), fields)
 
 

@@ -102,10 +102,11 @@ class LiveFilesCache:
                 self._held.popitem(last=False)
 
     def _load(self, snapshot: Snapshot) -> LiveFiles:
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        manifests = [manifest for name in lists for manifest in self._manifests.read_list(name)]
+        base = self._manifests.read_list(snapshot.base_manifest_list, size_bytes=snapshot.base_manifest_list_size)
+        delta = self._manifests.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+        entries = list(self._manifests.read_entries([*base, *delta]))
         try:
-            return LiveFiles().apply(self._manifests.read_entries(manifests))
+            return LiveFiles().apply(entries)
         except CorruptDataError as error:
             raise CorruptDataError(f"the manifests of snapshot {snapshot.id} contradict each other: {error}") from error
 

@@ -16,7 +16,8 @@ from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_ro
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
-from lakelog.filestore.manifest_schemas import ENTRY_SCHEMA, LIST_SCHEMA
+from lakelog.filestore.integrity import damaged
+from lakelog.filestore.manifest_schemas import CHECKSUMS_KEY, ENTRY_SCHEMA, LIST_SCHEMA
 from lakelog.filestore.paths import FileNames, TablePaths
 
 MANIFEST_VERSION = 2
@@ -157,7 +158,8 @@ LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(50_000)
 class ManifestFiles:
     """Reads and writes manifests and manifest lists of one table. What was read or written is remembered per process.
 
-    Both are Avro object files with the record names that Paimon's Java code gives, one record an entry.
+    Both are Avro object files with the record names that Paimon's Java code gives, one record an entry. Their names
+    end with a digest of their bytes.
     """
 
     file_io: FileIO
@@ -170,49 +172,56 @@ class ManifestFiles:
     ) -> list[ManifestFileMeta]:
         """Write entries into as few manifests as `entries_max` allows; none for no entries."""
         return [
-            self._write_one(tuple(entries[start : start + entries_max]), names.manifest(), schema_id)
+            self._write_one(tuple(entries[start : start + entries_max]), names, schema_id)
             for start in range(0, len(entries), entries_max)
         ]
 
-    def read(self, name: str) -> tuple[ManifestEntry, ...]:
-        """The entries of a manifest. Raises NotFoundError or CorruptDataError."""
+    def read(self, name: str, *, size_bytes: int | None = None) -> tuple[ManifestEntry, ...]:
+        """The entries of a manifest of `size_bytes`. Raises NotFoundError or CorruptDataError."""
         path = self.paths.manifest(name)
         held = ENTRY_CACHE.get(path)
         if held is None:
-            held = tuple(_parsed(read_container(self.file_io, path), _parse_entry, path))
+            held = tuple(_parsed(read_container(self.file_io, path, size_bytes=size_bytes), _parse_entry, path))
             ENTRY_CACHE.put(path, held)
         return held
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
         """Write a manifest list, of no manifests too; gives its name and size in bytes."""
-        name = names.manifest_list()
-        path = self.paths.manifest(name)
         data = encode_container(
             LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
         )
+        name = names.manifest_list(data)
+        path = self.paths.manifest(name)
         self._create(path, data)
         LIST_CACHE.put(path, tuple(manifests))
         return name, len(data)
 
-    def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
-        """The manifests of a list, in order. Raises NotFoundError or CorruptDataError."""
+    def read_list(self, name: str, *, size_bytes: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a list of `size_bytes`, in order. Raises NotFoundError or CorruptDataError."""
         path = self.paths.manifest(name)
         held = LIST_CACHE.get(path)
         if held is None:
-            held = tuple(_parsed(read_container(self.file_io, path), _parse_manifest, path))
+            held = tuple(_parsed(read_container(self.file_io, path, size_bytes=size_bytes), _parse_manifest, path))
             LIST_CACHE.put(path, held)
         return held
 
     def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
-        """The entries of manifests, in order."""
+        """The entries of manifests, in order. Raises CorruptDataError for one that lacks entries."""
         for manifest in manifests:
-            yield from self.read(manifest.file_name)
+            entries = self.read(manifest.file_name, size_bytes=manifest.file_size_bytes)
+            expected = manifest.num_added_files + manifest.num_deleted_files
+            if len(entries) != expected:
+                raise damaged(
+                    self.paths.manifest(manifest.file_name), f"it has {len(entries)} entries, expected {expected}"
+                )
+            yield from entries
 
-    def _write_one(self, entries: tuple[ManifestEntry, ...], name: str, schema_id: int) -> ManifestFileMeta:
-        path = self.paths.manifest(name)
+    def _write_one(self, entries: tuple[ManifestEntry, ...], names: FileNames, schema_id: int) -> ManifestFileMeta:
         data = encode_container(
             ENTRY_SCHEMA, [_entry_record(entry) for entry in entries], codec=codec_of(self.compression)
         )
+        name = names.manifest(data)
+        path = self.paths.manifest(name)
         self._create(path, data)
         ENTRY_CACHE.put(path, entries)
         added = sum(entry.kind is FileKind.ADD for entry in entries)
@@ -260,7 +269,7 @@ def _parsed(records: Iterable[dict[str, Any]], parse: Any, path: str) -> Iterato
         for record in records:
             yield parse(record)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptDataError(f"{path} holds a record that is not readable: {error!r}") from error
+        raise damaged(path, f"it holds a record that is not readable: {error!r}") from error
 
 
 def _check_version(record: dict[str, Any]) -> None:
@@ -298,6 +307,7 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
             "_EXTERNAL_PATH": file.external_path,
             "_FIRST_ROW_ID": file.first_row_id,
             "_WRITE_COLS": None if file.write_cols is None else list(file.write_cols),
+            CHECKSUMS_KEY: file.checksums,
         },
     }
 
@@ -336,6 +346,7 @@ def _parse_file(record: dict[str, Any]) -> DataFileMeta:
         external_path=record.get("_EXTERNAL_PATH"),
         first_row_id=record.get("_FIRST_ROW_ID"),
         write_cols=_names(record.get("_WRITE_COLS")),
+        checksums=record.get(CHECKSUMS_KEY),
     )
 
 

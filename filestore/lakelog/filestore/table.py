@@ -40,7 +40,7 @@ from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.read import read_split
-from lakelog.filestore.scan import DataSplit, plan
+from lakelog.filestore.scan import DataSplit, check_schema, plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
@@ -149,6 +149,8 @@ class FileStoreTable(TableStore):
         self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
     ) -> _PlannedRead:
         predicate = parse_where(where) if isinstance(where, str) else where
+        if which:
+            check_schema(self, self.snapshots.latest())
         return _PlannedRead(
             table=self,
             fields=self.schema.fields if columns is None else self.schema.select(columns),
@@ -184,6 +186,7 @@ class FileStoreTable(TableStore):
         The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
         NotFoundError for a snapshot that is not there.
         """
+        check_schema(self, self.snapshots.latest())
         fields = self.schema.fields if columns is None else self.schema.select(columns)
         first = (self.snapshots.earliest_id() or 1) if after is None else after + 1
         last = (self.snapshots.latest_id() or 0) if up_to is None else up_to

@@ -1,4 +1,4 @@
-"""ORC data files: read by columns. lakelog writes none."""
+"""ORC data files: read by columns."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import open_checked
+from lakelog.filestore.integrity import damaged
 
+_NOT_ORC = (pa.ArrowException, MemoryError, OSError, ValueError)
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 
 
 class OrcFile:
     """One open ORC file. A context manager."""
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
+    def __init__(
+        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+    ) -> None:
         self._path = path
-        self._source = file_io.open_input(path)
+        self._source = open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums)
         try:
             self._file = orc.ORCFile(self._source)
-        except (pa.ArrowException, OSError) as error:
+            self.names = list(self._file.schema.names)
+        except _NOT_ORC as error:
             self._source.close()
-            raise CorruptDataError(f"ORC file {path} is not readable: {error}") from error
+            raise damaged(path, f"it is not readable as ORC: {error}") from error
+        except CorruptDataError:
+            self._source.close()
+            raise
 
     def __enter__(self) -> OrcFile:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns that the file holds."""
-        return list(self._file.schema.names)
 
     @property
     def row_count(self) -> int:
@@ -65,13 +69,13 @@ class OrcFile:
             try:
                 stripe = self._file.read_stripe(number, columns=names)
                 arrays = [_as_type(stripe.column(field.name), field.type) for field in fields]
-            except (pa.ArrowException, OSError) as error:
+            except _NOT_ORC as error:
                 if _OUT_OF_RANGE in str(error):
                     raise UnsupportedError(
                         f"ORC file {self._path} holds timestamps before 1677 or after 2262, which Arrow cannot read "
                         "from ORC; leave the column out, or rewrite the file as Parquet"
                     ) from error
-                raise CorruptDataError(f"ORC file {self._path}, stripe {number} is not readable: {error}") from error
+                raise damaged(self._path, f"stripe {number} is not readable as ORC: {error}") from error
             rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)

@@ -25,10 +25,12 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import ChecksummedFile, open_checked
+from lakelog.filestore.formats.field_ids import element_id, key_id
+from lakelog.filestore.formats.storing import stored_rows
+from lakelog.filestore.integrity import damaged
 
 ROW_GROUP_BYTES = 64 << 20
-_ELEMENT_ID_START = 536_870_911
-_DEPTHS_PER_FIELD = 1_024
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _SAMPLE_ROWS = 2_048
@@ -91,14 +93,13 @@ class ParquetWriter:
         compression_level: int = 1,
         row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
-        self._file_io = file_io
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
         self._codec = _compression(compression)
         self._level = compression_level if self._codec == "zstd" else None
         self._in_int96 = _has_nanos(fields)
-        self._output = file_io.open_output(path)
+        self._output = ChecksummedFile(file_io, path)
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ParquetWriter:
@@ -112,27 +113,23 @@ class ParquetWriter:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far, without what is still buffered."""
-        return int(self._output.tell())
+        return self._output.size_bytes
+
+    @property
+    def checksums(self) -> bytes:
+        """Checksums of the blocks of a finished file."""
+        return self._output.checksums
 
     def write(self, table: pa.Table) -> None:
         """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
-        for column, values in zip(self._schema, table.columns, strict=False):
-            if not column.nullable and values.null_count:
-                raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")
-        try:
-            stored = table.cast(self._schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-            raise InvalidRequestError(f"the rows do not fit the columns of {self._path}: {error}") from error
+        stored = stored_rows(table, self._schema, self._path)
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
         self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, 1 << 20))
 
     def finish(self) -> int:
         """Write the footer, make the file durable and give its size in bytes."""
         self._opened(self._schema.empty_table()).close()
-        size = self.size_bytes
-        self._output.close()
-        self._file_io.sync(self._path)
-        return size
+        return self._output.finish()
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         """Arrow's writer, made when the first rows are there to see which columns are worth a dictionary."""
@@ -140,7 +137,7 @@ class ParquetWriter:
             packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
             others = [column.name for column in self._schema if column.name not in packed]
             self._writer = pq.ParquetWriter(
-                self._output,
+                self._output.sink,
                 self._schema,
                 compression=self._codec,
                 compression_level=self._level,
@@ -164,14 +161,20 @@ class _Part:
 
 
 class ParquetFile:
-    """One open data file, read by columns. A context manager. Page checksums are verified on every read."""
+    """One open data file, read by columns. A context manager.
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
+    Every read verifies the checksums of blocks that the manifest tells, or without them the file's page checksums.
+    """
+
+    def __init__(
+        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+    ) -> None:
         self._path = path
-        self._source = file_io.open_input(path)
+        self._source = open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums)
+        self._checks_pages = checksums is None
         try:
             with _corruption_named(path):
-                self._file = pq.ParquetFile(self._source, page_checksum_verification=True)
+                self._file = pq.ParquetFile(self._source, page_checksum_verification=self._checks_pages)
         except CorruptDataError:
             self._source.close()
             raise
@@ -286,7 +289,7 @@ class ParquetFile:
             return pq.ParquetFile(
                 self._source,
                 metadata=self._file.metadata,
-                page_checksum_verification=True,
+                page_checksum_verification=self._checks_pages,
                 coerce_int96_timestamp_unit=unit,
             )
 
@@ -346,8 +349,7 @@ class _Layout:
 
     def type(self, kind: DataType, column_id: int, depth: int) -> pa.DataType:
         """The type; `column_id` is that of the innermost column or ROW member around it."""
-        inner = _ELEMENT_ID_START + column_id * _DEPTHS_PER_FIELD + depth + 1
-        key_id = _ELEMENT_ID_START - column_id * _DEPTHS_PER_FIELD - depth - 1
+        inner, keys = element_id(column_id, depth), key_id(column_id, depth)
         match kind.root:
             case TypeRoot.ARRAY:
                 assert kind.element is not None
@@ -356,13 +358,13 @@ class _Layout:
                 assert kind.key is not None
                 assert kind.value is not None
                 return pa.map_(
-                    self.field("key", kind.key.with_nullable(False), key_id, column_id, depth + 1),
+                    self.field("key", kind.key.with_nullable(False), keys, column_id, depth + 1),
                     self.field("value", kind.value, inner, column_id, depth + 1),
                 )
             case TypeRoot.MULTISET:
                 assert kind.element is not None
                 return pa.map_(
-                    self.field("key", kind.element.with_nullable(False), key_id, column_id, depth + 1),
+                    self.field("key", kind.element.with_nullable(False), keys, column_id, depth + 1),
                     self.field("value", _COUNT, inner, column_id, depth + 1),
                 )
             case TypeRoot.ROW:
@@ -418,5 +420,5 @@ def _compression(name: str) -> str:
 def _corruption_named(path: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptDataError(f"Parquet file {path} is not readable: {error}") from error
+    except (pa.ArrowException, MemoryError, OSError, ValueError) as error:
+        raise damaged(path, f"it is not readable as Parquet: {error}") from error
