@@ -14,6 +14,8 @@ from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.filestore.fileio import LocalFileIO
 from tests.support.small_tables import content, content_after, in_new_process, make_table, rows_of
 
+FORMATS = ["parquet", "orc", "avro"]
+
 
 class _FullDisk(io.BytesIO):
     def __init__(self, room: int) -> None:
@@ -32,16 +34,21 @@ class _Unreadable(io.BytesIO):
         raise OSError(errno.EIO, "input/output error")
 
 
+class _Output(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types here
+    def abort(self) -> None:
+        self.close()
+
+
 @dataclass(frozen=True, slots=True)
 class SickDisk(LocalFileIO):
     """`room` bytes for each data file, or reads of data files that fail."""
 
     room: int | None = None
 
-    def open_output(self, path: str) -> pa.NativeFile:
+    def open_output(self, path: str) -> _Output:
         LocalFileIO.open_output(self, path).close()
         assert self.room is not None
-        return pa.PythonFile(_FullDisk(self.room), mode="w")
+        return _Output(_FullDisk(self.room), mode="w")
 
     def open_input(self, path: str) -> pa.NativeFile:
         with LocalFileIO.open_input(self, path) as file:
@@ -49,8 +56,9 @@ class SickDisk(LocalFileIO):
 
 
 @pytest.mark.parametrize("room", [0, 3, 4, 100, 400])
-def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, room: int) -> None:
-    table = make_table(tmp_path)
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, file_format: str, room: int) -> None:
+    table = make_table(tmp_path, options={"file.format": file_format})
     with pytest.raises(UnavailableError, match=r"could not be written: .*no space left on device"):
         in_new_process(table.path, SickDisk(sync_data=False, room=room)).write(rows_of(0))
     assert list(Path(table.path).rglob("data-*")) == []
@@ -58,8 +66,9 @@ def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, room: int) -> No
     assert content(table) == content_after(1)
 
 
-def test_a_disk_that_cannot_be_read_is_not_called_corrupt_data(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_disk_that_cannot_be_read_is_not_called_corrupt_data(tmp_path: Path, file_format: str) -> None:
+    table = make_table(tmp_path, options={"file.format": file_format})
     table.write(rows_of(0))
     with pytest.raises(UnavailableError, match=r"could not be read: .*input/output error"):
         in_new_process(table.path, SickDisk(sync_data=False)).to_arrow()
