@@ -337,8 +337,11 @@ def test_a_read_of_one_column_fetches_that_column(s3: S3Server, proxy: S3Proxy, 
     assert fetched < split.file.file_size_bytes / 13 + (4 + 1) * BLOCK_BYTES
 
 
-def test_a_read_that_the_store_does_not_answer_is_no_corruption(s3: S3Server, proxy: S3Proxy, folder: str) -> None:
-    table = make_table(folder, s3.file_io())
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_read_that_the_store_does_not_answer_is_no_corruption(
+    s3: S3Server, proxy: S3Proxy, folder: str, file_format: str
+) -> None:
+    table = make_table(folder, s3.file_io(), options={"file.format": file_format})
     ids = np.unique(np.random.default_rng(7).integers(0, 1 << 60, 250_000))
     table.write(pa.table([pa.array(ids[:200_000]), pa.nulls(200_000, pa.int32())], schema=SCHEMA))
     reading = in_new_process(table.path, s3.file_io(proxy.endpoint, attempts_maximum="1"))
@@ -346,7 +349,7 @@ def test_a_read_that_the_store_does_not_answer_is_no_corruption(s3: S3Server, pr
 
     def is_second_of_a_file(request: Request) -> bool:
         opened.append(request.path)
-        return request.path.endswith(".parquet") and request.path in opened[:-1]
+        return request.path.endswith(f".{file_format}") and request.path in opened[:-1]
 
     proxy.next_is(Fault.FAIL, where=is_second_of_a_file, times=100)
     with pytest.raises(UnavailableError, match="does not answer as it should"):

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import errors_named
 from lakelog.filestore.integrity import WAY_OUT, has_digest, read_checked
 from lakelog.filestore.roaring import decode_roaring, encode_roaring
 
@@ -96,7 +97,7 @@ def _vector_bytes(file_io: FileIO, file: DeletionFile) -> bytes:
     if has_digest(file.path):
         return read_checked(file_io, file.path)[file.offset : end]
     try:
-        with file_io.open_input(file.path) as source:
+        with errors_named(file.path, "index"), file_io.open_input(file.path) as source:
             source.seek(file.offset)
             return bytes(source.read(end - file.offset))
     except NotFoundError as error:
