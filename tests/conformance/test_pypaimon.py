@@ -14,7 +14,7 @@ from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support import pypaimon_job
-from tests.support.strategies import Model, Write
+from tests.support.strategies import Model, Write, shown
 
 ROOT = Path(__file__).parent.parent.parent
 KINDS = ["plain", "partitioned", "append"]
@@ -90,6 +90,51 @@ def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python:
     ours = pypaimon_job.shown(table.to_arrow())
     table.compact()
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
+
+
+def in_this_century(rows: pa.Table) -> pa.Table:
+    """The rows with moments that ORC files can hold."""
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type):
+            per_century = {"ms": 10**3, "us": 10**6}[field.type.unit] * 86_400 * 36_500
+            moments = rows.column(index).cast(pa.int64()).to_pylist()
+            inside = pa.array([None if value is None else value % per_century for value in moments], pa.int64())
+            rows = rows.set_column(index, field, inside.cast(field.type))
+    return rows
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"file.format": "orc", "file.format.per.level": "0:avro"},
+        pytest.param({"file.format": "orc", "file.compression": "snappy"}, marks=pytest.mark.full),
+        pytest.param({"file.format": "avro", "file.compression": "gzip"}, marks=pytest.mark.full),
+        pytest.param({"file.format": "avro"}, marks=pytest.mark.full),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "kind", ["plain", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("partitioned", "append"))]
+)
+def test_it_reads_what_we_write_in_other_formats(
+    tmp_path: Path, pypaimon_python: Path, kind: str, options: dict[str, str]
+) -> None:
+    table = make_table(tmp_path, kind, {**options, "num-sorted-run.compaction-trigger": "3"})
+    model = Model.of(table.schema)
+    for given in pypaimon_job.commits():
+        rows = in_this_century(given)
+        table.write(rows, kinds=row_kinds(rows, kind))
+        if kind != "append":
+            model.apply(Write(rows=rows, kinds=row_kinds(rows, kind)))
+    ours = table.to_arrow()
+    if kind != "append":
+        assert shown(ours) == model.shown()
+    has_levels = kind != "append" and "file.format.per.level" in options
+    extensions = {
+        entry.file.file_name.rpartition(".")[2] for entry in table.live_files.of(table.snapshots.latest()).entries()
+    }
+    assert extensions == {options["file.format"]} | ({"avro"} if has_levels else set())
+    assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == pypaimon_job.shown(ours)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -47,6 +47,10 @@ def write(table: FileStoreTable, rows: Rows, kinds: Sequence[int] | None = None)
     table.write(given, kinds=None if kinds is None else pa.array(kinds, pa.int8()))
 
 
+def file_names(table: FileStoreTable) -> list[str]:
+    return [entry.file.file_name for entry in table.live_files.of(table.snapshots.latest()).entries()]
+
+
 def rows_of(table: FileStoreTable, **what: Any) -> Rows:
     rows: Rows = table.to_arrow(**what).to_pylist()
     return sorted(rows, key=lambda row: [repr(value) for value in row.values()])
@@ -66,6 +70,27 @@ def test_old_rows_are_read_under_new_columns_before_and_after_a_compaction(tmp_p
     table.compact()
     assert rows_of(table) == expected
     assert {entry.file.schema_id for entry in table.live_files.of(table.snapshots.latest()).entries()} == {2}
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_files_of_two_formats_are_read_filtered_and_compacted_together(tmp_path: Path, file_format: str) -> None:
+    table = make(tmp_path)
+    write(table, [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 20, "b": "y"}])
+    table = table.alter(SetOption("file.format", file_format), AddColumn("c", "DOUBLE"))
+    write(table, [{"id": 2, "a": 21, "b": None, "c": 0.5}, {"id": 3, "a": 30, "b": "z", "c": None}])
+    table = FileStoreTable.open(table.path, UNSYNCED)
+    assert {name.rpartition(".")[2] for name in file_names(table)} == {"parquet", file_format}
+    expected = [
+        {"id": 1, "a": 10, "b": "x", "c": None},
+        {"id": 2, "a": 21, "b": None, "c": 0.5},
+        {"id": 3, "a": 30, "b": "z", "c": None},
+    ]
+    for _ in range(2):
+        assert rows_of(table) == expected
+        assert rows_of(table, where="a > 20 and c is not null") == expected[1:2]
+        assert rows_of(table, where="a = 20") == []
+        table.compact()
+    assert {name.rpartition(".")[2] for name in file_names(table)} == {file_format}
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])

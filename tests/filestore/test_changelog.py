@@ -157,13 +157,14 @@ def test_what_a_lookup_reads_grows_with_the_batch_and_not_with_the_table(tmp_pat
         file_io = CountingFileIO()
         table = make(tmp_path / str(size), {"changelog-producer": "lookup"}, file_io=file_io)
         ids = np.arange(size)
-        table.write(pa.table([ids, ids * 7919 % 1_000_003, [f"text {id % 997}" for id in ids]], schema=SCHEMA))
+        texts = [f"text {number}" for number in np.random.default_rng(7).integers(0, 1 << 60, size)]
+        table.write(pa.table([ids, ids * 7919 % 1_000_003, texts], schema=SCHEMA))
         table.write(rows((size // 2, 0, "warm")))  # a level between: the large run is left out from here on
         before = file_io.bytes_read
         table.write(rows(*((size // 3 + id, id, "new") for id in range(100))))
         read[size] = file_io.bytes_read - before
         assert told(table)[-2:] == [
-            ("-U", size // 3 + 99, (size // 3 + 99) * 7919 % 1_000_003, f"text {(size // 3 + 99) % 997}"),
+            ("-U", size // 3 + 99, (size // 3 + 99) * 7919 % 1_000_003, texts[size // 3 + 99]),
             ("+U", size // 3 + 99, 99, "new"),
         ]
     assert read[800_000] < 1.5 * read[100_000]  # 8 times the rows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
 from lakelog.filestore.changes import ChangeSource
 from lakelog.filestore.expiry import Retention
@@ -153,3 +153,21 @@ def test_an_expiry_that_keeps_changes_is_taken_up_wherever_it_was_cut_off(
             assert {number: changes_of(again, number) for number in before} == before
             assert files_on_disk(table.path) == referenced_files(table.path, keeps_deltas=make is deltas_as_changes)
         fails_at += step
+
+
+def test_a_damaged_and_a_swapped_changelog_are_told(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options=KEPT)
+    for batch in range(4):
+        table.write(rows_of(batch))
+    table.expire_snapshots(retention=EVERYTHING)
+    first, second = (Path(table.paths.changelog(number)) for number in (1, 2))
+    good = first.read_bytes()
+    for bad in (second.read_bytes(), good.replace(b'"APPEND"', b'"COMPACT"'), good[:-2]):
+        first.write_bytes(bad)
+        with pytest.raises(CorruptDataError, match=r"changelog-1 is damaged: .* restore the file"):
+            list(table.changes(after=0, up_to=1, source=ChangeSource.DELTA))
+    first.write_bytes(good)
+    (Path(table.path) / "changelog" / "EARLIEST").write_text("2")  # a wrong hint hides no changes
+    assert len(list(table.changes(source=ChangeSource.DELTA))) == len(
+        list(table.changes(after=0, source=ChangeSource.DELTA))
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import tempfile
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.levels import runs_of
@@ -44,6 +46,28 @@ def test_every_snapshot_reads_as_the_model_was(history: History) -> None:
         stranger = FileStoreTable.open(table.path, IO)
         for snapshot_id, rows in seen.items():
             assert shown(stranger.to_arrow(snapshot_id=snapshot_id)) == rows
+
+
+@pytest.mark.parametrize(
+    "formats",
+    [
+        pytest.param({"file.format": "orc"}, marks=pytest.mark.full),
+        pytest.param({"file.format": "avro"}, marks=pytest.mark.full),
+        {"file.format": "orc", "file.format.per.level": "0:avro", "file.compression.per.level": "5:none"},
+    ],
+    ids=str,
+)
+@settings(CALM, max_examples=15, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_tables_of_other_formats_read_as_the_model_was(formats: dict[str, str], data: st.DataObject) -> None:
+    history = data.draw(histories(options=formats))
+    with tempfile.TemporaryDirectory() as folder:
+        table = FileStoreTable.create(f"{folder}/t", history.schema, IO)
+        model = Model.of(history.schema)
+        for step in history.steps:
+            apply(table, step)
+            model.apply(step)
+            assert shown(table.to_arrow()) == model.shown()
 
 
 @CALM

@@ -26,7 +26,16 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import write_rows
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import SCHEMA, UNSYNCED, content, in_new_process, make_table, prepare_batch, rows_of
+from tests.support.small_tables import (
+    SCHEMA,
+    UNSYNCED,
+    altered_by_others,
+    content,
+    in_new_process,
+    make_table,
+    prepare_batch,
+    rows_of,
+)
 
 DAY = 24 * 3_600_000
 EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
@@ -95,8 +104,7 @@ def test_young_files_stay_and_a_short_age_must_be_asked_for(table: FileStoreTabl
 def test_a_table_with_a_log_is_refused_here(tmp_path: Path) -> None:
     schema = build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
-    file = tmp_path / "t" / "schema" / "schema-0"
-    file.write_text(file.read_text().replace('"bucket"', '"log.system": "kafka", "bucket"'))
+    (tmp_path / "t" / "schema" / "schema-0").write_text(altered_by_others(schema, **{"log.system": "kafka"}))
     table = FileStoreTable.open(tmp_path / "t")
     with pytest.raises(InvalidRequestError, match="lakelog table remove-orphans"):
         table.remove_orphans()

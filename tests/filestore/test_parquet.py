@@ -180,7 +180,7 @@ def test_a_short_file_is_corrupt(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "x.parquet"
     write_parquet(IO, str(path), table, fields)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(CorruptDataError, match=r"x\.parquet is not readable"):
+    with pytest.raises(CorruptDataError, match=r"x\.parquet is damaged: it is not readable"):
         read_parquet(IO, str(path), fields)
 
 
@@ -283,3 +283,24 @@ def test_nan_and_zeros_keep_their_bits(tmp_path: Path) -> None:
     again = read_parquet(IO, path, fields)
     bits = [rows.column("x").combine_chunks().view(pa.int64()).to_pylist() for rows in (table, again)]
     assert bits[0] == bits[1]
+
+
+def test_a_remembered_footer_does_not_hide_that_a_file_is_another(tmp_path: Path) -> None:
+    fields = fields_named({"id": "BIGINT"})
+    tables = [pa.table({"id": pa.array(range(start, start + 1_000))}) for start in (1_000, 5_000)]
+    paths, checksums = [str(tmp_path / "a"), str(tmp_path / "b")], []
+    for path, table in zip(paths, tables, strict=True):
+        with ParquetWriter(IO, path, fields) as writer:
+            writer.write(table)
+            writer.finish()
+            checksums.append(writer.checksums)
+    with ParquetFile(IO, paths[0], checksums=checksums[0]) as file:
+        assert file.read(fields).equals(tables[0])
+    Path(paths[1]).replace(paths[0])
+    with ParquetFile(IO, paths[0], checksums=checksums[0]) as file, pytest.raises(CorruptDataError, match="checksum"):
+        file.read(fields)
+    with ParquetFile(IO, paths[0], checksums=checksums[1]) as file:
+        assert file.read(fields).equals(tables[1])
+        assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]
+    with ParquetFile(IO, paths[0]) as file:
+        assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]

@@ -84,6 +84,16 @@ def test_an_unpartitioned_table_has_no_partition_folder() -> None:
 
 def test_names_of_one_writer_never_repeat() -> None:
     names = FileNames("u")
-    made = [names.manifest(), names.manifest_list(), names.data_file("parquet"), names.data_file("orc", prefix="c-")]
-    assert made == ["manifest-u-0", "manifest-list-u-1", "data-u-2.parquet", "c-u-3.orc"]
+    made = [
+        names.data_file("parquet"),
+        names.data_file("orc", prefix="c-"),
+        names.manifest(b""),
+        names.index_file(b"x"),
+    ]
+    assert made == [
+        "data-u-0.parquet",
+        "c-u-1.orc",
+        "manifest-u-2-blake2b-cae66941d9efbd404e4d88758ea67670",
+        "index-u-3-blake2b-442a44457137672b3218c1007dc8f76a",
+    ]
     assert FileNames().uuid != FileNames().uuid

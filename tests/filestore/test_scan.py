@@ -20,6 +20,7 @@ from tests.support import small_tables
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import (
     UNSYNCED,
+    altered_by_others,
     commit_batch,
     content,
     content_after,
@@ -203,19 +204,20 @@ def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: File
     first, second = plan(partitioned, partitioned.snapshots.latest()).splits[:2]
     paths = [partitioned.data_path(split.partition, split.bucket, split.files[0]) for split in (first, second)]
     UNSYNCED.write_bytes(paths[0], UNSYNCED.read_bytes(paths[1]))
-    with pytest.raises(CorruptDataError, match="rows, expected"):
+    with pytest.raises(CorruptDataError, match="expected"):
         list(read_split(partitioned, first))
 
 
 @pytest.mark.parametrize(
-    "option",
+    "options",
     [
-        '"sequence.field": "v", "sequence.field.sort-order": "descending"',
-        '"merge-engine": "partial-update", "partial-update.remove-record-on-sequence-group": "v"',
+        {"sequence.field": "v", "sequence.field.sort-order": "descending"},
+        {"merge-engine": "partial-update", "partial-update.remove-record-on-sequence-group": "v"},
     ],
+    ids=str,
 )
-def test_tables_whose_rows_we_cannot_tell_yet_are_refused(partitioned: FileStoreTable, option: str) -> None:
-    text = partitioned.schema.to_json().replace('"bucket": "3"', f'"bucket": "3", {option}')
+def test_tables_whose_rows_we_cannot_tell_yet_are_refused(partitioned: FileStoreTable, options: dict[str, str]) -> None:
+    text = altered_by_others(partitioned.schema, **options)
     UNSYNCED.write_bytes(partitioned.paths.schema(0), text.encode())
     with pytest.raises(UnsupportedError, match="not read yet"):
         FileStoreTable.open(partitioned.path).to_arrow()

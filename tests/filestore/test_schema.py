@@ -26,7 +26,6 @@ from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.options import BucketFunction, FileFormat
 from lakelog.filestore.paths import TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema, number_fields
-from lakelog.filestore.schema_rules import check_writable
 from tests.support.column_types import column_types, fields_of
 from tests.support.paimon_tables import unpack
 
@@ -56,7 +55,9 @@ def test_the_schema_that_flink_wrote_is_read(tmp_path: Path) -> None:
     assert schema.file_format is FileFormat.PARQUET
     assert schema.time_millis == 1_795_207_827_113
     given = json.loads((folder / "schema" / "schema-0").read_text())
-    assert json.loads(schema.to_json()) == given
+    written = json.loads(schema.to_json())
+    assert len(written.pop("lakelogDigest")) == 32
+    assert written == given
 
 
 @settings(deadline=None)
@@ -172,12 +173,6 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
             InvalidRequestError,
             "'dt' is a partition column",
         ),
-        (
-            {"primary_keys": [], "options": {"changelog-producer": "input"}},
-            InvalidRequestError,
-            "changelog-producer=input needs a primary key",
-        ),
-        ({"options": {"file.format": "orc"}}, UnsupportedError, "file.format=orc are not written yet; use parquet"),
         ({"options": {"rowkind.field": "v"}}, UnsupportedError, "rowkind.field=v are not written yet; use no value"),
     ],
 )
@@ -227,8 +222,6 @@ def test_a_table_of_others_keeps_options_that_nobody_here_knows() -> None:
     schema = TableSchema.from_json(text, path="schema-0")
     assert json.loads(schema.to_json())["options"] == {"odd": "1"}
     assert (schema.version, schema.bucket_count, schema.file_format) == (1, 1, FileFormat.ORC)
-    with pytest.raises(UnsupportedError, match=r"file\.format=orc"):
-        check_writable(schema)
 
 
 def test_a_table_of_others_without_bucket_option_has_dynamic_buckets() -> None:
@@ -268,8 +261,8 @@ def test_the_newest_schema_is_the_one_with_the_highest_number(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("{", CorruptDataError, "schema file schema-0 is not readable"),
-        ("[]", CorruptDataError, "not readable"),
+        ("{", CorruptDataError, "schema-0 is damaged: it is not a readable schema"),
+        ("[]", CorruptDataError, "not a readable schema"),
         ('{"id": 0}', CorruptDataError, "KeyError"),
         (
             '{"id":0,"fields":[{"id":0,"name":"a","type":"INTT"}],"highestFieldId":0,"partitionKeys":[],'
@@ -288,5 +281,5 @@ def test_a_schema_file_under_another_number_is_corrupt(tmp_path: Path) -> None:
     manager = SchemaManager(LocalFileIO(), TablePaths(str(tmp_path)))
     manager.create(TableSchema(id=1, fields=(), highest_field_id=0))
     (tmp_path / "schema" / "schema-1").rename(tmp_path / "schema" / "schema-0")
-    with pytest.raises(CorruptDataError, match="holds the id 1, expected 0"):
+    with pytest.raises(CorruptDataError, match="holds the schema 1, expected 0"):
         SchemaManager(LocalFileIO(), TablePaths(str(tmp_path))).get(0)

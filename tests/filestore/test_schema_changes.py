@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any  # Any: options of schemas
 
 import pyarrow as pa
@@ -260,7 +261,7 @@ def test_a_renamed_column_is_renamed_in_keys_and_options() -> None:
         ([SetOption("snapshot.num-retained", "3")], OptionError, "did you mean 'snapshot.num-retained.m"),
         ([SetOption("snapshot.num-retained.min", "few")], OptionError, "expected a positive number"),
         ([SetOption("log.system", "kafka")], OptionError, "unknown option 'log.system'"),
-        ([SetOption("file.format", "orc")], UnsupportedError, "file.format=orc are not written yet"),
+        ([SetOption("file.format", "orc"), AddColumn("c", "CHAR(3)")], UnsupportedError, "'c' has the type CHAR(3)"),
         ([RemoveOption("write-only")], InvalidRequestError, "'write-only' is not set"),
         (
             [SetOption("changelog-producer.row-deduplicate-ignore-fields", "a,nope")],
@@ -274,6 +275,17 @@ def test_a_renamed_column_is_renamed_in_keys_and_options() -> None:
 def test_what_does_not_fit_is_refused(changes: Sequence[SchemaChange], error: type[LakelogError], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         apply_changes(schema_of(), changes)
+
+
+def test_moments_in_orc_files_are_not_shifted_by_zones_where_none_were_before() -> None:
+    key = "orc.timestamp-ltz.legacy.type"
+    moment = AddColumn("seen", "TIMESTAMP_LTZ(3)")
+    changed = apply_changes(schema_of(), [SetOption("file.format", "orc")])
+    assert key not in changed.options
+    changed = apply_changes(changed, [moment])
+    assert changed.options[key] == "false"
+    by_others = replace(changed, options={name: text for name, text in changed.options.items() if name != key})
+    assert key not in apply_changes(by_others, [SetTableComment("x")]).options
 
 
 @pytest.mark.parametrize(

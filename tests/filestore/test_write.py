@@ -18,7 +18,7 @@ from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import newest_of, split_rows, write_level0, write_rows
 from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import UNSYNCED
+from tests.support.small_tables import UNSYNCED, altered_by_others
 
 NO_PARTITION = bytes(12)
 TYPES = {"name": "STRING NOT NULL", "ratio": "DOUBLE NOT NULL", "amount": "DECIMAL(20, 2)"}
@@ -176,10 +176,7 @@ def test_tables_that_we_would_write_wrongly_are_refused(tmp_path: Path, options:
     foreign = FileStoreTable(
         path=table.path,
         file_io=UNSYNCED,
-        schema=type(table.schema).from_json(
-            table.schema.to_json().replace('"bucket": "2"', f'"bucket": "2", {str(options)[1:-1]}'.replace("'", '"')),
-            path="schema-0",
-        ),
+        schema=type(table.schema).from_json(altered_by_others(table.schema, **options), path="schema-0"),
     )
     with pytest.raises(UnsupportedError, match=next(iter(options))):
         write_files(foreign, 0, FOUR, KINDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pyarrow as pa
 
 from lakelog.filestore.commit import CommitClock, append_commit
 from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.formats.parquet import FOOTER_CACHE
 from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.schema import DIGEST_KEY, TableSchema, build_schema
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import write_rows
@@ -31,9 +33,18 @@ def make_table(
 def in_new_process(path: str, file_io: FileIO = UNSYNCED) -> FileStoreTable:
     """The table as a process sees it that remembers nothing."""
     COLUMNS_CACHE.clear()
+    FOOTER_CACHE.clear()
     ENTRY_CACHE.clear()
     LIST_CACHE.clear()
     return FileStoreTable.open(path, file_io)
+
+
+def altered_by_others(schema: TableSchema, **options: str) -> str:
+    """A schema file as another engine leaves it: with more options, and without lakelog's digest."""
+    given = json.loads(schema.to_json())
+    del given[DIGEST_KEY]
+    given["options"] |= options
+    return json.dumps(given)
 
 
 def rows_of(batch: int, *, count: int = 6) -> pa.Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.integrity import damaged
 from lakelog.filestore.paths import CHANGELOG_PREFIX, TablePaths
 from lakelog.filestore.snapshot import Snapshot, numbers_of, read_hint
 
@@ -29,7 +30,7 @@ class ChangelogManager:
     def earliest_id(self) -> int | None:
         """The oldest id; None when every changelog ends with its snapshot."""
         hint = read_hint(self._file_io, f"{self._paths.changelog_dir}/EARLIEST")
-        if hint is not None and self._file_io.exists(self._paths.changelog(hint)):
+        if hint is not None and self._exists(hint) and not self._exists(hint - 1):
             return hint
         return min(self.ids(), default=None)
 
@@ -37,9 +38,15 @@ class ChangelogManager:
         """The expired snapshot of an id; None when its changelog is not there. Raises CorruptDataError."""
         path = self._paths.changelog(snapshot_id)
         try:
-            return Snapshot.from_json(self._file_io.read_bytes(path), path=path)
+            snapshot = Snapshot.from_json(self._file_io.read_bytes(path), path=path)
         except NotFoundError:
             return None
+        if snapshot.id != snapshot_id:
+            raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
+        return snapshot
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._file_io.exists(self._paths.changelog(snapshot_id))
 
     def put(self, snapshot: Snapshot) -> None:
         """Keep the changes of a snapshot that is about to expire; again after a crash is fine."""

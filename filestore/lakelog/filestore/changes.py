@@ -91,10 +91,12 @@ def change_files(
         has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
         source = ChangeSource.CHANGELOG if has_producer else ChangeSource.DELTA
     if source is ChangeSource.CHANGELOG:
-        name = snapshot.changelog_manifest_list
+        name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
     else:
         name = snapshot.delta_manifest_list if snapshot.commit_kind is CommitKind.APPEND else None
-    entries = () if name is None else table.manifests.read_entries(table.manifests.read_list(name))
+        size_bytes = snapshot.delta_manifest_list_size
+    manifests = () if name is None else table.manifests.read_list(name, size_bytes=size_bytes)
+    entries = table.manifests.read_entries(manifests)
     added = [entry for entry in entries if entry.kind is FileKind.ADD]
     return sorted(added, key=lambda entry: (entry.partition, entry.bucket, entry.file.min_sequence_number))
 

@@ -278,7 +278,10 @@ class TableCommit:
         if latest is None:
             return []
         read = self._table.manifests.read_list
-        manifests = [*read(latest.base_manifest_list), *read(latest.delta_manifest_list)]
+        manifests = [
+            *read(latest.base_manifest_list, size_bytes=latest.base_manifest_list_size),
+            *read(latest.delta_manifest_list, size_bytes=latest.delta_manifest_list_size),
+        ]
         if not may_merge:
             return manifests
         options = self._table.schema.options

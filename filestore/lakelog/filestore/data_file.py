@@ -42,7 +42,8 @@ class DataFileMeta:
     `min_key` and `max_key` are the serialized trimmed primary keys of the first and last row, exact; without primary
     key they are rows of no fields. `value_stats_cols` names the columns that `value_stats` covers: None is all of
     them, in the order of the file's schema. `creation_time_millis` is the wall clock of the writer's zone, read as if
-    it were UTC: what the format stores, see `wall_clock_millis`. `delete_row_count` None is unknown.
+    it were UTC: what the format stores, see `wall_clock_millis`. `delete_row_count` None is unknown. `checksums` are
+    those of the file's blocks, see `lakelog.filestore.formats.checked`; None where others wrote file or manifest.
     """
 
     file_name: str
@@ -65,14 +66,15 @@ class DataFileMeta:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+    checksums: bytes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A compact JSON object, for places that carry files outside of manifests.
 
         Keys: n name, z bytes, r rows, k [min key, max key], ks and vs [min, max, null counts], s [min, max sequence
         number], i schema id, l level, x extra files, t creation time, d deleted rows, e embedded index, o source,
-        c value stats columns, p external path, f first row id, w write columns. Bytes are base64; what equals the
-        default is left out; `ks` is left out when its bounds are the keys and nothing is null.
+        c value stats columns, p external path, f first row id, w write columns, h checksums. Bytes are base64; what
+        equals the default is left out; `ks` is left out when its bounds are the keys and nothing is null.
         """
         fields: dict[str, Any] = {
             "n": self.file_name,
@@ -97,6 +99,7 @@ class DataFileMeta:
             "p": self.external_path,
             "f": self.first_row_id,
             "w": None if self.write_cols is None else list(self.write_cols),
+            "h": None if self.checksums is None else _text(self.checksums),
         }
         return fields | {key: value for key, value in optional.items() if value is not None}
 
@@ -104,7 +107,7 @@ class DataFileMeta:
     def from_json(cls, fields: Mapping[str, Any]) -> DataFileMeta:
         """Parse the object of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
         min_key, max_key = (base64.b64decode(text, validate=True) for text in fields["k"])
-        embedded, source = fields.get("e"), fields.get("o")
+        embedded, source, checksums = fields.get("e"), fields.get("o"), fields.get("h")
         return cls(
             file_name=fields["n"],
             file_size_bytes=fields["z"],
@@ -126,6 +129,7 @@ class DataFileMeta:
             external_path=fields.get("p"),
             first_row_id=fields.get("f"),
             write_cols=_names(fields.get("w")),
+            checksums=None if checksums is None else base64.b64decode(checksums, validate=True),
         )
 
 

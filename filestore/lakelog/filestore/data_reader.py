@@ -14,13 +14,14 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
-from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.errors import NotFoundError
 from lakelog.common.types import DataField
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
 from lakelog.filestore.evolution import FieldMapping, check_not_narrowed
 from lakelog.filestore.formats.opening import DataFile, open_data_file
 from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.integrity import damaged
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import key_frame
@@ -191,14 +192,15 @@ def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataF
 def _opened(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
     path = table.data_path(*bucket, file)
     try:
-        opened = open_data_file(table.file_io, path)
+        opened = open_data_file(table.file_io, path, size_bytes=file.file_size_bytes, checksums=file.checksums)
     except NotFoundError as error:
         raise NotFoundError(
-            f"data file {path} is gone: its snapshot has expired meanwhile; plan the read again"
+            f"data file {path} is gone: its snapshot has expired meanwhile, or the file was lost; plan the read again, "
+            "and when it is still missing restore it from a copy or read a snapshot that does not need it"
         ) from error
     with opened:
         if opened.row_count != file.row_count:
-            raise CorruptDataError(f"data file {path} has {opened.row_count} rows, expected {file.row_count}")
+            raise damaged(path, f"it has {opened.row_count} rows, expected {file.row_count}")
         yield opened
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,8 @@ from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
-from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
+from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES
+from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.lookups import needs_lookup
@@ -24,7 +26,9 @@ from lakelog.filestore.options import (
     DATA_FILE_PREFIX,
     FILE_BLOCK_SIZE,
     FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
     FILE_COMPRESSION_ZSTD_LEVEL,
+    FILE_FORMAT_PER_LEVEL,
     TARGET_FILE_SIZE,
     THIN_MODE,
 )
@@ -38,8 +42,8 @@ logger = logging.getLogger("lakelog.filestore")
 
 TARGET_FILE_BYTES = 128 << 20
 APPEND_FILE_BYTES = 256 << 20
+Value = TypeVar("Value")
 LOOKED_UP_GROUP_BYTES = 4 << 20  # a lookup reads the row groups that hold its keys
-_EXTENSION = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,11 @@ def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
         for column in (() if THIN_MODE.of(schema.options) else schema.key_fields)
     )
     return (*keys, SEQUENCE_FIELD, KIND_FIELD, *schema.fields)
+
+
+def _for_level(given: Mapping[int, Value] | None, schema: TableSchema, level: int, otherwise: Value) -> Value:
+    """What is given for a level. Levels are of tables with a primary key."""
+    return (given or {}).get(level, otherwise) if schema.primary_keys else otherwise
 
 
 def target_file_bytes(schema: TableSchema) -> int:
@@ -90,22 +99,25 @@ def write_data_files(
     prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
     target = target_file_bytes(table.schema)
     folder = table.bucket_dir(partition, bucket)
-    block_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or (
-        LOOKED_UP_GROUP_BYTES if needs_lookup(table.schema) else ROW_GROUP_BYTES
+    small_groups = LOOKED_UP_GROUP_BYTES if needs_lookup(table.schema) else None
+    group_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or small_groups
+    block_bytes = group_bytes or ROW_GROUP_BYTES
+    extension = _for_level(
+        FILE_FORMAT_PER_LEVEL.of(table.schema.options), table.schema, level, table.schema.file_format
     )
     done: list[DataFileMeta] = []
     current: _OpenFile | None = None
     try:
         for piece in _joined_pieces(pieces, block_bytes):
             if current is None:
-                name = names.data_file(_EXTENSION, prefix=prefix)
-                current = _OpenFile(table, f"{folder}/{name}", name, block_bytes)
+                name = names.data_file(extension, prefix=prefix)
+                current = _OpenFile(table, f"{folder}/{name}", name, level, group_bytes)
             current.write(piece)
             if current.size_bytes >= target:
-                done.append(current.finish(level, source))
+                done.append(current.finish(source))
                 current = None
         if current is not None:
-            done.append(current.finish(level, source))
+            done.append(current.finish(source))
     except Exception as error:
         if current is not None:
             current.abandon()
@@ -183,21 +195,24 @@ class _Facts:
 class _OpenFile:
     """One data file being written."""
 
-    def __init__(self, table: TableStore, path: str, name: str, block_bytes: int) -> None:
+    def __init__(self, table: TableStore, path: str, name: str, level: int, block_bytes: int | None) -> None:
         options = table.schema.options
         self._table = table
         self._path = path
         self._name = name
         self._fields = file_fields(table.schema)
         self._facts = _Facts()
+        self._level = level
         self._stats = StatsCollector(table.schema)
-        self._writer = ParquetWriter(
+        self._writer = create_data_file(
             table.file_io,
             path,
             self._fields,
-            compression=FILE_COMPRESSION.of(options),
+            compression=_for_level(
+                FILE_COMPRESSION_PER_LEVEL.of(options), table.schema, level, FILE_COMPRESSION.of(options)
+            ),
             compression_level=FILE_COMPRESSION_ZSTD_LEVEL.of(options),
-            row_group_bytes=block_bytes,
+            block_bytes=block_bytes,
         )
 
     @property
@@ -216,7 +231,7 @@ class _OpenFile:
         self._stats.learn(piece.rows)
         self._learn(piece)
 
-    def finish(self, level: int, source: FileSource) -> DataFileMeta:
+    def finish(self, source: FileSource) -> DataFileMeta:
         """Make the file durable and tell what the table must know of it."""
         size = self._writer.finish()
         value_stats, value_stats_cols = self._stats.finish(self._writer.footer)
@@ -241,10 +256,11 @@ class _OpenFile:
             min_sequence_number=facts.min_sequence,
             max_sequence_number=facts.max_sequence,
             schema_id=self._table.schema.id,
-            level=level,
+            level=self._level,
             creation_time_millis=wall_clock_millis(time.time_ns() // 1_000_000),
             delete_row_count=facts.delete_row_count,
             file_source=source,
+            checksums=self._writer.checksums,
         )
 
     def abandon(self) -> None:

@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import errors_named
+from lakelog.filestore.integrity import WAY_OUT, has_digest, read_checked
 from lakelog.filestore.roaring import decode_roaring, encode_roaring
 
 _VERSION = b"\x01"
@@ -50,12 +52,9 @@ class VectorRange:
 
 def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
     """The deleted positions of a data file, rising. Raises NotFoundError, CorruptDataError."""
-    with file_io.open_input(file.path) as source:
-        size = source.size()
-        if file.offset + _HEAD_BYTES > size:
-            raise _corrupt(file, f"the file has {size} bytes only")
-        source.seek(file.offset)
-        data = source.read(file.length + _HEAD_BYTES)
+    data = _vector_bytes(file_io, file)
+    if len(data) < _HEAD_BYTES:
+        raise _corrupt(file, f"the file ends {len(data)} bytes behind its start")
     try:
         positions = _decode(data)
     except (ValueError, struct.error) as error:
@@ -90,6 +89,22 @@ def _body_64(positions: Positions) -> bytes:
     parts = np.split((positions & np.uint64(0xFFFF_FFFF)).astype(np.uint32), starts[1:])[: len(highs)]
     bitmaps = [struct.pack("<I", high) + encode_roaring(low) for high, low in zip(highs.tolist(), parts, strict=True)]
     return struct.pack("<iq", _MAGIC_64, len(bitmaps)) + b"".join(bitmaps)
+
+
+def _vector_bytes(file_io: FileIO, file: DeletionFile) -> bytes:
+    """The bytes of a vector, and what follows it. A file that names its digest is read whole, to compare it."""
+    end = file.offset + file.length + _HEAD_BYTES
+    if has_digest(file.path):
+        return read_checked(file_io, file.path)[file.offset : end]
+    try:
+        with errors_named(file.path, "index"), file_io.open_input(file.path) as source:
+            source.seek(file.offset)
+            return bytes(source.read(end - file.offset))
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"index file {file.path} is gone: its snapshot has expired meanwhile, or the file was lost; plan the read "
+            "again, and when it is still missing restore it from a copy"
+        ) from error
 
 
 def without_deleted(
@@ -136,4 +151,4 @@ def _decode_64(view: memoryview) -> Positions:
 
 
 def _corrupt(file: DeletionFile, what: str) -> CorruptDataError:
-    return CorruptDataError(f"the deletion vector at byte {file.offset} of {file.path} is damaged: {what}")
+    return CorruptDataError(f"the deletion vector at byte {file.offset} of {file.path} is damaged: {what}; {WAY_OUT}")

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any  # Any: Avro records are untyped
 
-from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.common.errors import ConflictError
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, VectorRange, encode_vectors
 from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.integrity import damaged
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest_schemas import INDEX_SCHEMA
 from lakelog.filestore.options import DELETION_VECTORS_64_BIT, MANIFEST_COMPRESSION
@@ -67,14 +68,14 @@ def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
     for record in records:
         missing = [key for key in _KEYS if key not in record]
         if missing:
-            raise CorruptDataError(f"index manifest {path} holds a record without {', '.join(missing)}")
+            raise damaged(path, f"it holds a record without {', '.join(missing)}")
     return records
 
 
 def write_vectors(table: TableStore, vectors: Mapping[str, Positions], *, names: FileNames | None = None) -> IndexFile:
     """Write an index file of the deleted positions of data files, durable. Nothing names it yet."""
     data, ranges = encode_vectors(vectors, is_64_bit=DELETION_VECTORS_64_BIT.of(table.schema.options))
-    name = (names or FileNames()).index_file()
+    name = (names or FileNames()).index_file(data)
     table.file_io.make_dirs(table.paths.index_dir)
     with table.file_io.open_output(table.paths.index(name)) as output:
         output.write(data)
@@ -116,8 +117,9 @@ def index_after(
     if not records:
         return None
     codec = codec_of(MANIFEST_COMPRESSION.of(table.schema.options))
-    name = names.index_manifest()
-    table.file_io.write_bytes(table.paths.manifest(name), encode_container(INDEX_SCHEMA, records, codec=codec))
+    data = encode_container(INDEX_SCHEMA, records, codec=codec)
+    name = names.index_manifest(data)
+    table.file_io.write_bytes(table.paths.manifest(name), data)
     return name
 
 

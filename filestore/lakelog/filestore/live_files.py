@@ -129,7 +129,7 @@ class LiveFilesCache:
         entries = (
             entry
             for manifest in needed
-            for entry in self._manifests.read_buckets(manifest.file_name, wanted.may_need, min_level=wanted.min_level)
+            for entry in self._manifests.read_buckets(manifest, wanted.may_need, min_level=wanted.min_level)
         )
         return self._merged(snapshot, entries)
 
@@ -145,15 +145,19 @@ class LiveFilesCache:
         return self._merged(snapshot, self._manifests.read_entries(self._manifests_of(snapshot)))
 
     def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        return [manifest for name in lists for manifest in self._manifests.read_list(name)]
+        base = self._manifests.read_list(snapshot.base_manifest_list, size_bytes=snapshot.base_manifest_list_size)
+        delta = self._manifests.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+        return [*base, *delta]
 
     def _merged(self, snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> LiveFiles:
-        try:
-            with paused_collection():
-                return LiveFiles().apply(entries)
-        except CorruptDataError as error:
-            raise CorruptDataError(f"the manifests of snapshot {snapshot.id} contradict each other: {error}") from error
+        with paused_collection():
+            found = list(entries)  # before: a damaged manifest is not one that contradicts others
+            try:
+                return LiveFiles().apply(found)
+            except CorruptDataError as error:
+                raise CorruptDataError(
+                    f"the manifests of snapshot {snapshot.id} contradict each other: {error}"
+                ) from error
 
     def _is_near(self, snapshot: Snapshot) -> bool:
         """Whether a state is known that few snapshots lead from to this one."""
@@ -171,7 +175,8 @@ class LiveFilesCache:
                 return None
             between = [self._snapshots.get(number) for number in range(earlier + 1, snapshot.id)]
             for step in (*between, snapshot):
-                live = live.apply(self._manifests.read_entries(self._manifests.read_list(step.delta_manifest_list)))
+                delta = self._manifests.read_list(step.delta_manifest_list, size_bytes=step.delta_manifest_list_size)
+                live = live.apply(self._manifests.read_entries(delta))
         except (NotFoundError, CorruptDataError):
             return None
         return live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,9 +17,10 @@ from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import codec_of, encode_container, iter_container, read_container
+from lakelog.filestore.integrity import damaged, has_digest, read_checked
 from lakelog.filestore.manifest_columns import BucketFilter, decode_columns, entries_of, of_buckets
 from lakelog.filestore.manifest_entries import MANIFEST_VERSION, FileIdentifier, FileKind, ManifestEntry
-from lakelog.filestore.manifest_schemas import ENTRY_SCHEMA, LIST_SCHEMA
+from lakelog.filestore.manifest_schemas import CHECKSUMS_KEY, ENTRY_SCHEMA, LIST_SCHEMA
 from lakelog.filestore.name_cache import NameCache
 from lakelog.filestore.paths import FileNames, TablePaths
 
@@ -106,7 +108,8 @@ LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(32 << 20)
 class ManifestFiles:
     """Reads and writes manifests and manifest lists of one table. What was read or written is remembered per process.
 
-    Both are Avro object files with the record names that Paimon's Java code gives, one record an entry.
+    Both are Avro object files with the record names that Paimon's Java code gives, one record an entry. Their names
+    end with a digest of their bytes.
     """
 
     file_io: FileIO
@@ -119,83 +122,97 @@ class ManifestFiles:
     ) -> list[ManifestFileMeta]:
         """Write entries into as few manifests as `entries_max` allows; none for no entries."""
         return [
-            self._write_one(tuple(entries[start : start + entries_max]), names.manifest(), schema_id)
+            self._write_one(tuple(entries[start : start + entries_max]), names, schema_id)
             for start in range(0, len(entries), entries_max)
         ]
 
-    def read(self, name: str) -> tuple[ManifestEntry, ...]:
-        """The entries of a manifest. Raises NotFoundError or CorruptDataError."""
+    def read(self, name: str, *, size_bytes: int | None = None) -> tuple[ManifestEntry, ...]:
+        """The entries of a manifest of `size_bytes`. Raises NotFoundError or CorruptDataError."""
         path = self.paths.manifest(name)
         held = ENTRY_CACHE.get(path)
         if held is None:
-            frame = self._columns(path)
             with paused_collection():
-                held = tuple(self._entries(frame, path))
+                held = tuple(self._load(path, size_bytes))
             ENTRY_CACHE.put(path, held, _entries_bytes(held))
         return held
 
-    def read_buckets(self, name: str, keeps: BucketFilter, *, min_level: int = 0) -> Iterator[ManifestEntry]:
+    def read_buckets(
+        self, manifest: ManifestFileMeta, keeps: BucketFilter, *, min_level: int = 0
+    ) -> Iterator[ManifestEntry]:
         """The entries of a manifest of `min_level` and above whose bucket `keeps` is true for.
 
-        Raises NotFoundError or CorruptDataError.
-
-        Only these become objects; what stays in memory of the others are columns.
+        Only these become objects; what stays in memory of the others are columns. Raises NotFoundError, or
+        CorruptDataError, also for a manifest that lacks entries.
         """
-        path = self.paths.manifest(name)
-        held = ENTRY_CACHE.get(path)
-        frame = self._columns(path) if held is None else None
-        if frame is None:
-            entries = self.read(name)
+        path = self.paths.manifest(manifest.file_name)
+        frame = self._columns(path, manifest.file_size_bytes) if ENTRY_CACHE.get(path) is None else None
+        if not isinstance(frame, pl.DataFrame):
+            entries = self.read_entries([manifest])
             return (
                 entry for entry in entries if entry.file.level >= min_level and keeps(entry.partition, entry.bucket)
             )
-        return self._entries(of_buckets(frame.filter(pl.col("_LEVEL") >= min_level), keeps), path)
+        self._check_count(manifest, frame.height)
+        with _records_named(path):
+            left = of_buckets(frame.filter(pl.col("_LEVEL") >= min_level), keeps)
+        return _parsed(entries_of(left), _same, path)
 
-    def _columns(self, path: str) -> pl.DataFrame | None:
+    def _columns(self, path: str, size_bytes: int | None) -> pl.DataFrame | bytes:
+        """The entries of a manifest as columns, or its bytes where only records can be read from them."""
         held = COLUMNS_CACHE.get(path)
         if held is not None:
             return held[0]
-        frame = decode_columns(self.file_io.read_bytes(path), path=path)
-        if frame is not None:
-            COLUMNS_CACHE.put(path, (frame,), int(frame.estimated_size()))
+        data = read_checked(self.file_io, path, size_bytes=size_bytes)
+        frame = decode_columns(data)
+        if frame is None:
+            return data
+        COLUMNS_CACHE.put(path, (frame,), int(frame.estimated_size()))
         return frame
 
-    def _entries(self, frame: pl.DataFrame | None, path: str) -> Iterator[ManifestEntry]:
-        """The entries of a manifest, by columns where they are known."""
-        if frame is None:
-            return _parsed(iter_container(self.file_io, path), _parse_entry, path)
-        return _parsed(entries_of(frame), _same, path)
+    def _load(self, path: str, size_bytes: int | None) -> Iterator[ManifestEntry]:
+        found = self._columns(path, size_bytes)
+        if isinstance(found, bytes):
+            return _parsed(iter_container(found, path=path), _parse_entry, path)
+        return _parsed(entries_of(found), _same, path)
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
         """Write a manifest list, of no manifests too; gives its name and size in bytes."""
-        name = names.manifest_list()
-        path = self.paths.manifest(name)
         data = encode_container(
             LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
         )
+        name = names.manifest_list(data)
+        path = self.paths.manifest(name)
         self._create(path, data)
         LIST_CACHE.put(path, tuple(manifests), _META_BYTES * len(manifests))
         return name, len(data)
 
-    def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
-        """The manifests of a list, in order. Raises NotFoundError or CorruptDataError."""
+    def read_list(self, name: str, *, size_bytes: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a list of `size_bytes`, in order. Raises NotFoundError or CorruptDataError."""
         path = self.paths.manifest(name)
         held = LIST_CACHE.get(path)
         if held is None:
-            held = tuple(_parsed(read_container(self.file_io, path), _parse_manifest, path))
-            LIST_CACHE.put(path, held, _META_BYTES * len(held))
+            held = tuple(_parsed(read_container(self.file_io, path, size_bytes=size_bytes), _parse_manifest, path))
+            if size_bytes is not None or has_digest(path):  # what was not compared with anything is read again
+                LIST_CACHE.put(path, held, _META_BYTES * len(held))
         return held
 
     def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
-        """The entries of manifests, in order."""
+        """The entries of manifests, in order. Raises CorruptDataError for one that lacks entries."""
         for manifest in manifests:
-            yield from self.read(manifest.file_name)
+            entries = self.read(manifest.file_name, size_bytes=manifest.file_size_bytes)
+            self._check_count(manifest, len(entries))
+            yield from entries
 
-    def _write_one(self, entries: tuple[ManifestEntry, ...], name: str, schema_id: int) -> ManifestFileMeta:
-        path = self.paths.manifest(name)
+    def _check_count(self, manifest: ManifestFileMeta, found: int) -> None:
+        expected = manifest.num_added_files + manifest.num_deleted_files
+        if found != expected:
+            raise damaged(self.paths.manifest(manifest.file_name), f"it has {found} entries, expected {expected}")
+
+    def _write_one(self, entries: tuple[ManifestEntry, ...], names: FileNames, schema_id: int) -> ManifestFileMeta:
         data = encode_container(
             ENTRY_SCHEMA, [_entry_record(entry) for entry in entries], codec=codec_of(self.compression)
         )
+        name = names.manifest(data)
+        path = self.paths.manifest(name)
         self._create(path, data)
         ENTRY_CACHE.put(path, entries, _entries_bytes(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
@@ -223,7 +240,7 @@ def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:
         return 0
     file = entries[0].file
     rows = (file.min_key, file.max_key, *(row for stats in (file.key_stats, file.value_stats) for row in _rows(stats)))
-    return len(entries) * (_ENTRY_BYTES + sum(map(len, rows)))
+    return len(entries) * (_ENTRY_BYTES + len(file.checksums or b"") + sum(map(len, rows)))
 
 
 def _rows(stats: SimpleStats) -> tuple[bytes, bytes]:
@@ -252,11 +269,17 @@ def partition_stats(kinds: Sequence[DataType], partitions: Iterable[bytes]) -> S
 
 def _parsed(records: Iterable[Any], parse: Any, path: str) -> Iterator[Any]:
     """Parse records, naming the file in errors. Any: the callers know the type that their parser gives."""
-    try:
+    with _records_named(path):
         for record in records:
             yield parse(record)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptDataError(f"{path} holds a record that is not readable: {error!r}") from error
+
+
+@contextlib.contextmanager
+def _records_named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise damaged(path, f"it holds a record that is not readable: {error!r}") from error
 
 
 def _same(entry: ManifestEntry) -> ManifestEntry:
@@ -298,6 +321,7 @@ def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
             "_EXTERNAL_PATH": file.external_path,
             "_FIRST_ROW_ID": file.first_row_id,
             "_WRITE_COLS": None if file.write_cols is None else list(file.write_cols),
+            CHECKSUMS_KEY: file.checksums,
         },
     }
 
@@ -336,6 +360,7 @@ def _parse_file(record: dict[str, Any]) -> DataFileMeta:
         external_path=record.get("_EXTERNAL_PATH"),
         first_row_id=record.get("_FIRST_ROW_ID"),
         write_cols=_names(record.get("_WRITE_COLS")),
+        checksums=record.get(CHECKSUMS_KEY),
     )
 
 

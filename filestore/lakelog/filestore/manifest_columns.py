@@ -1,7 +1,7 @@
 """The entries of a manifest as columns: those of few buckets are found without making objects of the others.
 
-polars decodes Avro into columns several times faster than records are made one by one. It knows neither our digest nor
-zstd: the bytes are checked and decompressed here first. What it does not decode is left to the reader of records.
+polars decodes Avro into columns several times faster than records are made one by one. It knows no zstd: the bytes are
+decompressed here first. What it does not decode is left to the reader of records.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
-from lakelog.filestore.formats.avro import check_digest
-from lakelog.filestore.formats.avro_rows import MAGIC, encode_long, header_of, read_long, read_meta
+from lakelog.filestore.formats.avro_rows import read_long, read_meta
+from lakelog.filestore.formats.avro_values import long_bytes
+from lakelog.filestore.formats.avro_writing import MAGIC, SYNC_BYTES, header_bytes
 from lakelog.filestore.manifest_entries import MANIFEST_VERSION, FileKind, ManifestEntry
+from lakelog.filestore.manifest_schemas import CHECKSUMS_KEY
 
 _CODEC_KEY = "avro.codec"
-_SYNC_BYTES = 16
 _BUCKET_COLUMNS = ["_PARTITION", "_BUCKET"]
 _SOURCES: dict[int | None, FileSource | None] = {None: None, **{int(source): source for source in FileSource}}
 _KINDS = {int(kind): kind for kind in FileKind}
@@ -40,12 +41,8 @@ _DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {
 }
 
 
-def decode_columns(data: bytes, *, path: str) -> pl.DataFrame | None:
-    """The records of a manifest, those of the file beside the others; None for bytes that polars does not decode.
-
-    Raises CorruptDataError for bytes that do not have their digest.
-    """
-    check_digest(data, path=path)
+def decode_columns(data: bytes) -> pl.DataFrame | None:
+    """The records of a manifest, those of the file beside the others; None for bytes that polars does not decode."""
     try:
         frame = pl.read_avro(io.BytesIO(_plain(data)))
         return frame.unnest("_FILE")
@@ -60,15 +57,15 @@ def _plain(data: bytes) -> bytes:
         raise ValueError("it does not begin as an Avro file")
     meta = read_meta(source)
     decompress = _DECOMPRESS[meta.get(_CODEC_KEY, b"null")]
-    sync = source.read(_SYNC_BYTES)
-    parts = [header_of(meta | {_CODEC_KEY: b"null"}), sync]
+    sync = source.read(SYNC_BYTES)
+    parts = [header_bytes(meta | {_CODEC_KEY: b"null"}), sync]
     while source.tell() < len(data):
         count, size = read_long(source), read_long(source)
         block = source.read(size)
-        if len(block) < size or source.read(_SYNC_BYTES) != sync:
+        if len(block) < size or source.read(SYNC_BYTES) != sync:
             raise ValueError("a block ends early")
         plain = decompress(block)
-        parts += [encode_long(count), encode_long(len(plain)), plain, sync]
+        parts += [long_bytes(count), long_bytes(len(plain)), plain, sync]
     return b"".join(parts)
 
 
@@ -110,10 +107,11 @@ def _files(frame: pl.DataFrame) -> Iterator[DataFileMeta]:
         _values(frame, "_EXTERNAL_PATH"),
         _values(frame, "_FIRST_ROW_ID"),
         _names(frame, "_WRITE_COLS"),
+        _values(frame, CHECKSUMS_KEY),
     )
     for (
         name, size, rows, low, high, key_stats, value_stats, first, last, schema_id, level, extra, created, deleted,
-        embedded, source, stats_names, external, row_id, write_names,
+        embedded, source, stats_names, external, row_id, write_names, checksums,
     ) in zip(*columns, strict=True):  # fmt: skip
         yield DataFileMeta(
             file_name=name,
@@ -136,6 +134,7 @@ def _files(frame: pl.DataFrame) -> Iterator[DataFileMeta]:
             external_path=external,
             first_row_id=row_id,
             write_cols=write_names,
+            checksums=checksums,
         )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import fastavro
 
+CHECKSUMS_KEY = "_LAKELOG_CHECKSUMS"  # a field of lakelog's own, which others skip
+
 
 def _optional(name: str, kind: object) -> dict[str, object]:
     return {"name": name, "type": ["null", kind], "default": None}
@@ -51,6 +53,7 @@ _FILE_SCHEMA = {
         _optional("_EXTERNAL_PATH", "string"),
         _optional("_FIRST_ROW_ID", "long"),
         _optional("_WRITE_COLS", _NAMES),
+        _optional(CHECKSUMS_KEY, "bytes"),
     ],
 }
 ENTRY_SCHEMA = fastavro.parse_schema(

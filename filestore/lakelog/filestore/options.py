@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from lakelog.common.options import Option, check_known, parse_bool, parse_duration_millis, parse_size_bytes
 from lakelog.filestore.stats_mode import stats_mode_text
@@ -62,12 +63,23 @@ class ScanMode(StrEnum):
     FROM_SNAPSHOT_FULL = "from-snapshot-full"
 
 
+Value = TypeVar("Value")
 _NO_NAMES: tuple[str, ...] = ()
 
 
 def parse_names(text: str) -> tuple[str, ...]:
     """Column names with commas between them."""
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def _by_level(parse: Callable[[str], Value]) -> Callable[[str], Mapping[int, Value]]:
+    """A parser of pairs such as `0:avro,3:parquet`. Raises ValueError."""
+
+    def parse_pairs(text: str) -> Mapping[int, Value]:
+        pairs = (part.split(":", 1) for part in parse_names(text))
+        return {_not_negative(level.strip()): parse(value.strip()) for level, value in pairs}
+
+    return parse_pairs
 
 
 def parse_bucket_count(text: str) -> int:
@@ -267,25 +279,47 @@ FILE_FORMAT = Option(
     doc="The format of new data files: `parquet`, `orc` or `avro`.",
     kind="parquet, orc or avro",
 )
+FILE_FORMAT_PER_LEVEL = Option(
+    key="file.format.per.level",
+    parse=_by_level(FileFormat),
+    default=None,
+    doc="Formats of new data files by level, such as `0:avro,5:parquet`; `file.format` elsewhere.",
+    kind="pairs of a level and a format with commas",
+)
 FILE_COMPRESSION = Option(
     key="file.compression",
     parse=str,
     default="zstd",
-    doc="The compression of new data files: `zstd`, `snappy`, `gzip`, `lz4` or `none`.",
+    doc="The compression of new data files: `zstd`, `gzip` or `none`, not in Avro also `snappy` and `lz4`.",
+)
+FILE_COMPRESSION_PER_LEVEL = Option(
+    key="file.compression.per.level",
+    parse=_by_level(str),
+    default=None,
+    doc="Compressions of new data files by level, such as `0:lz4,5:zstd`; `file.compression` elsewhere.",
+    kind="pairs of a level and a compression with commas",
 )
 FILE_COMPRESSION_ZSTD_LEVEL = Option(
     key="file.compression.zstd-level",
     parse=int,
     default=1,
-    doc="The level of zstd: higher is smaller and slower.",
+    doc="The level of zstd in Parquet and Avro: higher is smaller and slower. ORC files have level 1.",
     kind="a number",
 )
 FILE_BLOCK_SIZE = Option(
     key="file.block-size",
     parse=parse_size_bytes,
     default=None,
-    doc="Bytes of one Parquet row group before compression; 64 mb in files of lakelog unless it is set.",
+    doc="Bytes of one Parquet row group before compression, or of one ORC stripe; 64 and 16 mb unless it is set.",
     kind="a size such as 64 mb",
+)
+ORC_TIMESTAMP_LTZ_LEGACY_TYPE = Option(
+    key="orc.timestamp-ltz.legacy.type",
+    parse=parse_bool,
+    default=True,
+    doc="Whether Paimon's readers and writers of ORC shift TIMESTAMP_LTZ by the zone of their machine. lakelog does "
+    "not, and sets `false` in the tables that it makes with such columns.",
+    kind="true or false",
 )
 TARGET_FILE_SIZE = Option(
     key="target-file-size",

@@ -35,7 +35,8 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
 
 
 def _is_base_of(table: TableStore, live: LiveFiles, snapshot_id: int) -> bool:
-    base = table.manifests.read_list(table.snapshots.get(snapshot_id).base_manifest_list)
+    following = table.snapshots.get(snapshot_id)
+    base = table.manifests.read_list(following.base_manifest_list, size_bytes=following.base_manifest_list_size)
     before = LiveFiles().apply(table.manifests.read_entries(base))
     return _names(before) == _names(live)
 

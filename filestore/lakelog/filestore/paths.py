@@ -1,11 +1,12 @@
 """Where each kind of file lives, and new names for files.
 
     <root>/schema/schema-N                              manifest/manifest-<uuid>-<n>, manifest-list-<uuid>-<n>
-    <root>/snapshot/snapshot-N, LATEST, EARLIEST        index/index-<uuid>-<n>, statistics/stat-<uuid>-<n>
-    <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>
+    <root>/snapshot/snapshot-N, LATEST, EARLIEST        manifest/index-manifest-<uuid>-<n>, index/index-<uuid>-<n>
+    <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>, statistics/stat-<uuid>-<n>
     <root>/tag/tag-<name>, branch/branch-<name>/...
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
+What lakelog writes into manifest/ and index/ has a digest at the end of its name, see `lakelog.filestore.integrity`.
 Source: Paimon spec, "File layouts".
 """
 
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
+from lakelog.filestore.integrity import name_with_digest
 from lakelog.filestore.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 
 if TYPE_CHECKING:
@@ -147,21 +149,24 @@ class FileNames:
         self.uuid = writer_uuid or str(uuid.uuid4())
         self._counter = itertools.count()
 
-    def manifest(self) -> str:
-        """The next name of a manifest."""
-        return f"manifest-{self.uuid}-{next(self._counter)}"
+    def manifest(self, data: bytes) -> str:
+        """The next name of a manifest, which holds `data`."""
+        return self._named("manifest", data)
 
-    def manifest_list(self) -> str:
+    def manifest_list(self, data: bytes) -> str:
         """The next name of a manifest list."""
-        return f"manifest-list-{self.uuid}-{next(self._counter)}"
+        return self._named("manifest-list", data)
 
-    def index_manifest(self) -> str:
+    def index_manifest(self, data: bytes) -> str:
         """The next name of an index manifest."""
-        return f"index-manifest-{self.uuid}-{next(self._counter)}"
+        return self._named("index-manifest", data)
 
-    def index_file(self) -> str:
-        """The next name of an index file."""
-        return f"index-{self.uuid}-{next(self._counter)}"
+    def index_file(self, data: bytes) -> str:
+        """The next name of a table index file."""
+        return self._named("index", data)
+
+    def _named(self, kind: str, data: bytes) -> str:
+        return name_with_digest(f"{kind}-{self.uuid}-{next(self._counter)}", data)
 
     def data_file(self, extension: str, *, prefix: str = "data-") -> str:
         """The next name of a data or changelog file; `extension` is the file format."""

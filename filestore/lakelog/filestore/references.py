@@ -12,6 +12,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.data_file import FileSource
 from lakelog.filestore.formats.avro import read_container
+from lakelog.filestore.integrity import damaged
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.name_cache import NameCache
 from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
@@ -90,7 +91,7 @@ def index_names(table: TableStore, index_manifest: str) -> list[str]:
     try:
         return [str(record["_FILE_NAME"]) for record in read_container(table.file_io, path)]
     except (KeyError, TypeError) as error:
-        raise CorruptDataError(f"index manifest {path} holds a record that is not readable: {error!r}") from error
+        raise damaged(path, f"it holds a record that is not readable: {error!r}") from error
 
 
 def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ def plan(
     check_readable(table)
     if snapshot is None:
         return Plan(snapshot=None, splits=())
+    check_schema(table, snapshot)
     if where is not None:
         check_filter(where, table.schema.fields)
     wanted = Pruning(table, where, buckets)
@@ -115,6 +116,12 @@ def check_readable(table: TableStore) -> None:
         raise UnsupportedError(
             f"table {table.name} has {DELETION_VECTORS_MERGE_ON_READ.key}=true, which is not read yet"
         )
+
+
+def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
+    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made."""
+    if snapshot is not None and snapshot.schema_id > table.schema.id:
+        table.schemas.get(snapshot.schema_id)
 
 
 def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], wanted: Pruning) -> Iterator[FileGroup]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from lakelog.common.arrow import from_arrow_field, to_arrow_schema
 from lakelog.common.errors import (
     ConflictError,
-    CorruptDataError,
     InvalidRequestError,
     LakelogError,
     NotFoundError,
@@ -21,11 +20,14 @@ from lakelog.common.errors import (
 from lakelog.common.options import Option
 from lakelog.common.types import DataField, DataType, field_to_json, parse_field
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.options import (
     BUCKET,
     BUCKET_FUNCTION,
     BUCKET_KEY,
     FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    ORC_TIMESTAMP_LTZ_LEGACY_TYPE,
     PARTITION,
     PRIMARY_KEY,
     BucketFunction,
@@ -40,9 +42,11 @@ from lakelog.filestore.schema_rules import (
     check_names,
     check_types,
     check_writable,
+    holds_local_time,
 )
 
 SCHEMA_VERSION = 3
+DIGEST_KEY = "lakelogDigest"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 KEY_FIELD_ID_START = 1_073_741_823
@@ -56,7 +60,8 @@ class TableSchema:
     """One schema of a table, in the file `schema/schema-<id>`.
 
     A JSON object: version, id, fields [{id, name, type, description?, defaultValue?}], highestFieldId, partitionKeys,
-    primaryKeys, options {text: text}, comment?, timeMillis. Unknown keys are ignored, unknown options kept.
+    primaryKeys, options {text: text}, comment?, timeMillis, and of lakelog's own lakelogDigest, over all the others.
+    Unknown keys are ignored, unknown options kept.
     Source: Paimon spec, "Schema".
     """
 
@@ -124,6 +129,11 @@ class TableSchema:
             return FileFormat.ORC
         return FILE_FORMAT.of(self.options)
 
+    @property
+    def file_formats(self) -> frozenset[FileFormat]:
+        """The formats that new data files may have."""
+        return frozenset({self.file_format, *(FILE_FORMAT_PER_LEVEL.of(self.options) or {}).values()})
+
     def field(self, name: str) -> DataField:
         """The column of a name. Raises InvalidRequestError, naming the columns."""
         for column in self.fields:
@@ -148,13 +158,18 @@ class TableSchema:
         }
         if self.comment is not None:
             fields["comment"] = self.comment
-        return json.dumps(fields | {"timeMillis": self.time_millis}, indent=2, ensure_ascii=False)
+        fields["timeMillis"] = self.time_millis
+        return json.dumps({DIGEST_KEY: json_digest(fields), **fields}, indent=2, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, path: str) -> TableSchema:
         """Parse the schema file at `path`. Raises CorruptDataError, or UnsupportedError for a type lakelog lacks."""
         try:
             given = json.loads(text)
+            digest = given.get(DIGEST_KEY)
+            given = {key: value for key, value in given.items() if key != DIGEST_KEY}
+            if digest is not None and digest != json_digest(given):
+                raise ValueError(f"it names the digest {digest}, its keys have {json_digest(given)}")
             return cls(
                 version=given.get("version", 1),
                 id=int(given["id"]),
@@ -168,8 +183,8 @@ class TableSchema:
             )
         except UnsupportedError as error:
             raise UnsupportedError(f"schema file {path}: {error}") from error
-        except (AttributeError, KeyError, TypeError, ValueError, LakelogError) as error:
-            raise CorruptDataError(f"schema file {path} is not readable: {error!r}") from error
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError, LakelogError) as error:
+            raise damaged(path, f"it is not a readable schema: {error!r}") from error
 
 
 class SchemaManager:
@@ -200,10 +215,13 @@ class SchemaManager:
                 data = self._file_io.read_bytes(path)
             except NotFoundError as error:
                 ids = self.list_ids()
-                raise NotFoundError(f"schema {schema_id} of {self._paths.root} does not exist; found {ids}") from error
+                raise NotFoundError(
+                    f"schema {schema_id} of {self._paths.root} does not exist; found {ids}: its file {path} was lost, "
+                    "restore it from a copy"
+                ) from error
             schema = TableSchema.from_json(data, path=path)
             if schema.id != schema_id:
-                raise CorruptDataError(f"schema file {path} holds the id {schema.id}, expected {schema_id}")
+                raise damaged(path, f"it holds the schema {schema.id}, expected {schema_id}")
             self._read[schema_id] = schema
         return self._read[schema_id]
 
@@ -258,6 +276,7 @@ def build_schema(
         time_millis=time_millis,
     )
     schema = replace(schema, options=_with_bucket(schema))
+    schema = with_orc_options(schema)
     check_keys(schema)
     check_types(schema.fields)
     check_bucket(schema)
@@ -311,6 +330,21 @@ def _keys_of(given: Sequence[str], as_option: str | None, what: str) -> tuple[st
 
 def _not_null(column: DataField) -> DataField:
     return replace(column, type=column.type.with_nullable(False))
+
+
+def with_orc_options(schema: TableSchema, *, before: TableSchema | None = None) -> TableSchema:
+    """The schema with what keeps other engines from shifting moments in ORC files by the zone of their machine.
+
+    Where the schema `before` had such files already, they may be of either kind: then it is left as it is.
+    """
+    key = ORC_TIMESTAMP_LTZ_LEGACY_TYPE.key
+    if key in schema.options or not _has_moments_in_orc(schema) or (before and _has_moments_in_orc(before)):
+        return schema
+    return replace(schema, options={**schema.options, key: "false"})
+
+
+def _has_moments_in_orc(schema: TableSchema) -> bool:
+    return FileFormat.ORC in schema.file_formats and holds_local_time(schema.fields)
 
 
 def _with_bucket(schema: TableSchema) -> dict[str, str]:

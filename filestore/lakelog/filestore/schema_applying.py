@@ -34,7 +34,7 @@ from lakelog.filestore.options import (
     MergeEngine,
     check_options,
 )
-from lakelog.filestore.schema import SCHEMA_VERSION, TableSchema, number_type
+from lakelog.filestore.schema import SCHEMA_VERSION, TableSchema, number_type, with_orc_options
 from lakelog.filestore.schema_changes import (
     AddColumn,
     DropColumn,
@@ -86,6 +86,7 @@ def apply_changes(
         changed = _apply(changed, change)
     if changed == _of_this_version(schema):
         return schema
+    changed = with_orc_options(changed, before=schema)
     _check(schema, changed)
     return replace(changed, id=schema.id + 1, time_millis=time_millis)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
 
 KEY_PREFIX = "_KEY_"
+_AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
 _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}
@@ -34,10 +36,7 @@ def check_writable(schema: TableSchema) -> None:
     """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
     options = schema.options
     _check_producer(schema)
-    refused = (
-        (FILE_FORMAT.key, schema.file_format, FileFormat.PARQUET),
-        (ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),
-    )
+    refused = ((ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),)
     for key, found, supported in refused:
         if found != supported:
             text = str(supported).lower() if supported != () else "no value"
@@ -46,6 +45,49 @@ def check_writable(schema: TableSchema) -> None:
         raise UnsupportedError(
             f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
         )
+    if FileFormat.ORC in schema.file_formats:
+        _check_orc(schema.fields)
+    if FileFormat.AVRO in schema.file_formats:
+        _check_avro(schema.fields)
+
+
+def _check_orc(fields: Sequence[DataField]) -> None:
+    for column in fields:
+        if any(part.root is TypeRoot.CHAR for part in _leaves(column.type)):
+            raise UnsupportedError(
+                f"column {column.name!r} has the type {column.type}: readers of ORC take the blanks at the end of a "
+                f"CHAR away; use VARCHAR, or {FILE_FORMAT.key}=parquet"
+            )
+
+
+def _check_avro(fields: Sequence[DataField]) -> None:
+    for column in fields:
+        for part in _leaves(column.type):
+            if part.root in _TIMESTAMPS and (part.precision or 0) > 6:
+                raise UnsupportedError(
+                    f"column {column.name!r} has {part}; Avro files hold microseconds: use 6 digits, or "
+                    f"{FILE_FORMAT.key}=parquet"
+                )
+        if any(part.root is TypeRoot.MULTISET and not _has_text(part.element) for part in _parts(column.type)):
+            raise UnsupportedError(
+                f"column {column.name!r} has the type {column.type}: Paimon reads a MULTISET from Avro files only "
+                f"where its elements are text; use a MAP, or {FILE_FORMAT.key}=parquet"
+            )
+        for name in (column.name, *(member.name for members in _rows(column.type) for member in members)):
+            if not _AVRO_NAME.fullmatch(name):
+                raise UnsupportedError(
+                    f"column {column.name!r} needs the name {name!r}, which Avro files cannot hold: they take letters, "
+                    f"digits and _; rename it, or use {FILE_FORMAT.key}=parquet"
+                )
+
+
+def _has_text(kind: DataType | None) -> bool:
+    return kind is not None and kind.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
+
+
+def holds_local_time(fields: Sequence[DataField]) -> bool:
+    """Whether a column holds a TIMESTAMP_LTZ, nested ones too."""
+    return any(part.root is TypeRoot.TIMESTAMP_LTZ for column in fields for part in _leaves(column.type))
 
 
 def _check_producer(schema: TableSchema) -> None:
@@ -159,6 +201,14 @@ def _rows(kind: DataType) -> Iterator[tuple[DataField, ...]]:
     inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
     for part in (*inner, *(member.type for member in kind.fields)):
         yield from _rows(part)
+
+
+def _parts(kind: DataType) -> Iterator[DataType]:
+    """A type and all types inside."""
+    yield kind
+    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
+    for part in (*inner, *(member.type for member in kind.fields)):
+        yield from _parts(part)
 
 
 def _leaves(kind: DataType) -> Iterator[DataType]:

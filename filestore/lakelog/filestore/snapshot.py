@@ -9,10 +9,32 @@ from enum import StrEnum
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
 
 SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
+DIGEST_KEY = "lakelog.digest"
+TAG_KEY = "lakelogTag"
+_OWN_WRITER = "lakelog"
+# What a digest is over: the fields that Paimon's readers of every age keep when they write a snapshot as a tag.
+_DIGESTED = (
+    "id",
+    "schema_id",
+    "base_manifest_list",
+    "delta_manifest_list",
+    "changelog_manifest_list",
+    "index_manifest",
+    "commit_user",
+    "commit_identifier",
+    "commit_kind",
+    "time_millis",
+    "total_record_count",
+    "delta_record_count",
+    "changelog_record_count",
+    "watermark",
+    "properties",
+)
 _PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
 
 
@@ -32,6 +54,7 @@ class Snapshot:
     A JSON object whose keys are the attributes in camelCase; what is None or empty is left out, unknown keys are
     ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
     id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown.
+    In the file a property `lakelog.digest` joins the others, see `lakelog.filestore.integrity`.
     Source: Paimon spec, "Snapshot".
     """
 
@@ -60,25 +83,45 @@ class Snapshot:
     next_row_id: int | None = None
     operation: str | None = None
 
-    def to_json(self) -> str:
-        """The text of the snapshot file."""
-        fields: dict[str, object] = {}
+    @property
+    def digest(self) -> str:
+        """What tells whether the snapshot's file holds what was committed."""
+        values = {name: getattr(self, name) for name in _DIGESTED}
+        return json_digest(values | {"properties": dict(self.properties)})
+
+    def to_json(self, *, tag: str | None = None) -> str:
+        """The text of the snapshot file, or of the file of a tag of that name."""
+        fields: dict[str, object] = {} if tag is None else {TAG_KEY: tag}
         for name, key in _JSON_KEYS.items():
-            value = getattr(self, name)
-            if value is not None and value != {}:
-                fields[key] = dict(value) if isinstance(value, Mapping) else value
+            value = {**self.properties, DIGEST_KEY: self.digest} if name == "properties" else getattr(self, name)
+            if value is not None:
+                fields[key] = value
         return json.dumps(fields, indent=2)
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, path: str) -> Snapshot:
-        """Parse the snapshot file at `path`; ignores keys it does not know. Raises CorruptDataError."""
+    def from_json(cls, text: str | bytes, *, path: str, tag: str | None = None) -> Snapshot:
+        """Parse the snapshot file at `path`, or the file of a tag; ignores keys it does not know.
+
+        Raises CorruptDataError, also when the digest is another one, is missing in a snapshot of lakelog, or when a
+        tag's file is that of another tag.
+        """
         try:
             given = json.loads(text)
             values = {name: given[key] for name, key in _JSON_KEYS.items() if given.get(key) is not None}
             values["commit_kind"] = CommitKind(values["commit_kind"])
-            return cls(**values)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise CorruptDataError(f"snapshot file {path} is not readable: {error!r}") from error
+            properties = dict(values.get("properties", {}))
+            digest = properties.pop(DIGEST_KEY, None)
+            snapshot = cls(**values | {"properties": properties})
+            named = given.get(TAG_KEY, tag)
+            is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)
+            expected = snapshot.digest if digest is not None or is_own else None
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise damaged(path, f"it is not a readable snapshot: {error!r}") from error
+        if digest != expected:
+            raise damaged(path, f"it names the digest {digest}, its fields have {expected}")
+        if tag is not None and named != tag:
+            raise damaged(path, f"it is the file of tag {named!r}")
+        return snapshot
 
 
 _JSON_KEYS = {
@@ -142,8 +185,21 @@ class SnapshotManager:
             newest = self._probe(self._hint(self._paths.latest_hint))
         if newest is None:
             newest = max(self.ids(), default=None)
+            self._check_not_lost(newest)
         self._seen = newest
         return newest
+
+    def _check_not_lost(self, newest: int | None) -> None:
+        """Raise CorruptDataError when the hint names the snapshot after the newest: its file was there once.
+
+        A rollback writes the hint before it deletes snapshots. Hints that are further off are stale or damaged.
+        """
+        hint = self._hint(self._paths.latest_hint)
+        if hint is not None and hint == (newest or 0) + 1 and not self._exists(hint):
+            raise CorruptDataError(
+                f"{self._paths.snapshot(hint)} is gone, though {self._paths.latest_hint} names it as the newest; "
+                f"restore the file, or delete LATEST to go on from snapshot {newest or 'none'} and lose its rows"
+            )
 
     def earliest_id(self) -> int | None:
         """The oldest living snapshot's id; None before the first commit."""
@@ -152,7 +208,7 @@ class SnapshotManager:
     def look_for_earliest(self) -> tuple[int | None, bool]:
         """The oldest living snapshot's id, and whether the hint told it, so that no folder was listed."""
         hint = self._hint(self._paths.earliest_hint)
-        if hint is not None and self._exists(hint):
+        if hint is not None and self._exists(hint) and not self._exists(hint - 1):
             return hint, True
         return min(self.ids(), default=None), False
 
@@ -174,7 +230,11 @@ class SnapshotManager:
         except NotFoundError as error:
             ids = self.ids()
             living = f"snapshots {ids[0]} to {ids[-1]} are there" if ids else "the table has no snapshot yet"
-            raise NotFoundError(f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}") from error
+            path = self._paths.snapshot(snapshot_id)
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}: name one of these. When it "
+                f"cannot have expired, its file {path} was lost: restore it"
+            ) from error
 
     def tags(self) -> list[str]:
         """The names of all tags, in order. Lists the folder."""
@@ -185,11 +245,14 @@ class SnapshotManager:
         """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the tags that are there."""
         path = self._paths.tag(tag)
         try:
-            return Snapshot.from_json(self._file_io.read_bytes(path), path=path)
+            return Snapshot.from_json(self._file_io.read_bytes(path), path=path, tag=tag)
         except NotFoundError as error:
             tags = self.tags()
             known = f"the tags are {', '.join(tags)}" if tags else "it has no tags"
-            raise NotFoundError(f"table {self._paths.root} has no tag {tag!r}; {known}") from error
+            raise NotFoundError(
+                f"table {self._paths.root} has no tag {tag!r}; {known}. When the tag was not deleted, its file {path} "
+                "was lost: restore it"
+            ) from error
 
     def at_or_before(self, time_millis: int) -> Snapshot | None:
         """The newest snapshot committed at or before a moment; None when all living ones are younger."""
@@ -232,7 +295,7 @@ class SnapshotManager:
         path = self._paths.snapshot(snapshot_id)
         snapshot = Snapshot.from_json(self._file_io.read_bytes(path), path=path)
         if snapshot.id != snapshot_id:
-            raise CorruptDataError(f"snapshot file {path} holds the id {snapshot.id}, expected {snapshot_id}")
+            raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
         return snapshot
 
     def _exists(self, snapshot_id: int) -> bool:

@@ -51,7 +51,7 @@ from lakelog.filestore.polars_scan import lazy_frame
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.predicate.tree import And
 from lakelog.filestore.rescale import move_rows, rescale_schema
-from lakelog.filestore.scan import plan
+from lakelog.filestore.scan import check_schema, plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -190,6 +190,8 @@ class FileStoreTable(TableStore):
     def _planned(
         self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
     ) -> PlannedRead:
+        if which:
+            check_schema(self, self.snapshots.latest())
         return self._read_of(self.snapshot(**which), columns, parse_where(where) if isinstance(where, str) else where)
 
     def _read_of(
@@ -244,6 +246,7 @@ class FileStoreTable(TableStore):
         The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
         NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
         """
+        check_schema(self, self.snapshots.latest())
         fields = self.schema.fields if columns is None else self.schema.select(columns)
         first = first_changes(self) if after is None else after + 1
         last = (self.snapshots.latest_id() or 0) if up_to is None else up_to

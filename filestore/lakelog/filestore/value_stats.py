@@ -1,6 +1,7 @@
 """Column statistics of new data files: null counts, least and most of each column.
 
-Bounds come from the footer of the file that was written: its writer has them anyway. Only NaN must be looked for, which
+Bounds come from the footer of the Parquet file that was written: its writer has them anyway; files of other formats
+have null counts alone. Only NaN must be looked for, which
 Parquet's bounds leave out and which is the largest number here. Columns of nested types and TIMESTAMPs of more than 6
 digits have no bounds in Parquet. Source: Paimon, `SimpleColStatsCollector`, `ParquetSimpleStatsExtractor`.
 """
@@ -57,15 +58,20 @@ class StatsCollector:
             if field.type.root in _FLOATS and field.name not in self._with_nan and _has_nan(column):
                 self._with_nan.add(field.name)
 
-    def finish(self, footer: pq.FileMetaData) -> tuple[SimpleStats, tuple[str, ...] | None]:
-        """The statistics of a finished file, and the columns that they cover: None is all of the schema."""
+    def finish(self, footer: pq.FileMetaData | None) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        """The statistics of a finished file, and the columns that they cover: None is all of the schema.
+
+        `footer` None is that of a format whose writer tells no bounds: they stay unknown.
+        """
         is_all = len(self._kept) == len(self._all) or not self._is_dense
         covered = self._all if is_all else self._kept
         names = None if is_all else tuple(field.name for field in covered)
         if not covered:
             return EMPTY_STATS, names
-        leaves = leaves_of(footer)
-        bounds = [self._bounds(field, footer, leaves) for field in covered]
+        bounds = [_UNKNOWN] * len(covered)
+        if footer is not None:
+            leaves = leaves_of(footer)
+            bounds = [self._bounds(field, footer, leaves) for field in covered]
         kinds = [field.type for field in covered]
         stats = SimpleStats(
             min_values=serialize_row(kinds, [least for least, _ in bounds]),

@@ -1,4 +1,4 @@
-"""Avro data files: read whole, row by row, then put into columns. lakelog writes none.
+"""Avro data files: read whole, row by row, then put into columns.
 
 Paimon's logical types are not Avro's: `timestamp-millis` means without zone, `local-timestamp-millis` with. So the
 values are decoded without logical types, and the table's schema says what they are.
@@ -7,19 +7,23 @@ values are decoded without logical types, and the table's schema says what they 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any  # Any: Avro records are untyped
 
+import fastavro
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.formats.avro import decode_container
+from lakelog.filestore.formats.avro import NOT_AVRO
+from lakelog.filestore.formats.avro_writing import MAGIC, SYNC_BYTES, header_bytes
+from lakelog.filestore.formats.checked import errors_named, open_checked
+from lakelog.filestore.integrity import damaged
 
-MAGIC = b"Obj\x01"
 _SCHEMA_KEY = "avro.schema"
 _COUNT = DataType(root=TypeRoot.INT, nullable=False)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -27,24 +31,28 @@ _MILLIS_DIGITS = 3
 
 
 class AvroFile:
-    """One Avro file, decoded when it is opened. A context manager."""
+    """One Avro file: its bytes are held, its records are decoded block by block. A context manager."""
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
-        data = file_io.read_bytes(path)
+    def __init__(
+        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+    ) -> None:
         self._path = path
-        self._records = decode_container(without_logical_types(data, path=path), path=path)
+        with (
+            errors_named(path, "Avro"),
+            open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums) as source,
+        ):
+            data = source.read()
         self._size = len(data)
+        try:
+            self._data, self.row_count = _decodable(data)
+        except NOT_AVRO as error:
+            raise damaged(path, f"it is not a readable Avro file: {error!r}") from error
 
     def __enter__(self) -> AvroFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._records = []
-
-    @property
-    def row_count(self) -> int:
-        """Rows in the file."""
-        return len(self._records)
+        self._data = b""
 
     @property
     def row_bytes(self) -> int:
@@ -54,38 +62,45 @@ class AvroFile:
     def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The columns `fields`, found by name, in batches of at most `batch_rows`. Raises CorruptDataError."""
         schema = pa.schema([to_arrow_field(field) for field in fields])
-        for start in range(0, len(self._records), batch_rows):
-            records = self._records[start : start + batch_rows]
+        found = self._records()
+        while records := list(itertools.islice(found, batch_rows)):
             try:
                 columns = [_column([record[field.name] for record in records], field.type) for field in fields]
-            except (KeyError, pa.ArrowException, TypeError, ValueError) as error:
-                raise CorruptDataError(
-                    f"Avro file {self._path} does not hold the table's columns: {error!r}"
-                ) from error
+            except (LookupError, OverflowError, pa.ArrowException, TypeError, ValueError) as error:
+                raise damaged(self._path, f"it does not hold the table's columns: {error!r}") from error
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
+    def _records(self) -> Iterator[dict[str, Any]]:
+        try:
+            yield from fastavro.reader(io.BytesIO(self._data))  # type: ignore[misc]  # ours are records, never scalars
+        except NOT_AVRO as error:
+            if "you need to install" in str(error):
+                raise UnsupportedError(
+                    f"{self._path} is compressed with a codec that is not installed: {error}"
+                ) from error
+            raise damaged(self._path, f"it is not a readable Avro file: {error!r}") from error
 
-def without_logical_types(data: bytes, *, path: str) -> bytes:
-    """The bytes of an Avro object file whose schema says nothing of logical types. Raises CorruptDataError."""
+
+def _decodable(data: bytes) -> tuple[bytes, int]:
+    """The file with a schema that says nothing of logical types and maps, and the number of its records.
+
+    A map is encoded as an array of records of key and value is; read as such, none of its entries hides another.
+    """
     source = io.BytesIO(data)
-    try:
-        if source.read(4) != MAGIC:
-            raise ValueError("it does not begin as an Avro file")
-        meta = read_meta(source)
-        schema = json.loads(meta[_SCHEMA_KEY])
-    except (EOFError, KeyError, IndexError, ValueError) as error:
-        raise CorruptDataError(f"{path} is not a readable Avro file: {error}") from error
-    meta[_SCHEMA_KEY] = json.dumps(_plain(schema)).encode()
-    return header_of(meta) + data[source.tell() :]
-
-
-def header_of(meta: Mapping[str, bytes]) -> bytes:
-    """The bytes of an Avro object file up to its sync marker."""
-    header = bytearray(MAGIC + encode_long(len(meta)))
-    for key, value in meta.items():
-        for part in (key.encode(), value):
-            header += encode_long(len(part)) + part
-    return bytes(header) + b"\x00"
+    if source.read(len(MAGIC)) != MAGIC:
+        raise ValueError("it does not begin as an Avro file")
+    meta = read_meta(source)
+    numbers = itertools.count()
+    meta[_SCHEMA_KEY] = json.dumps(_plain(json.loads(meta[_SCHEMA_KEY]), numbers)).encode()
+    start = source.tell()
+    sync = source.read(SYNC_BYTES)
+    rows = 0
+    while source.tell() < len(data):
+        rows += read_long(source)
+        source.read(max(0, read_long(source)))
+        if source.read(SYNC_BYTES) != sync:
+            raise ValueError("a block is cut off or does not end with the file's marker")
+    return header_bytes(meta) + data[start:], rows
 
 
 def read_meta(source: io.BytesIO) -> dict[str, bytes]:
@@ -111,21 +126,16 @@ def read_long(source: io.BytesIO) -> int:
         shift += 7
 
 
-def encode_long(number: int) -> bytes:
-    """The bytes of a number."""
-    value = number << 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _plain(schema: Any) -> Any:
-    if isinstance(schema, Mapping):
-        return {key: _plain(value) for key, value in schema.items() if key != "logicalType"}
-    return [_plain(part) for part in schema] if isinstance(schema, list) else schema
+def _plain(schema: Any, numbers: Iterator[int]) -> Any:
+    if isinstance(schema, list):
+        return [_plain(part, numbers) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.get("type") == "map":
+        values = {"name": "value", "type": _plain(schema["values"], numbers)}
+        entry = {"type": "record", "name": f"lakelog_entry_{next(numbers)}"}
+        return {"type": "array", "items": entry | {"fields": [{"name": "key", "type": "string"}, values]}}
+    return {key: _plain(value, numbers) for key, value in schema.items() if key != "logicalType"}
 
 
 def _column(values: Sequence[Any], kind: DataType) -> pa.Array:
@@ -143,11 +153,11 @@ def _column(values: Sequence[Any], kind: DataType) -> pa.Array:
         return _decimals(values, wanted)
     if not kind.is_nested:
         return pa.array(values, wanted)
-    mask = pa.array([value is None for value in values])
+    mask = pa.array([value is None for value in values], pa.bool_())
     if root is TypeRoot.ROW:
         members = [_column([_member(value, member.name) for value in values], member.type) for member in kind.fields]
         return pa.StructArray.from_arrays(members, fields=list(wanted), mask=mask)
-    lists = [[] if value is None else value if root is TypeRoot.ARRAY else _pairs(value) for value in values]
+    lists = [[] if value is None else value for value in values]
     offsets = [0]
     for one in lists:
         offsets.append(offsets[-1] + len(one))
@@ -159,19 +169,12 @@ def _column(values: Sequence[Any], kind: DataType) -> pa.Array:
     key, value = (kind.element, _COUNT) if root is TypeRoot.MULTISET else (kind.key, kind.value)
     assert key is not None
     assert value is not None
-    keys, items = _column([one for one, _ in flat], key), _column([other for _, other in flat], value)
+    keys, items = (_column([entry[name] for entry in flat], part) for name, part in (("key", key), ("value", value)))
     return pa.MapArray.from_arrays(starts, keys, items, type=wanted, mask=mask)
 
 
 def _member(value: Mapping[str, Any] | None, name: str) -> Any:
     return None if value is None else value[name]
-
-
-def _pairs(entries: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
-    """The entries of a map. One without text keys is an array of records of key and value."""
-    if isinstance(entries, Mapping):
-        return list(entries.items())
-    return [(entry["key"], entry["value"]) for entry in entries]
 
 
 def _decimals(values: Sequence[bytes | None], wanted: pa.DataType) -> pa.Array:
@@ -180,5 +183,5 @@ def _decimals(values: Sequence[bytes | None], wanted: pa.DataType) -> pa.Array:
         bytes(16) if value is None else int.from_bytes(value, "big", signed=True).to_bytes(16, "little", signed=True)
         for value in values
     )
-    validity = pa.array([value is not None for value in values]).buffers()[1]
+    validity = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
     return pa.Array.from_buffers(wanted, len(values), [validity, pa.py_buffer(whole)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -41,19 +40,20 @@ class DataFile(Protocol):
     ) -> None: ...
 
 
-_READERS: dict[str, Callable[[FileIO, str], DataFile]] = {
-    "parquet": partial(ParquetFile, remembers_footer=True),
-    "orc": OrcFile,
-    "avro": AvroFile,
-}
+_READERS: dict[str, Callable[..., DataFile]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
 
 
-def open_data_file(file_io: FileIO, path: str) -> DataFile:
-    """Open a data file. Raises NotFoundError, CorruptDataError, and UnsupportedError for formats without a reader."""
+def open_data_file(
+    file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+) -> DataFile:
+    """Open a data file of the size and the checksums that a manifest tells; None where it tells none.
+
+    Raises NotFoundError, CorruptDataError, and UnsupportedError for formats without a reader.
+    """
     extension = path.rpartition(".")[2]
     reader = _READERS.get(extension)
     if reader is None:
         raise UnsupportedError(
             f"data file {path} has the format {extension!r}, which is not read; known are {', '.join(_READERS)}"
         )
-    return reader(file_io, path)
+    return reader(file_io, path, size_bytes=size_bytes, checksums=checksums)

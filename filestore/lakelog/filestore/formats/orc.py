@@ -1,7 +1,8 @@
-"""ORC data files: read by columns. lakelog writes none."""
+"""ORC data files: read by columns."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
 
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 
@@ -19,25 +21,24 @@ _OUT_OF_RANGE = "out of range for nanosecond resolution"
 class OrcFile:
     """One open ORC file. A context manager."""
 
-    def __init__(self, file_io: FileIO, path: str) -> None:
+    def __init__(
+        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+    ) -> None:
         self._path = path
-        self._source = file_io.open_input(path)
+        self._source = WatchedInput(open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums))
         try:
-            self._file = orc.ORCFile(self._source)
-        except (pa.ArrowException, OSError) as error:
+            with self._errors_named():
+                self._file = orc.ORCFile(pa.PythonFile(self._source, mode="r"))
+                self.names = list(self._file.schema.names)
+        except BaseException:
             self._source.close()
-            raise CorruptDataError(f"ORC file {path} is not readable: {error}") from error
+            raise
 
     def __enter__(self) -> OrcFile:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns that the file holds."""
-        return list(self._file.schema.names)
 
     @property
     def row_count(self) -> int:
@@ -62,19 +63,32 @@ class OrcFile:
             )
         schema = pa.schema([to_arrow_field(field) for field in fields])
         for number in range(self._file.nstripes):
-            try:
-                stripe = self._file.read_stripe(number, columns=names)
-                arrays = [_as_type(stripe.column(field.name), field.type) for field in fields]
-            except (pa.ArrowException, OSError) as error:
-                if _OUT_OF_RANGE in str(error):
+            with self._errors_named():
+                try:
+                    stripe = self._file.read_stripe(number, columns=names)
+                    arrays = [_as_type(stripe.column(field.name), field.type) for field in fields]
+                except (pa.ArrowException, OSError, ValueError) as error:
+                    if _OUT_OF_RANGE not in str(error):
+                        raise
                     raise UnsupportedError(
                         f"ORC file {self._path} holds timestamps before 1677 or after 2262, which Arrow cannot read "
                         "from ORC; leave the column out, or rewrite the file as Parquet"
                     ) from error
-                raise CorruptDataError(f"ORC file {self._path}, stripe {number} is not readable: {error}") from error
             rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
+
+    @contextlib.contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Errors of the file itself come as they are, though Arrow makes a text of them."""
+        with errors_named(self._path, "ORC"):
+            try:
+                yield
+            except Exception as error:
+                held = self._source.error
+                if held is None or held is error:
+                    raise
+                raise held from error
 
 
 def _as_type(values: pa.Array, kind: DataType) -> pa.Array:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +25,13 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import ChecksummedFile, errors_named, open_checked
+from lakelog.filestore.formats.field_ids import element_id, key_id
+from lakelog.filestore.formats.storing import stored_rows
 from lakelog.filestore.name_cache import NameCache
 
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 65_536  # what a lookup must decode at least; fewer make footers long
-_ELEMENT_ID_START = 536_870_911
-_DEPTHS_PER_FIELD = 1_024
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _SAMPLE_ROWS = 2_048
@@ -94,23 +94,21 @@ class ParquetWriter:
         compression_level: int = 1,
         row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
-        self._file_io = file_io
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
         self._codec = _compression(compression)
         self._level = compression_level if self._codec == "zstd" else None
         self._in_int96 = _has_nanos(fields)
-        self._output = file_io.open_output(path)
+        self._output = ChecksummedFile(file_io, path)
         self._writer: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
-        self._is_finished = False
 
     def __enter__(self) -> ParquetWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_finished:
+        if self._output.is_finished:
             return
         if self._writer is not None:
             # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
@@ -121,28 +119,23 @@ class ParquetWriter:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far, without what is still buffered."""
-        return int(self._output.tell())
+        return self._output.size_bytes
+
+    @property
+    def checksums(self) -> bytes:
+        """Checksums of the blocks of a finished file."""
+        return self._output.checksums
 
     def write(self, table: pa.Table) -> None:
         """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
-        for column, values in zip(self._schema, table.columns, strict=False):
-            if not column.nullable and values.null_count:
-                raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")
-        try:
-            stored = table.cast(self._schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-            raise InvalidRequestError(f"the rows do not fit the columns of {self._path}: {error}") from error
+        stored = stored_rows(table, self._schema, self._path)
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
         self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, ROW_GROUP_ROWS))
 
     def finish(self) -> int:
         """Write the footer, make the file durable and give its size in bytes."""
         self._opened(self._schema.empty_table()).close()
-        size = self.size_bytes
-        self._output.close()
-        self._file_io.sync(self._path)
-        self._is_finished = True
-        return size
+        return self._output.finish()
 
     @property
     def footer(self) -> pq.FileMetaData:
@@ -155,7 +148,7 @@ class ParquetWriter:
             packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
             others = [column.name for column in self._schema if column.name not in packed]
             self._writer = pq.ParquetWriter(
-                self._output,
+                self._output.sink,
                 self._schema,
                 compression=self._codec,
                 compression_level=self._level,
@@ -171,8 +164,14 @@ class ParquetWriter:
         return self._writer
 
 
-FOOTER_CACHE: NameCache[pq.FileMetaData] = NameCache(64 << 20)
+FOOTER_CACHE: NameCache[tuple[bytes, pq.FileMetaData]] = NameCache(64 << 20)  # with the file's checksums
 _FOOTER_FACTOR = 4  # what a footer takes in memory, in its bytes in the file
+
+
+def _remembered_footer(path: str, checksums: bytes | None) -> pq.FileMetaData | None:
+    """A footer whose bytes had these checksums when it was read. A file without any is read anew each time."""
+    held = FOOTER_CACHE.get(path)
+    return held[0][1] if held and checksums is not None and held[0][0] == checksums else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,24 +183,29 @@ class _Part:
 
 
 class ParquetFile:
-    """One open data file, read by columns. A context manager. Page checksums are verified on every read.
+    """One open data file, read by columns. A context manager.
 
-    With `remembers_footer` the footer is kept for the next time: for names that are never given again.
+    Every read verifies the checksums of blocks that the manifest tells, or without them the file's page checksums. A
+    footer that such checksums vouch for is kept for the next time: for the same name and the same checksums.
     """
 
-    def __init__(self, file_io: FileIO, path: str, *, remembers_footer: bool = False) -> None:
+    def __init__(
+        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+    ) -> None:
         self._path = path
-        self._source = file_io.open_input(path)
+        self._source = open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums)
+        self._checks_pages = checksums is None
         try:
-            with _corruption_named(path):
-                held = FOOTER_CACHE.get(path) if remembers_footer else None
-                footer = held[0] if held else None
-                self._file = pq.ParquetFile(self._source, metadata=footer, page_checksum_verification=True)
-        except CorruptDataError:
+            with errors_named(path, "Parquet"):
+                footer = _remembered_footer(path, checksums)
+                self._file = pq.ParquetFile(
+                    self._source, metadata=footer, page_checksum_verification=self._checks_pages
+                )
+        except BaseException:
             self._source.close()
             raise
-        if remembers_footer and footer is None:
-            FOOTER_CACHE.put(path, (self.footer,), _FOOTER_FACTOR * self.footer.serialized_size)
+        if checksums is not None and footer is None:
+            FOOTER_CACHE.put(path, ((checksums, self.footer),), _FOOTER_FACTOR * self.footer.serialized_size)
         leaves = (self._file.schema.column(index) for index in range(len(self._file.schema)))
         self._int96_columns = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
 
@@ -271,7 +275,7 @@ class ParquetFile:
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
         groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)
-        with _corruption_named(self._path):
+        with errors_named(self._path, "Parquet"):
             parts = [part.file.read_row_groups(groups, columns=part.names) for part in self._parts(fields)]
         return self._joined(parts, fields)
 
@@ -285,7 +289,7 @@ class ParquetFile:
             for part in self._parts(fields)
         ]
         while True:
-            with _corruption_named(self._path):
+            with errors_named(self._path, "Parquet"):
                 tables = [
                     pa.Table.from_batches([found]) for batch in batches if (found := next(batch, None)) is not None
                 ]
@@ -319,11 +323,11 @@ class ParquetFile:
         """A second handle that reads INT96 in a unit; the first one when there is nothing to read so."""
         if not names:
             return self._file
-        with _corruption_named(self._path):
+        with errors_named(self._path, "Parquet"):
             return pq.ParquetFile(
                 self._source,
                 metadata=self._file.metadata,
-                page_checksum_verification=True,
+                page_checksum_verification=self._checks_pages,
                 coerce_int96_timestamp_unit=unit,
             )
 
@@ -388,8 +392,7 @@ class _Layout:
 
     def type(self, kind: DataType, column_id: int, depth: int) -> pa.DataType:
         """The type; `column_id` is that of the innermost column or ROW member around it."""
-        inner = _ELEMENT_ID_START + column_id * _DEPTHS_PER_FIELD + depth + 1
-        key_id = _ELEMENT_ID_START - column_id * _DEPTHS_PER_FIELD - depth - 1
+        inner, keys = element_id(column_id, depth), key_id(column_id, depth)
         match kind.root:
             case TypeRoot.ARRAY:
                 assert kind.element is not None
@@ -398,13 +401,13 @@ class _Layout:
                 assert kind.key is not None
                 assert kind.value is not None
                 return pa.map_(
-                    self.field("key", kind.key.with_nullable(False), key_id, column_id, depth + 1),
+                    self.field("key", kind.key.with_nullable(False), keys, column_id, depth + 1),
                     self.field("value", kind.value, inner, column_id, depth + 1),
                 )
             case TypeRoot.MULTISET:
                 assert kind.element is not None
                 return pa.map_(
-                    self.field("key", kind.element.with_nullable(False), key_id, column_id, depth + 1),
+                    self.field("key", kind.element.with_nullable(False), keys, column_id, depth + 1),
                     self.field("value", _COUNT, inner, column_id, depth + 1),
                 )
             case TypeRoot.ROW:
@@ -454,13 +457,3 @@ def _compression(name: str) -> str:
     except KeyError as error:
         known = ", ".join(sorted(_COMPRESSIONS))
         raise InvalidRequestError(f"file.compression {name!r} is not known for Parquet; known are {known}") from error
-
-
-@contextmanager
-def _corruption_named(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the system's, not one of Arrow's about bytes
-            raise UnavailableError(f"Parquet file {path} could not be read: {error}") from error
-        raise CorruptDataError(f"Parquet file {path} is not readable: {error}") from error

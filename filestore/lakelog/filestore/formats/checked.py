@@ -1,0 +1,282 @@
+"""Checksums of a data file's blocks: made while it is written, verified on every read of a part of it.
+
+A file is cut into blocks of 512 KiB, the last one may be shorter. The manifest entry of the file holds, in the field
+`_LAKELOG_CHECKSUMS` that other readers skip, the CRC-32 of each block, four bytes big endian, one after the other. A
+reader fetches whole blocks and sees no byte that is not what was written: data, footers and statistics alike. And a
+file that was put in another's place has other blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakelog.common.errors import UnavailableError
+from lakelog.filestore.fileio import FileIO, OutputFile
+from lakelog.filestore.integrity import damaged
+
+BLOCK_BYTES = 512 << 10
+_CHECKSUM_BYTES = 4
+
+
+class ChecksummedOutput(io.RawIOBase):
+    """What is written goes to `output`; `checksums` are those of all blocks so far.
+
+    With `holds_errors` a write that fails raises nothing: its error is held, and what is written later is let go.
+    """
+
+    def __init__(self, output: OutputFile, *, holds_errors: bool = False) -> None:
+        self._output = output
+        self._holds_errors = holds_errors
+        self._error: BaseException | None = None
+        self._sums: list[int] = []
+        self._position = 0
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes written, also of a closed file."""
+        return self._position
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # Arrow gives bytes or its own buffers
+        """Append bytes."""
+        view = memoryview(data)
+        if self._error is None:
+            self._write_on(data)
+        at = 0
+        while at < len(view):
+            inside = self._position % BLOCK_BYTES
+            part = view[at : at + BLOCK_BYTES - inside]
+            if inside:
+                self._sums[-1] = zlib.crc32(part, self._sums[-1])
+            else:
+                self._sums.append(zlib.crc32(part))
+            at += len(part)
+            self._position += len(part)
+        return len(view)
+
+    def _write_on(self, data: bytes) -> None:
+        try:
+            self._output.write(data)
+        except BaseException as error:
+            if not self._holds_errors:
+                raise
+            self._error = error
+
+    def check(self) -> None:
+        """Raise the error that is held."""
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def checksums(self) -> bytes:
+        """The checksums as a manifest holds them."""
+        return struct.pack(f">{len(self._sums)}I", *self._sums)
+
+
+class ChecksummedFile:
+    """A new data file: what is written to `sink` goes into it. It is finished, or given up.
+
+    With `holds_errors` the sink raises nothing, for writers that do not survive it: `check` does, and `finish`.
+    """
+
+    def __init__(self, file_io: FileIO, path: str, *, holds_errors: bool = False) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._output = file_io.open_output(path)
+        self._counted = ChecksummedOutput(self._output, holds_errors=holds_errors)
+        self.sink = pa.PythonFile(self._counted, mode="w")
+        self.is_finished = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._counted.tell()
+
+    @property
+    def checksums(self) -> bytes:
+        """Checksums of all blocks so far, as a manifest holds them."""
+        return self._counted.checksums
+
+    def check(self) -> None:
+        """Raise the error of a write that failed."""
+        self._counted.check()
+
+    def finish(self) -> int:
+        """Make the file durable and give its size in bytes."""
+        self.check()
+        size = self.size_bytes
+        self.sink.close()
+        self._output.close()
+        self._file_io.sync(self._path)
+        self.is_finished = True
+        return size
+
+    def abort(self) -> None:
+        """Give the file up."""
+        self.sink.close()
+        self._output.abort()
+
+
+class CheckedInput(io.RawIOBase):
+    """A file that is read by whole blocks, each compared with its checksum. The last blocks read are kept."""
+
+    def __init__(self, source: pa.NativeFile, path: str, *, size_bytes: int, checksums: bytes) -> None:
+        self._source = source
+        self._path = path
+        self._size = size_bytes
+        self._sums = struct.unpack(f">{len(checksums) // _CHECKSUM_BYTES}I", checksums)
+        self._position = 0
+        self._held_start = 0
+        self._held = pa.py_buffer(b"")
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def close(self) -> None:
+        """Close the file below."""
+        if not self.closed:
+            self._source.close()
+        super().close()
+
+    def size(self) -> int:
+        """The file's bytes."""
+        return self._size
+
+    def tell(self) -> int:
+        """Where the next read starts."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a byte."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes. Raises CorruptDataError."""
+        return self.read_buffer(size).to_pybytes()  # type: ignore[no-any-return]  # Arrow has no types
+
+    def read_buffer(self, size: int = -1) -> pa.Buffer:
+        """The next bytes, without a copy: Arrow calls this. Raises CorruptDataError."""
+        start = min(self._position, self._size)
+        end = self._size if size is None or size < 0 else min(start + size, self._size)
+        self._position = end
+        if not self._held_start <= start <= end <= self._held_start + self._held.size:
+            self._held_start = start - start % BLOCK_BYTES
+            self._held = self._blocks(self._held_start, end)
+        return self._held.slice(start - self._held_start, end - start)
+
+    def _blocks(self, start: int, end: int) -> pa.Buffer:
+        """Whole blocks that hold the bytes from the block start `start` to `end`."""
+        stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._size)
+        self._source.seek(start)
+        found = self._source.read_buffer(stop - start)
+        view = memoryview(found)
+        for at in range(start, stop, BLOCK_BYTES):
+            found_sum = zlib.crc32(view[at - start : at - start + BLOCK_BYTES])
+            expected = self._sums[at // BLOCK_BYTES]
+            if found_sum != expected or len(view) != stop - start:
+                block_end = min(at + BLOCK_BYTES, self._size)
+                raise damaged(
+                    self._path,
+                    f"bytes {at} to {block_end} have the checksum {found_sum:08x}, the manifest says {expected:08x}",
+                )
+        return found
+
+
+def open_checked(
+    file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+) -> pa.NativeFile:
+    """Open a data file whose size and checksums the manifest tells, as far as it does.
+
+    Raises CorruptDataError for a file of another size, and on reads of damaged blocks; NotFoundError.
+    """
+    source = file_io.open_input(path)
+    try:
+        found = source.size()
+        if size_bytes is not None and found != size_bytes:
+            raise damaged(path, f"it has {found} bytes, expected {size_bytes}")
+        if checksums is None:
+            return source
+        expected = -(-found // BLOCK_BYTES) * _CHECKSUM_BYTES
+        if len(checksums) != expected:
+            raise damaged(path, f"it has {found} bytes, and its manifest {len(checksums)} of checksums, not {expected}")
+    except BaseException:
+        source.close()
+        raise
+    return pa.PythonFile(CheckedInput(source, path, size_bytes=found, checksums=checksums), mode="r")
+
+
+class WatchedInput(io.RawIOBase):
+    """A file whose last error is held, for readers that make a text of it."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source = source
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def close(self) -> None:
+        """Close the file below."""
+        if not self.closed:
+            self._source.close()
+        super().close()
+
+    def size(self) -> int:
+        """The file's bytes."""
+        return int(self._source.size())
+
+    def tell(self) -> int:
+        """Where the next read starts."""
+        return int(self._source.tell())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a byte."""
+        return int(self._source.seek(offset, whence))
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        return self.read_buffer(size).to_pybytes()  # type: ignore[no-any-return]  # Arrow has no types
+
+    def read_buffer(self, size: int = -1) -> pa.Buffer:
+        """The next bytes, without a copy: Arrow calls this."""
+        try:
+            return self._source.read_buffer(None if size < 0 else size)
+        except Exception as error:
+            self.error = error
+            raise
+
+
+@contextlib.contextmanager
+def errors_named(path: str, kind: str) -> Iterator[None]:
+    """What Arrow raises for a data file of a format, as CorruptDataError, or as UnavailableError for a failing read.
+
+    A lack of memory says nothing about the file and goes on as it is.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not one of Arrow's about bytes
+            raise UnavailableError(f"{kind} file {path} could not be read: {error}") from error
+        raise damaged(path, f"it is not readable as {kind}: {error}") from error

@@ -1,0 +1,77 @@
+"""New data files of any format, and what a writer of a format must be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import DataField
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.avro_writing import AvroWriter
+from lakelog.filestore.formats.orc_writing import STRIPE_BYTES, OrcWriter
+from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
+
+
+class DataFileWriter(Protocol):
+    """One new data file, written piece by piece. A context manager: what is not finished at its end is given up."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far, without what is still buffered."""
+        ...
+
+    @property
+    def checksums(self) -> bytes:
+        """Checksums of the blocks of a finished file."""
+        ...
+
+    @property
+    def footer(self) -> pq.FileMetaData | None:
+        """The footer of a finished Parquet file; None in other formats."""
+        ...
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows: the columns have the Arrow types of the file's fields. Raises InvalidRequestError."""
+        ...
+
+    def finish(self) -> int:
+        """Make the file durable and give its size in bytes."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def create_data_file(
+    file_io: FileIO,
+    path: str,
+    fields: Sequence[DataField],
+    *,
+    compression: str,
+    compression_level: int,
+    block_bytes: int | None = None,
+) -> DataFileWriter:
+    """A new data file of the columns `fields`; the part of its name after the last dot is its format.
+
+    `block_bytes` is the size of a row group or stripe, None leaves it to the format. Raises InvalidRequestError.
+    """
+    extension = path.rpartition(".")[2]
+    if extension == "parquet":
+        return ParquetWriter(
+            file_io,
+            path,
+            fields,
+            compression=compression,
+            compression_level=compression_level,
+            row_group_bytes=block_bytes or ROW_GROUP_BYTES,
+        )
+    if extension == "orc":
+        return OrcWriter(file_io, path, fields, compression=compression, stripe_bytes=block_bytes or STRIPE_BYTES)
+    if extension == "avro":
+        return AvroWriter(file_io, path, fields, compression=compression, compression_level=compression_level)
+    raise UnsupportedError(f"data file {path} has the format {extension!r}, which is not written")
