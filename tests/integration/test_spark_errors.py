@@ -17,6 +17,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.changes import TABLE_SCHEMA
+from tests.support.small_tables import altered_by_others
 
 pytestmark = pytest.mark.integration
 
@@ -34,10 +35,7 @@ def create(folder: Path, servers: str, **options: str) -> Table:
 
 def set_option(table: Table, key: str, value: str) -> None:
     """Change an option behind lakelog's back."""
-    file = Path(table.path) / "schema/schema-0"
-    fields = json.loads(file.read_text())
-    fields["options"][key] = value
-    file.write_text(json.dumps(fields))
+    (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **{key: value}))
 
 
 RowsOf = Callable[[str], DataFrame]

@@ -14,6 +14,7 @@ import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.snapshot import CommitKind
+from tests.support.small_tables import altered_by_others
 
 SCHEMA = pa.schema(
     [
@@ -140,10 +141,8 @@ def test_a_stream_appends_each_batch_once(spark: SparkSession, catalog: Catalog,
 def logged(catalog: Catalog) -> Table:
     """A table whose options name a log; no broker is asked before anything is written."""
     table = catalog.create_table("db.logged", schema=SCHEMA, primary_key=["id"])
-    schema_file = Path(table.path) / "schema/schema-0"
-    text = schema_file.read_text()
-    log = '"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1", '
-    schema_file.write_text(text.replace('"options": {', '"options": {' + log))
+    log = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
+    (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **log))
     return catalog.table("db.logged")
 
 
