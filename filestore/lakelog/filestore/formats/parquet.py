@@ -31,6 +31,8 @@ from lakelog.filestore.formats.storing import stored_rows
 from lakelog.filestore.name_cache import NameCache
 
 ROW_GROUP_BYTES = 64 << 20
+_BUFFER_BYTES = 1 << 20
+_BUFFERED_FROM = 16 << 20  # bytes of a row group
 ROW_GROUP_ROWS = 65_536  # what a lookup must decode at least; fewer make footers long
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -286,7 +288,7 @@ class ParquetFile:
         groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)
         batches = [
             part.file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=part.names)
-            for part in self._parts(fields)
+            for part in self._parts(fields, buffer_bytes=self._buffer_bytes(batch_rows))
         ]
         while True:
             with errors_named(self._path, "Parquet"):
@@ -297,7 +299,15 @@ class ParquetFile:
                 return
             yield from self._joined(tables, fields).to_batches()
 
-    def _parts(self, fields: Sequence[DataField]) -> list[_Part]:
+    def _buffer_bytes(self, batch_rows: int) -> int:
+        """How much of a column is fetched at a time; 0 for all of its row group, where that is not much more.
+
+        Memory is bounded by the batches that are asked for, and rows of a kilobyte make row groups of many of them.
+        """
+        largest = max((size for _, size in self.row_groups), default=0)
+        return _BUFFER_BYTES if largest > max(_BUFFERED_FROM, 2 * batch_rows * self.row_bytes) else 0
+
+    def _parts(self, fields: Sequence[DataField], *, buffer_bytes: int = 0) -> list[_Part]:
         """Which columns are read in which unit.
 
         INT96 holds timestamps of every precision. Arrow reads it in nanoseconds, which go from 1677 to 2262: columns of
@@ -312,16 +322,12 @@ class ParquetFile:
         micros = [column.name for column in int96 if not _type_has_nanos(column.type)]
         nanos = [column.name for column in int96 if column.type.root in _TIMESTAMPS and column.name not in micros]
         rest = [column.name for column in fields if column.name not in micros]
-        wanted = (
-            _Part(self._file, rest),
-            _Part(self._in_unit("us", micros), micros),
-            _Part(self._in_unit("s", nanos), nanos),
-        )
-        return [part for part in wanted if part.names]
+        wanted: tuple[tuple[str | None, list[str]], ...] = ((None, rest), ("us", micros), ("s", nanos))
+        return [_Part(self._handle(unit, buffer_bytes), names) for unit, names in wanted if names]
 
-    def _in_unit(self, unit: str, names: Sequence[str]) -> pq.ParquetFile:
-        """A second handle that reads INT96 in a unit; the first one when there is nothing to read so."""
-        if not names:
+    def _handle(self, unit: str | None, buffer_bytes: int) -> pq.ParquetFile:
+        """A handle that reads INT96 in a unit, with buffers; the first one where it does."""
+        if unit is None and not buffer_bytes:
             return self._file
         with errors_named(self._path, "Parquet"):
             return pq.ParquetFile(
@@ -329,6 +335,7 @@ class ParquetFile:
                 metadata=self._file.metadata,
                 page_checksum_verification=self._checks_pages,
                 coerce_int96_timestamp_unit=unit,
+                buffer_size=buffer_bytes,
             )
 
     def _joined(self, parts: Sequence[pa.Table], fields: Sequence[DataField]) -> pa.Table:
