@@ -188,7 +188,7 @@ changes = st.tuples(
 histories = st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(history=histories, engine=st.sampled_from(ENGINES), following=st.fixed_dictionaries(FOLLOWING), data=st.data())
 def test_changes_fold_to_the_rows_of_the_table(
     tmp_path_factory: pytest.TempPathFactory,

@@ -213,7 +213,7 @@ changes = st.tuples(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20)
 @given(
     history=st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=10),
     options=st.fixed_dictionaries(
