@@ -29,6 +29,7 @@ from lakelog.filestore.options import (
     FILE_COMPRESSION_PER_LEVEL,
     FILE_COMPRESSION_ZSTD_LEVEL,
     FILE_FORMAT_PER_LEVEL,
+    READ_MEMORY_BUDGET,
     TARGET_FILE_SIZE,
     THIN_MODE,
 )
@@ -101,7 +102,8 @@ def write_data_files(
     folder = table.bucket_dir(partition, bucket)
     small_groups = LOOKED_UP_GROUP_BYTES if needs_lookup(table.schema) else None
     group_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or small_groups
-    block_bytes = group_bytes or ROW_GROUP_BYTES
+    # Rows of a group are held until it is written, so they count to the budget of the merge that makes them.
+    block_bytes = group_bytes or min(ROW_GROUP_BYTES, READ_MEMORY_BUDGET.of(table.schema.options) // 4)
     extension = _for_level(
         FILE_FORMAT_PER_LEVEL.of(table.schema.options), table.schema, level, table.schema.file_format
     )
