@@ -51,10 +51,14 @@ class BucketDeletions:
 
 def deletion_files(table: TableStore, snapshot: Snapshot | None) -> Mapping[BucketId, Mapping[str, DeletionFile]]:
     """The deletion vectors of a snapshot: by bucket, then by the name of the data file. Raises CorruptDataError."""
-    found: dict[BucketId, dict[str, DeletionFile]] = {}
     if snapshot is None or snapshot.index_manifest is None:
-        return found
-    for record in read_index(table, snapshot.index_manifest):
+        return {}
+    return _vectors_of(table, read_index(table, snapshot.index_manifest))
+
+
+def _vectors_of(table: TableStore, records: Sequence[Mapping[str, Any]]) -> dict[BucketId, dict[str, DeletionFile]]:
+    found: dict[BucketId, dict[str, DeletionFile]] = {}
+    for record in records:
         if record["_INDEX_TYPE"] == INDEX_TYPE:
             bucket = found.setdefault((record["_PARTITION"], record["_BUCKET"]), {})
             bucket.update(_files_of(record, table))
@@ -72,10 +76,10 @@ def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
     return records
 
 
-def write_vectors(table: TableStore, vectors: Mapping[str, Positions], *, names: FileNames | None = None) -> IndexFile:
+def write_vectors(table: TableStore, vectors: Mapping[str, Positions]) -> IndexFile:
     """Write an index file of the deleted positions of data files, durable. Nothing names it yet."""
     data, ranges = encode_vectors(vectors, is_64_bit=DELETION_VECTORS_64_BIT.of(table.schema.options))
-    name = (names or FileNames()).index_file(data)
+    name = FileNames().index_file(data)
     table.file_io.make_dirs(table.paths.index_dir)
     with table.file_io.open_output(table.paths.index(name)) as output:
         output.write(data)
@@ -101,18 +105,13 @@ def index_after(
     changed = {(one.partition, one.bucket): one for one in deletions if one.is_changed}
     if current is None and not changed:
         return None
-    there = deletion_files(table, latest)
+    given = [] if current is None else read_index(table, current)
+    there = _vectors_of(table, given)
     if is_compaction:
         _check_unchanged(table, there, deleted, deletions)
     if not changed and not any(there.get(bucket, {}).keys() & files for bucket, files in deleted.items()):
         return current
-    kept = (
-        []
-        if current is None
-        else [
-            record for given in read_index(table, current) if (record := _without(given, deleted, changed)) is not None
-        ]
-    )
+    kept = [left for record in given if (left := _without(record, deleted, changed)) is not None]
     records = [*kept, *(_record(bucket, one.file) for bucket, one in changed.items() if one.file is not None)]
     if not records:
         return None

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.data_file import FileSource
-from lakelog.filestore.formats.avro import read_container
-from lakelog.filestore.integrity import damaged
+from lakelog.filestore.index_manifest import read_index
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.name_cache import NameCache
 from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
@@ -87,11 +86,7 @@ def manifest_names(table: TableStore, *lists: str) -> Iterator[str]:
 
 def index_names(table: TableStore, index_manifest: str) -> list[str]:
     """The names of the index files in an index manifest. Raises NotFoundError, CorruptDataError."""
-    path = table.paths.manifest(index_manifest)
-    try:
-        return [str(record["_FILE_NAME"]) for record in read_container(table.file_io, path)]
-    except (KeyError, TypeError) as error:
-        raise damaged(path, f"it holds a record that is not readable: {error!r}") from error
+    return [record["_FILE_NAME"] for record in read_index(table, index_manifest)]
 
 
 def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ job tries its batch again, as a checkpoint would have it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ REOPEN_SHARE = 0.15
 
 
 @dataclass(slots=True)
-class Worker:
+class Worker(ABC):
     """What all have in common: a number of things to do, and a table opened by each process anew."""
 
     world: World
@@ -58,9 +59,9 @@ class Worker:
         """Whether nothing is left to do."""
         return self.quota <= 0
 
+    @abstractmethod
     def step(self, table: FileStoreTable, process: Process) -> None:
         """Do one thing. UnavailableError is nothing to worry about."""
-        raise NotImplementedError
 
     def commit(self, process: Process, change: Change, act: Callable[[], Snapshot | None]) -> bool:
         """Try a change, and compare what the caller is told with what has happened. True when it is told of success."""

@@ -13,21 +13,12 @@ from lakelog.filestore.store import TableStore
 class ChangelogWriter:
     """Gathers changes of one bucket, in key order, and writes a file whenever `buffer_bytes` have come together."""
 
-    def __init__(
-        self,
-        table: TableStore,
-        bucket: BucketId,
-        *,
-        buffer_bytes: int,
-        source: FileSource = FileSource.COMPACT,
-        names: FileNames | None = None,
-    ) -> None:
+    def __init__(self, table: TableStore, bucket: BucketId, *, buffer_bytes: int) -> None:
         """Write nothing yet."""
         self._table = table
         self._bucket = bucket
         self._buffer_bytes = buffer_bytes
-        self._source = source
-        self._names = names or FileNames()
+        self._names = FileNames()
         self._held: list[StoredRows] = []
         self.files: list[DataFileMeta] = []  # written so far
 
@@ -48,5 +39,5 @@ class ChangelogWriter:
             held, self._held = self._held, []
             prefix = CHANGELOG_FILE_PREFIX.of(self._table.schema.options)
             self.files += write_data_files(
-                self._table, *self._bucket, held, level=0, source=self._source, names=self._names, prefix=prefix
+                self._table, *self._bucket, held, level=0, source=FileSource.COMPACT, names=self._names, prefix=prefix
             )

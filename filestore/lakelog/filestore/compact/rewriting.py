@@ -60,13 +60,16 @@ class _Rewrite:
     budget: int
     before: list[DataFileMeta] = field(default_factory=list)
     after: list[DataFileMeta] = field(default_factory=list)
+    fresh_below: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fresh_below = _fresh_below(self.table, self.unit)
 
     def run(self) -> CompactResult | None:
         unit, small = self.unit, small_file_bytes(self.table)
         sections = sections_of(unit.inputs, self.table.key_types)
-        fresh_below = _fresh_below(self.table, unit)
         changelog = ChangelogWriter(self.table, self.bucket, buffer_bytes=self.budget // COPIES)
-        merge = self._merge(fresh_below)
+        merge = self._merge()
         try:
             for group in rewrite_groups(sections, small_bytes=small, must_rewrite=self._must_rewrite):
                 files = [file for section in group for file in section.files]
@@ -80,7 +83,7 @@ class _Rewrite:
                 self.before += files
             changes = changelog.finish()
             deletions = bucket_deletions(self.table, self.bucket, self.before, self.after, self.deletions, _met(merge))
-        except Exception:
+        except Exception:  # whatever it was: nobody else knows these files
             discard_result(self.table, self._result(changelog.files, None))
             raise
         return self._result(changes, deletions) if self.before else None
@@ -101,7 +104,7 @@ class _Rewrite:
             self.before.append(file)
             self.after.append(replace(file, level=self.unit.output_level))
 
-    def _merge(self, fresh_below: int) -> FollowedMerge:
+    def _merge(self) -> FollowedMerge:
         partition, bucket = self.bucket
         reader = BucketReader(self.table, partition, bucket, memory_budget_bytes=self.budget, deletions=self.deletions)
         lookup = None
@@ -113,7 +116,7 @@ class _Rewrite:
                 fields=[*self.table.schema.fields, SEQUENCE_FIELD, KIND_FIELD],
                 deletions=self.deletions,
             )
-        return FollowedMerge(schema=self.table.schema, reader=reader, lookup=lookup, fresh_below=fresh_below)
+        return FollowedMerge(schema=self.table.schema, reader=reader, lookup=lookup, fresh_below=self.fresh_below)
 
     def _pieces(
         self, merge: FollowedMerge, group: Sequence[Section], changelog: ChangelogWriter
@@ -135,7 +138,7 @@ class _Rewrite:
 
         Deletes are dropped, or become known, and changes are told, only by a rewrite.
         """
-        is_fresh = file.level < _fresh_below(self.table, self.unit)
+        is_fresh = file.level < self.fresh_below
         return is_fresh or may_hold_deletes(file) or file.file_name in self.deletions
 
 
