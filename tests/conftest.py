@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.hdfs_server import Hdfs, running_hdfs
 from tests.support.kafka import docker_answers, running_kafka
 from tests.support.s3_server import S3Server, running_s3
 
@@ -55,6 +56,13 @@ def s3() -> Iterator[S3Server]:
     """An S3 server for the whole session. Each test makes a bucket of its own."""
     with running_s3(python_of("moto")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """An HDFS for the whole session. Each test takes a folder of its own."""
+    with running_hdfs(tmp_path_factory.mktemp("hdfs")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

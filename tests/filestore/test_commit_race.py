@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import ConflictError
+from lakelog.filestore.hdfs import HdfsFileIO
 from lakelog.filestore.table import FileStoreTable
+from tests.support.hdfs_server import Hdfs
 from tests.support.s3_server import S3Server
 from tests.support.small_tables import append_own_rows, content, in_new_process, make_table
 
@@ -62,12 +64,17 @@ def run_race(table: FileStoreTable, options: dict[str, str], *, processes: int, 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("processes", "commits"), [pytest.param(4, 5), pytest.param(16, 50, marks=pytest.mark.full)])
-@pytest.mark.parametrize("store", ["local", "s3"])
+@pytest.mark.parametrize("store", ["local", "s3", pytest.param("hdfs", marks=pytest.mark.full)])
 def test_every_acknowledged_commit_of_racing_processes_is_there_once(
     tmp_path: Path, request: pytest.FixtureRequest, store: str, processes: int, commits: int
 ) -> None:
     if store == "local":
         run_race(make_table(tmp_path, options=OPTIONS), {}, processes=processes, commits=commits)
+        return
+    if store == "hdfs":
+        hdfs: Hdfs = request.getfixturevalue("hdfs")
+        table = make_table(f"{hdfs.url}{tmp_path}/warehouse", HdfsFileIO(), options=OPTIONS)
+        run_race(table, {}, processes=processes, commits=commits)
         return
     server: S3Server = request.getfixturevalue("s3")
     folder = f"s3://{server.new_bucket()}/warehouse"

@@ -1,4 +1,4 @@
-"""What every FileIO keeps, on a local disk and in an object store."""
+"""What every FileIO keeps: on a local disk, in an object store, in HDFS."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.hdfs import HdfsFileIO
+from tests.support.hdfs_server import Hdfs
 from tests.support.s3_server import S3Server
 
 
@@ -23,10 +25,13 @@ class Place:
     root: str
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", "s3", "hdfs"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "local":
         return Place(LocalFileIO(), str(tmp_path))
+    if request.param == "hdfs":
+        hdfs: Hdfs = request.getfixturevalue("hdfs")
+        return Place(HdfsFileIO(), f"{hdfs.url}{tmp_path}")
     server: S3Server = request.getfixturevalue("s3")
     return Place(server.file_io(), f"s3://{server.new_bucket()}/some/folder")
 

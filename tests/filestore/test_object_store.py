@@ -425,8 +425,8 @@ def test_wrong_options_are_named_without_what_is_secret(given: dict[str, str], s
 
 
 def test_paths_that_name_no_store_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"hdfs:// is not supported yet: .* s3://bucket/folder"):
-        Location.of("hdfs://host/folder")
+    with pytest.raises(UnsupportedError, match=r"gs:// is not supported: .* s3://bucket/folder"):
+        Location.of("gs://bucket/folder")
     with pytest.raises(InvalidRequestError, match="names no bucket"):
         Location.of("s3:///folder")
     with pytest.raises(InvalidRequestError, match="names no bucket") as refused:

@@ -40,7 +40,7 @@ _SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID)
 class Catalog:
     """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. Needs no Spark, and no server.
 
-    The warehouse is a local folder, or one in an S3-compatible store: `s3://bucket/folder`.
+    The warehouse is a local folder, or one in an S3-compatible store or in HDFS: `s3://bucket/folder`, `hdfs://...`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Catalog:
 
         `bootstrap_servers` is the Kafka of the logs of new tables. Without it, it is what the environment variable
         LAKELOG_KAFKA_BOOTSTRAP_SERVERS names, else the embedded broker of this folder, when it is local.
-        `options` say how an object store is reached (`s3.*`); they are shown and stored nowhere.
+        `options` say how a store is reached (`s3.*`, `hadoop.*`); they are shown and stored nowhere.
         """
         location = Location.of(warehouse, options)
         self.warehouse = location.path
@@ -220,7 +220,7 @@ def open_table(
 ) -> Table:
     """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
 
-    `options` say how an object store is reached (`s3.*`); they are not stored.
+    `options` say how a store is reached (`s3.*`, `hadoop.*`); they are not stored.
     """
     if warehouse is not None:
         found = Catalog(warehouse, options=options).table(str(path_or_identifier))

@@ -15,7 +15,12 @@ HERE = "."
 
 Warehouse = Annotated[
     str,
-    typer.Option("--warehouse", "-w", envvar=WAREHOUSE_KEY, help="The folder of the databases; or s3://bucket/folder."),
+    typer.Option(
+        "--warehouse",
+        "-w",
+        envvar=WAREHOUSE_KEY,
+        help="The folder of the databases; or s3://bucket/folder, hdfs://host/folder.",
+    ),
 ]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's folder, or database.table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]

@@ -1,4 +1,4 @@
-"""Where a table or a warehouse is: a folder of this machine, or of an object store."""
+"""Where a table or a warehouse is: a folder of this machine, of an object store, or of HDFS."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.filestore.fileio import FileIO, LocalFileIO
-from lakelog.filestore.s3_access import PREFIX, S3Access
+from lakelog.filestore.s3_access import PREFIX as S3_PREFIX
+from lakelog.filestore.s3_access import S3Access
 
+HADOOP_PREFIX = "hadoop."
 _LOCAL = LocalFileIO()
-_SCHEMES = ("s3", "s3a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,14 @@ class Location:
             if options:
                 raise OptionError(f"{', '.join(options)}: a local folder takes no options of a store, found {text}")
             return cls(str(Path(text).absolute()), _LOCAL)
-        if scheme not in _SCHEMES:
+        opened = _STORES.get(scheme)
+        if opened is None:
             raise UnsupportedError(
-                f"{scheme}:// is not supported yet: tables are in local folders, and in S3-compatible stores as "
-                "s3://bucket/folder"
+                f"{scheme}:// is not supported: tables are in local folders, in S3-compatible stores as "
+                "s3://bucket/folder, and in HDFS as hdfs://namenode:8020/folder"
             )
-        return cls(text.rstrip("/"), _object_store(text.rstrip("/"), options or {}))
+        path = text.rstrip("/")
+        return cls(path, opened(path, options or {}))
 
 
 def is_local(path: str) -> bool:
@@ -48,7 +51,7 @@ def is_local(path: str) -> bool:
 
 def store_options(given: Mapping[str, str]) -> dict[str, str]:
     """Those of the options that say how a store is reached."""
-    return {key: value for key, value in given.items() if key.startswith(PREFIX)}
+    return {key: value for key, value in given.items() if key.startswith((S3_PREFIX, HADOOP_PREFIX))}
 
 
 def _object_store(path: str, options: Mapping[str, str]) -> FileIO:
@@ -60,3 +63,23 @@ def _object_store(path: str, options: Mapping[str, str]) -> FileIO:
         raise InvalidRequestError(f"{path} needs obstore: pip install 'lakelog[s3]'") from error
     split_path(path)
     return ObjectStoreFileIO(S3Access.of(options))
+
+
+def _hdfs(path: str, options: Mapping[str, str]) -> FileIO:
+    try:
+        from lakelog.filestore.hdfs import HdfsFileIO, split_path  # noqa: PLC0415  # needs the extra
+    except ModuleNotFoundError as error:
+        if error.name != "hdfs_native":
+            raise
+        raise InvalidRequestError(f"{path} needs hdfs-native: pip install 'lakelog[hdfs]'") from error
+    split_path(path)
+    others = [key for key in options if not key.startswith(HADOOP_PREFIX)]
+    if others:
+        raise OptionError(
+            f"{', '.join(others)}: HDFS takes Hadoop's settings with {HADOOP_PREFIX!r} before them, such as "
+            f"{HADOOP_PREFIX}dfs.ha.namenodes.mycluster"
+        )
+    return HdfsFileIO(tuple(sorted((key.removeprefix(HADOOP_PREFIX), value) for key, value in options.items())))
+
+
+_STORES = {"s3": _object_store, "s3a": _object_store, "hdfs": _hdfs}

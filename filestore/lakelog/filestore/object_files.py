@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -13,75 +12,22 @@ from obstore.store import S3Store
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.object_errors import errors_named
+from lakelog.filestore.range_reader import NOTHING, TAIL_BYTES, RangeReader
 
-TAIL_BYTES = 64 << 10
-READ_BYTES_MIN = 128 << 10
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 4
-_NOTHING = pa.py_buffer(b"")
 
 
-class ObjectReader:
-    """A file to read at random, for Arrow to wrap: what is read is fetched by its range, and nothing else.
+def open_object(store: S3Store, key: str, path: str) -> RangeReader:
+    """Open an object; fetches its end. Raises NotFoundError, UnavailableError, and so do the reader's reads."""
 
-    The end comes with the opening, because footers are there. Small reads fetch `READ_BYTES_MIN` at least, which spares
-    requests where a format reads on from there. Arrow lets one thread in at a time.
-    """
-
-    closed = False
-
-    def __init__(self, store: S3Store, key: str, path: str) -> None:
-        """Fetch the end of the object. Raises NotFoundError, UnavailableError."""
-        self._store, self._key, self._path = store, key, path
-        self._at = 0
+    def fetch(start: int, end: int) -> pa.Buffer:
         with errors_named(path):
-            self.size, self._tail = _tail(store, key)
-        self._tail_start = self.size - len(self._tail)
-        self._block = _NOTHING
-        self._block_start = 0
+            return pa.py_buffer(obstore.get_range(store, key, start=start, end=end))
 
-    def read(self, size: int = -1) -> pa.Buffer:
-        """The next bytes; fewer than `size` only at the end."""
-        left = self.size - self._at
-        length = max(0, left if size is None or size < 0 else min(size, left))
-        if not length:
-            return _NOTHING
-        start = self._at
-        self._at += length
-        if start >= self._tail_start:
-            return self._tail.slice(start - self._tail_start, length)
-        if not (self._block_start <= start and start + length <= self._block_start + len(self._block)):
-            self._fetch(start, max(length, READ_BYTES_MIN))
-        return self._block.slice(start - self._block_start, length)
-
-    def _fetch(self, start: int, length: int) -> None:
-        """Make the block hold a range; what of it is in the tail is not fetched again."""
-        end = min(start + length, self.size)
-        with errors_named(self._path):
-            block = pa.py_buffer(obstore.get_range(self._store, self._key, start=start, end=end))
-        self._block, self._block_start = block, start
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a byte."""
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """The byte that is read next."""
-        return self._at
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def close(self) -> None:
-        """Let go of what was fetched."""
-        self.closed = True
-        self._block = self._tail = _NOTHING
+    with errors_named(path):
+        size, tail = _tail(store, key)
+    return RangeReader(size, tail, fetch)
 
 
 def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
@@ -93,7 +39,7 @@ def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
         size = obstore.head(store, key)["size"]
         if size:
             raise
-        return 0, _NOTHING
+        return 0, NOTHING
 
 
 class ObjectWriter:

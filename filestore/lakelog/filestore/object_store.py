@@ -25,7 +25,7 @@ from obstore.store import S3Store
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.fileio import FileEntry
 from lakelog.filestore.object_errors import STORE_ERRORS, errors_named, named_error
-from lakelog.filestore.object_files import ObjectReader, ObjectWriter
+from lakelog.filestore.object_files import ObjectWriter, open_object
 from lakelog.filestore.object_probe import TOKEN_KEY, check_store
 from lakelog.filestore.s3_access import S3Access
 
@@ -142,7 +142,7 @@ class ObjectStoreFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random reads, which fetch what they read. Raises NotFoundError."""
         store, key = self._located(path)
-        return pa.PythonFile(ObjectReader(store, key, path), mode="r")
+        return pa.PythonFile(open_object(store, key, path), mode="r")
 
     def open_output(self, path: str) -> ObjectWriter:
         """Open a new file for writing. It is there when it is closed, as a whole."""

@@ -7,25 +7,21 @@ holds the jars. The folder appears under its name only when every jar in it has 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.logstore.file_lock import exclusive_lock
+from lakelog.logstore.ivy import DOWNLOAD_TIMEOUT_SECONDS, IVY_SETTINGS_KEY, retrieve
 from lakelog.logstore.java import find_java
 
 KAFKA_VERSION = "4.3.1"
 CACHE_DIR_KEY = "LAKELOG_CACHE_DIR"
-IVY_SETTINGS_KEY = "LAKELOG_IVY_SETTINGS"
-_DOWNLOAD_TIMEOUT_SECONDS = 600
 _IVY_MODULE = f"""<ivy-module version="2.0">
   <info organisation="lakelog" module="broker"/>
   <configurations><conf name="default"/></configurations>
@@ -73,7 +69,7 @@ def ensure_jars(environ: Mapping[str, str]) -> tuple[Path, ...]:
     target = cache_dir(environ) / f"kafka-{KAFKA_VERSION}"
     if not _is_complete(target, jars):
         lock = target.with_name(f".{target.name}.lock")
-        with exclusive_lock(lock, timeout_seconds=_DOWNLOAD_TIMEOUT_SECONDS, purpose="download of Apache Kafka"):
+        with exclusive_lock(lock, timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS, purpose="download of Apache Kafka"):
             if not _is_complete(target, jars):
                 _download(target, jars, environ)
     return tuple(target / jar.name for jar in jars)
@@ -108,37 +104,14 @@ def _download(target: Path, jars: Sequence[PinnedJar], environ: Mapping[str, str
     _LOG.warning("downloading Apache Kafka %s (%d MB, once) to %s", KAFKA_VERSION, megabytes, target)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:
         work = Path(name)
-        _run_ivy(java, work, environ)
+        try:
+            retrieve(_IVY_MODULE, work, java, environ)
+        except UnavailableError as error:
+            raise UnavailableError(_no_download(str(error))) from error
         check_jars(work / "jars", jars)
         if target.exists():
             shutil.rmtree(target)
         (work / "jars").rename(target)
-
-
-def _run_ivy(java: Path, work: Path, environ: Mapping[str, str]) -> None:
-    module = work / "ivy.xml"
-    module.write_text(_IVY_MODULE)
-    settings = environ.get(IVY_SETTINGS_KEY)
-    command: list[str | Path] = [java, *_proxy_properties(environ), f"-Divy.default.ivy.user.dir={work / 'ivy'}"]
-    command += ["-jar", _find_ivy(), "-cache", work / "cache", "-ivy", module, "-confs", "default"]
-    command += ["-settings", settings] if settings else []
-    command += ["-retrieve", f"{work / 'jars'}/[artifact]-[revision].[ext]"]
-    try:
-        answer = subprocess.run(
-            command,
-            env=dict(environ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_DOWNLOAD_TIMEOUT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(_no_download(f"no end after {_DOWNLOAD_TIMEOUT_SECONDS} s")) from error
-    if answer.returncode != 0:
-        lines = [line.strip() for line in answer.stdout.splitlines()]
-        telling = [line for line in lines if line.startswith("Server access error")] or [line for line in lines if line]
-        raise UnavailableError(_no_download(telling[0] if telling else f"Ivy ended with {answer.returncode}"))
 
 
 def _no_download(reason: str) -> str:
@@ -147,26 +120,3 @@ def _no_download(reason: str) -> str:
         f" HTTPS_PROXY, or name the Ivy settings of a mirror in {IVY_SETTINGS_KEY}, or give a Kafka cluster by the"
         " option 'log.kafka.bootstrap.servers'"
     )
-
-
-def _find_ivy() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    found = sorted(jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar"))
-    if not found:
-        raise UnavailableError(
-            "the embedded broker downloads Apache Kafka with the Ivy that PySpark ships, and there is no PySpark here;"
-            " `pip install 'lakelog[all]'`, or give a Kafka cluster by the option 'log.kafka.bootstrap.servers'"
-        )
-    return found[-1]
-
-
-def _proxy_properties(environ: Mapping[str, str]) -> list[str]:
-    """Java's system properties for the proxies that other programs read from the environment."""
-    properties = []
-    for scheme in ("http", "https"):
-        proxy = urlsplit(environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") or "")
-        if proxy.hostname:
-            properties.append(f"-D{scheme}.proxyHost={proxy.hostname}")
-            properties.append(f"-D{scheme}.proxyPort={proxy.port or 80}")
-    return properties

@@ -1,4 +1,4 @@
-"""Batch and streaming, reading and writing on S3, by a Spark that logs all it does. Run by tests as a program."""
+"""Batch and streaming, reading and writing in a store, by a Spark that logs all it does. Run by tests as a program."""
 
 from __future__ import annotations
 
