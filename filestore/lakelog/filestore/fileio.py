@@ -14,6 +14,7 @@ import errno
 import os
 import shutil
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,29 @@ class OutputFile(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class NewFile(ABC):
+    """Ends as its `with` block ends: whole, or given up."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The file is whole."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """The file is given up."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
 
 
 class FileIO(Protocol):
@@ -277,13 +301,8 @@ class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types her
         self.close()
         _unlink(self._path)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
+    # Arrow's own ends a file as whole, whatever has happened; its class cannot inherit ours.
+    __exit__ = NewFile.__exit__
 
 
 @contextlib.contextmanager

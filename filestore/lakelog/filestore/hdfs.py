@@ -7,20 +7,17 @@ took effect exactly when it is gone.
 
 from __future__ import annotations
 
-import os
-import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
-from lakelog.filestore.fileio import FileEntry
+from lakelog.filestore.client_cache import ClientCache
+from lakelog.filestore.fileio import FileEntry, NewFile
 from lakelog.filestore.range_reader import TAIL_BYTES, RangeReader
 
 SCHEME = "hdfs"
@@ -154,7 +151,7 @@ class HdfsFileIO:
         return _client_of(authority, self.settings), name
 
 
-class HdfsWriter:
+class HdfsWriter(NewFile):
     """A new file while it is written: others may see a part of it. Its bytes are durable once `close` has returned."""
 
     def __init__(self, client: Client, name: str, path: str) -> None:
@@ -199,17 +196,6 @@ class HdfsWriter:
             with suppress(*_STORE_ERRORS):  # it goes away; why it could not be ended does not matter
                 file.close()
             _delete_quietly(self._client, self._name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
 
 def split_path(path: str) -> tuple[str, str]:
@@ -284,29 +270,10 @@ def _errors_named(path: str) -> Iterator[None]:
         raise UnavailableError(f"{path}: HDFS does not answer as it should: {said}") from error
 
 
-_CLIENTS: dict[tuple[str, tuple[tuple[str, str], ...]], Client] = {}
-_CLIENTS_LOCK = threading.Lock()
-_ORPHANED: list[int] = []  # this process, when it was forked from one with clients, whose threads did not come along
-
-
-def _note_fork() -> None:
-    if _CLIENTS:
-        _ORPHANED[:] = [os.getpid()]
-
-
-os.register_at_fork(after_in_child=_note_fork)
+_CLIENTS: ClientCache[Client] = ClientCache("HDFS")
 
 
 def _client_of(authority: str, settings: tuple[tuple[str, str], ...]) -> Client:
-    """The client of a NameNode; one a process. Raises InvalidRequestError where it would wait for ever."""
-    if _ORPHANED:
-        raise InvalidRequestError(
-            "this process was forked from one that had used HDFS, whose client does not live through that; start "
-            "processes with multiprocessing.get_context('spawn'), or fork before the first use"
-        )
-    with _CLIENTS_LOCK:
-        client = _CLIENTS.get((authority, settings))
-        if client is None:
-            url = f"{SCHEME}://{authority}" if authority else None
-            client = _CLIENTS[authority, settings] = Client(url, dict(settings))
-        return client
+    """The client of a NameNode."""
+    url = f"{SCHEME}://{authority}" if authority else None
+    return _CLIENTS.get((authority, settings), lambda: Client(url, dict(settings)))

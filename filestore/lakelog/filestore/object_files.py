@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import TracebackType
-from typing import Self
-
 import obstore
 import pyarrow as pa
 from obstore.store import S3Store
 
 from lakelog.common.errors import UnavailableError
+from lakelog.filestore.fileio import NewFile
 from lakelog.filestore.object_errors import errors_named
 from lakelog.filestore.range_reader import NOTHING, TAIL_BYTES, RangeReader
 
@@ -42,7 +39,7 @@ def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
         return 0, NOTHING
 
 
-class ObjectWriter:
+class ObjectWriter(NewFile):
     """A new object, sent in parts while it is written. It is there once `close` has returned, and never in part.
 
     What is given up, or left behind by a process that died, is an upload that nobody sees; the store's rule for
@@ -94,12 +91,3 @@ class ObjectWriter:
     def abort(self) -> None:
         """Give the object up."""
         self._upload = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        finish: Callable[[], None] = self.close if kind is None else self.abort
-        finish()

@@ -7,9 +7,7 @@ its own in the object's metadata, and who is told that the object exists looks w
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 import time
 import uuid
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from obstore.exceptions import AlreadyExistsError, PermissionDeniedError, Precon
 from obstore.store import S3Store
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.filestore.client_cache import ClientCache
 from lakelog.filestore.fileio import FileEntry
 from lakelog.filestore.object_errors import STORE_ERRORS, errors_named, named_error
 from lakelog.filestore.object_files import ObjectWriter, open_object
@@ -206,32 +205,17 @@ def split_path(path: str) -> tuple[str, str]:
     return bucket, key.strip("/")
 
 
-_STORES: dict[tuple[S3Access, str], S3Store] = {}
-_STORES_LOCK = threading.Lock()
-_ORPHANED: list[int] = []  # this process, when it was forked from one with clients, whose threads did not come along
-
-
-def _note_fork() -> None:
-    if _STORES:
-        _ORPHANED[:] = [os.getpid()]
-
-
-os.register_at_fork(after_in_child=_note_fork)
+_STORES: ClientCache[S3Store] = ClientCache("an object store")
 
 
 def store_of(access: S3Access, bucket: str) -> S3Store:
-    """The client for a bucket; one a process. Raises InvalidRequestError where it would wait for ever."""
-    if _ORPHANED:
-        raise InvalidRequestError(
-            "this process was forked from one that had used an object store, whose client does not live through that; "
-            "start processes with multiprocessing.get_context('spawn'), or fork before the first use"
-        )
-    with _STORES_LOCK:
-        store = _STORES.get((access, bucket))
-        if store is None:
-            with errors_named(f"{SCHEMES[0]}://{bucket}"):
-                store = _STORES[access, bucket] = _new_store(access, bucket)
-        return store
+    """The client for a bucket. Raises InvalidRequestError where it would wait for ever."""
+
+    def make() -> S3Store:
+        with errors_named(f"{SCHEMES[0]}://{bucket}"):
+            return _new_store(access, bucket)
+
+    return _STORES.get((access, bucket), make)
 
 
 @dataclass(frozen=True, slots=True)
