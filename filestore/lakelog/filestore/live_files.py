@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.layered import Draft, LayeredMap
 from lakelog.filestore.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, ManifestFiles
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 
 BucketId = tuple[bytes, int]
+_NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
 _STATES_HELD = 4
 _WHOLE_MAX = 20_000  # entries that are made into objects even if few are wanted
 _STEPS_MAX = 32  # a state that is further behind is loaded anew
@@ -24,7 +26,7 @@ _STEPS_MAX = 32  # a state that is further behind is loaded anew
 class LiveFiles:
     """What is live in one snapshot: the ADD entries of each (partition, bucket). Immutable."""
 
-    buckets: Mapping[BucketId, Mapping[FileIdentifier, ManifestEntry]] = field(default_factory=dict)
+    buckets: LayeredMap[BucketId, LayeredMap[FileIdentifier, ManifestEntry]] = field(default_factory=LayeredMap)
 
     def entries(self) -> Iterator[ManifestEntry]:
         """All live entries, bucket by bucket."""
@@ -33,15 +35,15 @@ class LiveFiles:
 
     def files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
         """The live files of a bucket."""
-        return tuple(entry.file for entry in self.buckets.get((partition, bucket), {}).values())
+        return tuple(entry.file for entry in self.buckets.get((partition, bucket), _NO_FILES).values())
 
     def find(self, entry: ManifestEntry) -> ManifestEntry | None:
         """The live entry with the same identifier."""
-        return self.buckets.get((entry.partition, entry.bucket), {}).get(entry.identifier)
+        return self.buckets.get((entry.partition, entry.bucket), _NO_FILES).get(entry.identifier)
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
         """The sequence number after every live row's in a bucket."""
-        live = self.buckets.get((partition, bucket), {})
+        live = self.buckets.get((partition, bucket), _NO_FILES)
         return max((entry.file.max_sequence_number + 1 for entry in live.values()), default=0)
 
     def total_buckets(self, partitions: Collection[bytes]) -> dict[bytes, int]:
@@ -54,23 +56,29 @@ class LiveFiles:
 
     def apply(self, entries: Iterable[ManifestEntry]) -> LiveFiles:
         """The state after a delta. Raises CorruptDataError for an ADD that is live and a DELETE that is not."""
-        changed: dict[BucketId, dict[FileIdentifier, ManifestEntry]] = {}
+        changed: dict[BucketId, Draft[FileIdentifier, ManifestEntry]] = {}
         for entry in entries:
             bucket_id = (entry.partition, entry.bucket)
-            if bucket_id not in changed:
-                changed[bucket_id] = dict(self.buckets.get(bucket_id, {}))
-            live = changed[bucket_id]
+            live = changed.get(bucket_id)
+            if live is None:
+                live = changed[bucket_id] = self.buckets.get(bucket_id, _NO_FILES).draft()
             identifier = entry.identifier
             is_live = identifier in live
             if entry.kind is FileKind.ADD and not is_live:
-                live[identifier] = entry
+                live.add(identifier, entry)
             elif entry.kind is FileKind.DELETE and is_live:
-                del live[identifier]
+                live.discard(identifier)
             else:
                 what = "added twice to" if is_live else "deleted but was never added to"
                 raise CorruptDataError(f"file {entry.file.file_name} is {what} bucket {entry.bucket}")
-        buckets = {**self.buckets, **changed}
-        return LiveFiles(buckets={bucket_id: live for bucket_id, live in buckets.items() if live})
+        buckets = self.buckets.draft()
+        for bucket_id, made in changed.items():
+            files = made.done()
+            if files:
+                buckets.put(bucket_id, files)
+            else:
+                buckets.discard(bucket_id)
+        return LiveFiles(buckets=buckets.done())
 
 
 class BucketChoice(Protocol):

@@ -1,0 +1,120 @@
+"""A map that never changes and gives changed copies of itself at the price of the change."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from itertools import chain
+from math import isqrt
+from typing import Any, Generic, TypeVar  # Any: the keys, which the values do not tell
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+_LAYER_MIN = 32
+
+
+class LayeredMap(Mapping[Key, Value], Generic[Key, Value]):
+    """A dict that copies share, and a small layer of what each has added and taken away. Immutable.
+
+    The layer holds some square roots of the dict's entries at most, then both become a new dict: a chain of changes
+    copies that many entries a change, whatever the map holds. Entries come in the order in which they were added; one
+    that is replaced counts as added anew. Safe to share between threads.
+    """
+
+    __slots__ = ("_added", "_base", "_gone")
+
+    def __init__(self, base: dict[Key, Value] | None = None) -> None:
+        """A map of the entries of `base`, which nobody changes from here on."""
+        self._base = {} if base is None else base
+        self._gone: set[Key] = set()  # of the base
+        self._added: dict[Key, Value] = {}  # not in the base, or gone from it
+
+    def __getitem__(self, key: Key) -> Value:
+        if key in self._added:
+            return self._added[key]
+        if key in self._gone:
+            raise KeyError(key)
+        return self._base[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._added or (key in self._base and key not in self._gone)
+
+    def __len__(self) -> int:
+        return len(self._base) - len(self._gone) + len(self._added)
+
+    def __iter__(self) -> Iterator[Key]:
+        return chain(self._left(), self._added)
+
+    # What Mapping makes of __iter__ and __getitem__ takes several times as long.
+    def values(self) -> ValuesView[Value]:
+        """The values."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[Key, Value]:
+        """The keys and their values."""
+        return _Items(self)
+
+    def draft(self) -> Draft[Key, Value]:
+        """What a changed copy is made with."""
+        return Draft(self)
+
+    def _left(self) -> Iterable[Key]:
+        return (key for key in self._base if key not in self._gone) if self._gone else self._base
+
+    def _left_items(self) -> Iterable[tuple[Key, Value]]:
+        items = self._base.items()
+        return (item for item in items if item[0] not in self._gone) if self._gone else items
+
+
+class _Values(ValuesView[Value]):
+    _mapping: LayeredMap[Any, Value]
+
+    def __iter__(self) -> Iterator[Value]:
+        layered = self._mapping
+        left = (item[1] for item in layered._left_items()) if layered._gone else layered._base.values()
+        return chain(left, layered._added.values())
+
+
+class _Items(ItemsView[Key, Value]):
+    _mapping: LayeredMap[Key, Value]
+
+    def __iter__(self) -> Iterator[tuple[Key, Value]]:
+        return chain(self._mapping._left_items(), self._mapping._added.items())
+
+
+class Draft(Generic[Key, Value]):
+    """A changed copy of a map in the making: `done` gives it. The map itself stays as it is."""
+
+    __slots__ = ("_added", "_base", "_gone")
+
+    def __init__(self, before: LayeredMap[Key, Value]) -> None:
+        self._base = before._base
+        self._gone = before._gone.copy()
+        self._added = before._added.copy()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._added or (key in self._base and key not in self._gone)
+
+    def add(self, key: Key, value: Value) -> None:
+        """Add an entry whose key is not there."""
+        self._added[key] = value
+
+    def put(self, key: Key, value: Value) -> None:
+        """Add an entry, or replace it."""
+        self.discard(key)
+        self._added[key] = value
+
+    def discard(self, key: Key) -> None:
+        """Take an entry away if it is there."""
+        if key in self._added:
+            del self._added[key]
+        elif key in self._base:
+            self._gone.add(key)
+
+    def done(self) -> LayeredMap[Key, Value]:
+        """The changed copy. The draft is of no use after."""
+        if not self._base:
+            return LayeredMap(self._added)
+        made = LayeredMap(self._base)
+        made._gone, made._added = self._gone, self._added
+        is_large = len(self._gone) + len(self._added) > _LAYER_MIN + 4 * isqrt(len(self._base))
+        return LayeredMap(dict(made.items())) if is_large else made
