@@ -18,7 +18,7 @@ from lakelog.common.errors import OptionError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.binary_row import StoredValue, deserialize_row
 from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.predicate import Predicate, parse_where, resolved_columns, rows_passing
+from lakelog.filestore.predicate import Predicate, RowTest, parse_where
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, In, IsNull, Like, Literal, LiteralKind, Or
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import TableSchema, build_schema
@@ -261,8 +261,8 @@ def write_some(table: FileStoreTable, given_rows: dict[str, list[Any]]) -> None:
 def check_filter_reads(table: FileStoreTable, where: Predicate) -> None:
     """A filtered read gives the rows of a full read that pass."""
     everything = table.to_arrow()
-    fields = resolved_columns(where, table.schema.fields)
-    wanted = everything.filter(rows_passing(everything, where, fields)) if everything.num_rows else everything
+    test = RowTest(where, table.schema.fields)
+    wanted = everything.filter(test.passing(everything)) if everything.num_rows else everything
     found = table.to_arrow(where=where)
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, wanted.to_pylist()))
 

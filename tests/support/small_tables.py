@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakelog.filestore.commit import CommitClock, append_commit
 from lakelog.filestore.fileio import FileIO, LocalFileIO
-from lakelog.filestore.formats.parquet import FOOTER_CACHE
+from lakelog.filestore.formats.parquet_footer import FOOTER_CACHE
 from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
 from lakelog.filestore.schema import DIGEST_KEY, TableSchema, build_schema
 from lakelog.filestore.snapshot import Snapshot

@@ -16,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
 from lakelog.filestore.changes import read_change_file
 from lakelog.filestore.manifest import ManifestEntry
-from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
+from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.read import read_split
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.schema import TableSchema
@@ -135,8 +135,8 @@ class TableRows:
         if not self.has_row_kind:
             batch = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=_ADDS))
         if self.where is not None:
-            filtered = resolved_columns(self.where, self.table.schema.fields)
-            batch = batch.filter(rows_passing(pa.Table.from_batches([batch]), self.where, filtered))
+            test = RowTest(self.where, self.table.schema.fields)
+            batch = batch.filter(test.passing(pa.Table.from_batches([batch])))
         if batch.num_rows:
             yield self._shaped(batch, batch.column(ROW_KIND_COLUMN))
 

@@ -169,14 +169,14 @@ def _groups_with(
     first, wanted = key_fields[0], keys.to_series(0)
     if key_mapping.stored[0].type != first.type:  # widened since: its bounds are of another type
         return list(range(len(opened.row_groups)))
-    found = []
-    for group, bounds in enumerate(opened.bounds_of(key_mapping.stored[0])):
-        if bounds is not None:
-            ends = key_frame(pa.table({first.name: bounds}), [first]).to_series()
-            if wanted.search_sorted(ends[0], "left") == wanted.search_sorted(ends[1], "right"):
-                continue
-        found.append(group)
-    return found
+    bounds = opened.bounds_of(key_mapping.stored[0])
+    known = [group for group, found in enumerate(bounds) if found is not None]
+    if not known:
+        return list(range(len(bounds)))
+    ends = key_frame(pa.table({first.name: pa.concat_arrays([bounds[group] for group in known])}), [first]).to_series()
+    low, high = wanted.search_sorted(ends[::2], "left"), wanted.search_sorted(ends[1::2], "right")
+    ruled_out = {known[place] for place in np.flatnonzero((low == high).to_numpy())}
+    return [group for group in range(len(bounds)) if group not in ruled_out]
 
 
 def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:

@@ -6,18 +6,19 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
-from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read import read_split
+from lakelog.filestore.predicate import Predicate, RowTest
+from lakelog.filestore.read import rows_of_split
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlannedRead:
     """What to read of a snapshot, and how. Every consumer sees the same rows."""
 
@@ -56,10 +57,8 @@ class PlannedRead:
         return stream
 
     def _of_split(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
-        return read_split(
-            self.table,
-            split,
-            columns=[field.name for field in self.fields],
-            where=self.where,
-            memory_budget_bytes=self.budget_bytes,
-        )
+        return rows_of_split(self.table, split, self.fields, self._test, budget_bytes=self.budget_bytes)
+
+    @cached_property
+    def _test(self) -> RowTest | None:
+        return None if self.where is None else RowTest(self.where, self.table.schema.fields)

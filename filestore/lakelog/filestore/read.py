@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lakelog.common.arrow import pieces_of, to_arrow_schema
+from lakelog.common.arrow import pieces_of
 from lakelog.common.types import DataField
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import READ_MEMORY_BUDGET
-from lakelog.filestore.predicate import Bound, Predicate, bind, resolved_columns, rows_passing
+from lakelog.filestore.predicate import Bound, Predicate, RowTest
 from lakelog.filestore.row_groups import RowFilter
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
@@ -36,17 +36,30 @@ def read_split(
     """
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     fields = table.schema.fields if columns is None else table.schema.select(columns)
-    filtered = () if where is None else resolved_columns(where, table.schema.fields)
+    test = None if where is None else RowTest(where, table.schema.fields)
+    return rows_of_split(table, split, fields, test, batch_bytes=batch_bytes, budget_bytes=budget)
+
+
+def rows_of_split(
+    table: TableStore,
+    split: DataSplit,
+    fields: Sequence[DataField],
+    test: RowTest | None,
+    *,
+    budget_bytes: int,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """`read_split` for a reader of many splits, with a filter over the table's columns that is bound already."""
+    filtered = () if test is None else test.columns
     wanted = [*fields, *(field for field in filtered if field not in fields)] or list(
         table.schema.key_fields[:1] or table.schema.fields[:1]
     )
-    schema = to_arrow_schema(fields)
+    names = [field.name for field in fields]
     rows_of = _raw if split.raw_convertible else _merged
-    bound = None if where is None else bind(where, table.schema.fields)
-    for rows in rows_of(table, split, wanted, budget, bound):
-        kept = rows if where is None else rows.filter(rows_passing(rows, where, filtered))
+    for rows in rows_of(table, split, wanted, budget_bytes, None if test is None else test.bound):
+        kept = rows if test is None else rows.filter(test.passing(rows))
         if kept.num_rows:
-            yield from _batches(kept.select(schema.names), batch_bytes)
+            yield from _batches(kept.select(names), batch_bytes)
 
 
 def _merged(

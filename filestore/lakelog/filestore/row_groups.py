@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import reduce
 
-from lakelog.common.types import DataField, TypeRoot
+import numpy as np
+import numpy.typing as npt
+
+from lakelog.common.types import DataField
 from lakelog.filestore.evolution import keeps_order
 from lakelog.filestore.formats.parquet import ParquetFile, stored_type
-from lakelog.filestore.formats.parquet_bounds import bounds_in_footer, leaves_of, null_count_in_footer
+from lakelog.filestore.formats.parquet_footer import I64, GroupBounds
 from lakelog.filestore.predicate import Bound, ColumnBounds, may_hold
+from lakelog.filestore.predicate.binding import BoundAnd, BoundCompare, BoundOr
+from lakelog.filestore.predicate.tree import Comparison
 
-_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+Groups = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,31 +36,84 @@ def groups_left(
 
     `fields` are the columns of the table's schema, `stored` those of the file's: they share ids.
     """
-    count = file.footer.num_row_groups
-    known = _Columns(file, rows.names, fields, stored)
-    return [group for group in range(count) if may_hold(rows.bound, _GroupBounds(known, group))]
+    left: list[int] = np.flatnonzero(_left(rows.bound, _Columns(file, rows.names, fields, stored))).tolist()
+    return left
 
 
 class _Columns:
-    """The columns of a file whose bounds can be compared with those of a filter."""
+    """The columns of a file whose bounds can be compared with those of a filter, looked up when they are asked for."""
 
     def __init__(
         self, file: ParquetFile, names: Set[str] | None, fields: Sequence[DataField], stored: Sequence[DataField]
     ) -> None:
-        self.footer = file.footer
-        leaves = leaves_of(self.footer)
-        by_id = {field.id: field for field in stored}
-        self.found: dict[str, tuple[DataField, int]] = {}
-        for field in fields:
-            own = by_id.get(field.id)
-            if own is None or own.name not in leaves or (names is not None and field.name not in names):
-                continue
-            if keeps_order(own.type, field.type) and file.arrow_type(own.name) == stored_type(own.type):
-                self.found[field.name] = (own, leaves[own.name])
+        self.row_counts = [count for count, _ in file.row_groups]
+        self._file = file
+        self._names = names
+        self._fields = fields
+        self._stored = stored
+        self._found: dict[str, GroupBounds | None] = {}
+
+    def bounds(self, name: str) -> GroupBounds | None:
+        """The bounds of a column of the table's schema; None where nothing is known."""
+        if name not in self._found:
+            self._found[name] = self._look_up(name)
+        return self._found[name]
+
+    def _look_up(self, name: str) -> GroupBounds | None:
+        if self._names is not None and name not in self._names:
+            return None
+        field = next(field for field in self._fields if field.name == name)
+        own = next((own for own in self._stored if own.id == field.id), None)
+        leaf = None if own is None else self._file.footer.leaves.get(own.name)
+        if own is None or leaf is None or not keeps_order(own.type, field.type):
+            return None
+        return (
+            self._file.footer.bounds(own.type, leaf)
+            if self._file.arrow_type(own.name) == stored_type(own.type)
+            else None
+        )
+
+
+def _left(bound: Bound, columns: _Columns) -> Groups:
+    """For each row group whether it may hold rows that pass."""
+    if isinstance(bound, BoundAnd):
+        return reduce(operator.and_, (_left(part, columns) for part in bound.parts))
+    if isinstance(bound, BoundOr):
+        return reduce(operator.or_, (_left(part, columns) for part in bound.parts))
+    if isinstance(bound, BoundCompare) and type(bound.value) is int:
+        known = columns.bounds(bound.field.name)
+        if known is not None and known.integers is not None:
+            left: Groups = _compared(bound.operator, bound.value, *known.integers) & _present(known, columns)
+            return left
+    count = len(columns.row_counts)
+    return np.fromiter((may_hold(bound, _GroupBounds(columns, group)) for group in range(count)), np.bool_, count)
+
+
+def _present(known: GroupBounds, columns: _Columns) -> Groups:
+    return np.array([nulls != rows for nulls, rows in zip(known.nulls, columns.row_counts, strict=True)], np.bool_)
+
+
+def _compared(comparison: Comparison, value: int, least: I64, most: I64) -> Groups:
+    """`may_hold` of a comparison, for all row groups at once."""
+    match comparison:
+        case Comparison.EQ:
+            holds: Groups = (least <= value) & (most >= value)
+            return holds
+        case Comparison.NE:
+            differs: Groups = (least != value) | (most != value)
+            return differs
+        case Comparison.LT:
+            return least < value
+        case Comparison.LE:
+            return least <= value
+        case Comparison.GT:
+            return most > value
+        case Comparison.GE:
+            return most >= value
 
 
 class _GroupBounds:
-    """The bounds of one row group, read when they are asked for."""
+    """The bounds of one row group."""
 
     def __init__(self, columns: _Columns, group: int) -> None:
         self._columns = columns
@@ -61,19 +121,14 @@ class _GroupBounds:
 
     def get(self, name: str, /) -> ColumnBounds | None:
         """What is known of a column of the table's schema."""
-        found = self._columns.found.get(name)
-        if found is None:
+        known = self._columns.bounds(name)
+        if known is None:
             return None
-        field, leaf = found
-        footer = self._columns.footer
-        bounds = bounds_in_footer(field.type, footer, leaf, [self._group])
-        nulls = null_count_in_footer(footer, leaf, self._group)
-        least, most = bounds if bounds is not None else (None, None)
-        if field.type.root in _FLOATS:  # Parquet's bounds leave NaN out, which is more than any other number
-            most = None
+        nulls, most = known.nulls[self._group], known.most[self._group]
         return ColumnBounds(
-            least=least,
-            most=most,
+            least=known.least[self._group],
+            # Parquet's bounds leave NaN out, which is more than any other number.
+            most=None if isinstance(most, float) else most,
             may_be_null=nulls != 0,
-            may_be_present=nulls is None or nulls != footer.row_group(self._group).num_rows,
+            may_be_present=nulls is None or nulls != self._columns.row_counts[self._group],
         )

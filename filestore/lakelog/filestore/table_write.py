@@ -14,7 +14,7 @@ from lakelog.filestore.binary_row import deserialize_row, to_table
 from lakelog.filestore.commit import CommitRequest
 from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.predicate import Predicate, resolved_columns, rows_passing
+from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
@@ -48,7 +48,7 @@ class PartitionFilter:
         fields = self._schema.partition_fields
         ordered = list(partitions)
         rows = to_table(fields, [deserialize_row([field.type for field in fields], one) for one in ordered])
-        meets = rows_passing(rows, self._where, resolved_columns(self._where, fields)).to_pylist()
+        meets = RowTest(self._where, fields).passing(rows).to_pylist()
         return {partition for partition, is_met in zip(ordered, meets, strict=True) if is_met}
 
     def __str__(self) -> str:

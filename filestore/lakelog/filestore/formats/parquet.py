@@ -27,13 +27,13 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import ChecksummedFile, errors_named, open_checked
 from lakelog.filestore.formats.field_ids import element_id, key_id
+from lakelog.filestore.formats.parquet_footer import ParquetFooter, remember_footer, remembered_footer
 from lakelog.filestore.formats.storing import stored_rows
-from lakelog.filestore.name_cache import NameCache
 
 ROW_GROUP_BYTES = 64 << 20
 _BUFFER_BYTES = 1 << 20
 _BUFFERED_FROM = 16 << 20  # bytes of a row group
-ROW_GROUP_ROWS = 65_536  # what a lookup must decode at least; fewer make footers long
+ROW_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _SAMPLE_ROWS = 2_048
@@ -166,16 +166,6 @@ class ParquetWriter:
         return self._writer
 
 
-FOOTER_CACHE: NameCache[tuple[bytes, pq.FileMetaData]] = NameCache(64 << 20)  # with the file's checksums
-_FOOTER_FACTOR = 4  # what a footer takes in memory, in its bytes in the file
-
-
-def _remembered_footer(path: str, checksums: bytes | None) -> pq.FileMetaData | None:
-    """A footer whose bytes had these checksums when it was read. A file without any is read anew each time."""
-    held = FOOTER_CACHE.get(path)
-    return held[0][1] if held and checksums is not None and held[0][0] == checksums else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Part:
     """Columns that are read together, from one handle of the file."""
@@ -199,17 +189,18 @@ class ParquetFile:
         self._checks_pages = checksums is None
         try:
             with errors_named(path, "Parquet"):
-                footer = _remembered_footer(path, checksums)
+                known = remembered_footer(path, checksums)
                 self._file = pq.ParquetFile(
-                    self._source, metadata=footer, page_checksum_verification=self._checks_pages
+                    self._source,
+                    metadata=None if known is None else known.metadata,
+                    page_checksum_verification=self._checks_pages,
                 )
+                self.footer = ParquetFooter(self._file.metadata) if known is None else known
         except BaseException:
             self._source.close()
             raise
-        if checksums is not None and footer is None:
-            FOOTER_CACHE.put(path, ((checksums, self.footer),), _FOOTER_FACTOR * self.footer.serialized_size)
-        leaves = (self._file.schema.column(index) for index in range(len(self._file.schema)))
-        self._int96_columns = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+        if checksums is not None and known is None:
+            remember_footer(path, checksums, self.footer)
 
     def __enter__(self) -> ParquetFile:
         return self
@@ -217,15 +208,10 @@ class ParquetFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def footer(self) -> pq.FileMetaData:
-        """The footer."""
-        return self._file.metadata
-
     def arrow_type(self, name: str) -> pa.DataType | None:
         """The type that a column has in the file; None without such a column."""
-        index = self._file.schema_arrow.get_field_index(name)
-        return None if index < 0 else self._file.schema_arrow.field(index).type
+        index = self.footer.schema.get_field_index(name)
+        return None if index < 0 else self.footer.schema.field(index).type
 
     def close(self) -> None:
         """Close the file."""
@@ -235,38 +221,35 @@ class ParquetFile:
     @property
     def names(self) -> list[str]:
         """Names of the columns that the file holds."""
-        return list(self._file.schema_arrow.names)
+        return self.footer.names
 
     @property
     def row_count(self) -> int:
         """Rows in the file."""
-        return int(self._file.metadata.num_rows)
+        return int(self.footer.metadata.num_rows)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row before compression."""
-        return sum(size for _, size in self.row_groups) // max(1, self.row_count)
+        return self.footer.row_bytes
 
     @property
     def row_groups(self) -> list[tuple[int, int]]:
         """Rows and bytes before compression of each row group."""
-        groups = (self._file.metadata.row_group(index) for index in range(self._file.metadata.num_row_groups))
-        return [(group.num_rows, group.total_byte_size) for group in groups]
+        return self.footer.row_groups
 
     def bounds_of(self, field: DataField) -> list[pa.Array | None]:
         """For each row group the smallest and the largest value of a column; None where the file does not tell.
 
         Floats are never told: files disagree on NaN and -0.0.
         """
-        names = self._file.schema_arrow.names
         kind = to_arrow_type(field.type)
-        leaves = [self._file.schema.column(at).path for at in range(len(self._file.schema))]
-        if field.name not in names or field.name not in leaves or pa.types.is_floating(kind):
-            return [None] * self._file.metadata.num_row_groups
-        at = leaves.index(field.name)
+        at = self.footer.leaves.get(field.name)
+        if field.name not in self.names or at is None or pa.types.is_floating(kind):
+            return [None] * len(self.row_groups)
         found: list[pa.Array | None] = []
-        for group in range(self._file.metadata.num_row_groups):
-            chunk = self._file.metadata.row_group(group).column(at)
+        for group in range(len(self.row_groups)):
+            chunk = self.footer.metadata.row_group(group).column(at)
             statistics = chunk.statistics if chunk.is_stats_set else None
             if statistics is None or not statistics.has_min_max or statistics.null_count:
                 found.append(None)
@@ -276,7 +259,7 @@ class ParquetFile:
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
-        groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)
+        groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
         with errors_named(self._path, "Parquet"):
             parts = [part.file.read_row_groups(groups, columns=part.names) for part in self._parts(fields)]
         return self._joined(parts, fields)
@@ -285,7 +268,7 @@ class ParquetFile:
         self, fields: Sequence[DataField], *, batch_rows: int = 65_536, row_groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The columns `fields` in batches of at most `batch_rows`. Raises CorruptDataError."""
-        groups = list(range(self._file.metadata.num_row_groups) if row_groups is None else row_groups)
+        groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
         batches = [
             part.file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=part.names)
             for part in self._parts(fields, buffer_bytes=self._buffer_bytes(batch_rows))
@@ -314,11 +297,11 @@ class ParquetFile:
         fewer digits are read in microseconds, and the others once more in seconds, to see what did not fit.
         """
         for column in fields:
-            if column.name not in self._file.schema_arrow.names:
+            if column.name not in self.names:
                 raise CorruptDataError(
                     f"Parquet file {self._path} lacks the column {column.name!r}; it has {', '.join(self.names)}"
                 )
-        int96 = [column for column in fields if column.name in self._int96_columns]
+        int96 = [column for column in fields if column.name in self.footer.int96_columns]
         micros = [column.name for column in int96 if not _type_has_nanos(column.type)]
         nanos = [column.name for column in int96 if column.type.root in _TIMESTAMPS and column.name not in micros]
         rest = [column.name for column in fields if column.name not in micros]
@@ -332,7 +315,7 @@ class ParquetFile:
         with errors_named(self._path, "Parquet"):
             return pq.ParquetFile(
                 self._source,
-                metadata=self._file.metadata,
+                metadata=self.footer.metadata,
                 page_checksum_verification=self._checks_pages,
                 coerce_int96_timestamp_unit=unit,
                 buffer_size=buffer_bytes,

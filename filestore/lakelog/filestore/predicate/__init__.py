@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.predicate.binding import Bound, bind
+from lakelog.filestore.predicate.binding import Bound, bind, columns_of
 from lakelog.filestore.predicate.polars_filter import expression_of
 from lakelog.filestore.predicate.pruning import (
     Bounds,
@@ -32,6 +32,7 @@ __all__ = [
     "Bounds",
     "ColumnBounds",
     "Predicate",
+    "RowTest",
     "bind",
     "bounds_of_row",
     "bounds_of_stats",
@@ -69,7 +70,7 @@ def check_filter(predicate: Predicate, fields: Sequence[DataField]) -> None:
 
 
 def resolved_columns(predicate: Predicate, fields: Sequence[DataField]) -> list[DataField]:
-    """The columns that the filter reads, in the order of `fields`."""
+    """The columns that the filter names, in the order of `fields`."""
     check_filter(predicate, fields)
     written = {name.lower() for name in columns(predicate)}
     return [field for field in fields if field.name in columns(predicate) or field.name.lower() in written]
@@ -80,8 +81,18 @@ def to_polars(predicate: Predicate, fields: Sequence[DataField]) -> pl.Expr:
     return expression_of(bind(predicate, fields))
 
 
-def rows_passing(rows: pa.Table, predicate: Predicate, fields: Sequence[DataField]) -> pa.Array:
-    """For each row whether it passes; unknown is no. `fields` are the columns that the filter reads."""
-    frame = pl.from_arrow(rows.select([field.name for field in fields] or rows.column_names[:1]))
-    assert isinstance(frame, pl.DataFrame)
-    return frame.with_columns(to_polars(predicate, fields).fill_null(False).alias("passes"))["passes"].to_arrow()
+class RowTest:
+    """Whether rows pass a filter, for many pieces of rows: the filter is bound once."""
+
+    def __init__(self, predicate: Predicate, fields: Sequence[DataField]) -> None:
+        """The test by a filter over rows with at least those of the columns `fields` that it reads."""
+        self.bound = bind(predicate, fields)
+        self.columns = columns_of(self.bound, fields)
+        self._names = [field.name for field in self.columns]
+        self._expression = expression_of(self.bound).fill_null(False)
+
+    def passing(self, rows: pa.Table) -> pa.Array:
+        """For each row whether it passes; unknown is no."""
+        frame = pl.from_arrow(rows.select(self._names or rows.column_names[:1]))
+        assert isinstance(frame, pl.DataFrame)
+        return frame.with_columns(passes=self._expression)["passes"].to_arrow()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -135,6 +135,20 @@ def bind(predicate: Predicate, fields: Sequence[DataField]) -> Bound:
     if isinstance(predicate, In):
         return _bind_in(predicate, field)
     return _bind_compare(field, predicate.operator, predicate.literal)
+
+
+def columns_of(bound: Bound, fields: Sequence[DataField]) -> list[DataField]:
+    """The columns that a filter reads, in the order of `fields`."""
+    names = set(_names_of(bound))
+    return [field for field in fields if field.name in names]
+
+
+def _names_of(bound: Bound) -> Iterator[str]:
+    if isinstance(bound, BoundAnd | BoundOr):
+        for part in bound.parts:
+            yield from _names_of(part)
+    elif not isinstance(bound, Constant):
+        yield bound.field.name
 
 
 def _bind_in(predicate: In, field: DataField) -> Bound:

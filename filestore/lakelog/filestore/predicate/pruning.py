@@ -154,17 +154,16 @@ def may_hold(bound: Bound, bounds: Bounds) -> bool:
 def _compare_may_match(field: DataField, operator: Comparison, value: StoredValue, known: ColumnBounds) -> bool:
     if operator is Comparison.NE:
         return not _is_only(field, known, value)
-    below = known.least is None or _order(field, known.least) < _order(field, value)
-    above = known.most is None or _order(field, known.most) > _order(field, value)
-    at_least = known.least is None or _order(field, known.least) <= _order(field, value)
-    at_most = known.most is None or _order(field, known.most) >= _order(field, value)
-    return {
-        Comparison.EQ: at_least and at_most,
-        Comparison.LT: below,
-        Comparison.LE: at_least,
-        Comparison.GT: above,
-        Comparison.GE: at_most,
-    }[operator]
+    wanted = _order(field, value)
+    if known.least is not None and operator in (Comparison.EQ, Comparison.LE, Comparison.LT):
+        least = _order(field, known.least)
+        if least > wanted or (operator is Comparison.LT and least == wanted):
+            return False
+    if known.most is not None and operator in (Comparison.EQ, Comparison.GE, Comparison.GT):
+        most = _order(field, known.most)
+        if most < wanted or (operator is Comparison.GT and most == wanted):
+            return False
+    return True
 
 
 def _is_only(field: DataField, known: ColumnBounds, value: StoredValue) -> bool:
