@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.levels import runs_of
-from lakelog.filestore.read import read_split
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.table import FileStoreTable
 from tests.support.strategies import History, Model, Write, histories, shown
@@ -78,7 +78,7 @@ def test_the_smallest_memory_budget_reads_the_same_rows(history: History) -> Non
         for step in history.steps:
             apply(table, step)
         planned = plan(table, table.snapshots.latest())
-        batches = [batch for split in planned.splits for batch in read_split(table, split, memory_budget_bytes=1)]
+        batches = [batch for split in planned.splits for batch in read_splits(table, [split], memory_budget_bytes=1)]
         assert shown(pa.Table.from_batches(batches, history.schema.arrow_schema)) == shown(table.to_arrow())
 
 

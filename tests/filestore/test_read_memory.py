@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lakelog.filestore.read import read_split
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -28,7 +28,7 @@ def read_all(path: str) -> None:
     rows = sum(
         batch.num_rows
         for split in planned.splits
-        for batch in read_split(table, split, memory_budget_bytes=BUDGET_BYTES)
+        for batch in read_splits(table, [split], memory_budget_bytes=BUDGET_BYTES)
     )
     print(rows, pa.default_memory_pool().max_memory())
 

@@ -11,7 +11,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.filestore.commit import append_commit
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.predicate import parse_where
-from lakelog.filestore.read import read_split
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -183,18 +183,18 @@ def test_a_file_that_is_gone_is_named(partitioned: FileStoreTable) -> None:
     path = partitioned.data_path(split.partition, split.bucket, split.files[0])
     UNSYNCED.delete(path)
     with pytest.raises(NotFoundError, match="expired meanwhile"):
-        list(read_split(partitioned, split))
+        list(read_splits(partitioned, [split]))
 
 
 def test_a_damaged_file_is_an_error_and_never_wrong_rows(partitioned: FileStoreTable) -> None:
     split = plan(partitioned, partitioned.snapshots.latest()).splits[0]
     path = Path(partitioned.data_path(split.partition, split.bucket, split.files[0]))
     whole = path.read_bytes()
-    right = sorted(map(str, pa.Table.from_batches(read_split(partitioned, split)).to_pylist()))
+    right = sorted(map(str, pa.Table.from_batches(read_splits(partitioned, [split])).to_pylist()))
     for at in range(4, len(whole), 37):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         try:
-            rows = pa.Table.from_batches(read_split(partitioned, split), partitioned.schema.arrow_schema)
+            rows = pa.Table.from_batches(read_splits(partitioned, [split]), partitioned.schema.arrow_schema)
         except CorruptDataError:
             continue
         assert sorted(map(str, rows.to_pylist())) == right
@@ -205,7 +205,7 @@ def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: File
     paths = [partitioned.data_path(split.partition, split.bucket, split.files[0]) for split in (first, second)]
     UNSYNCED.write_bytes(paths[0], UNSYNCED.read_bytes(paths[1]))
     with pytest.raises(CorruptDataError, match="expected"):
-        list(read_split(partitioned, first))
+        list(read_splits(partitioned, [first]))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, Row
 from lakelog.filestore.changes import read_change_file
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
-from lakelog.filestore.read import read_split
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
@@ -102,10 +102,9 @@ class TableRows:
 
     def _splits(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
         columns = [field.name for field in self.fields]
-        for split in splits:
-            for batch in read_split(self.table, split, columns=columns, where=self.where, batch_bytes=BATCH_BYTES):
-                kinds = pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
-                yield self._shaped(batch, kinds)
+        for batch in read_splits(self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES):
+            kinds = pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
+            yield self._shaped(batch, kinds)
 
     def _log(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
         assert self.target is not None

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
-from lakelog.filestore.predicate import Predicate, RowTest
-from lakelog.filestore.read import rows_of_split
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRead:
     """What to read of a snapshot, and how. Every consumer sees the same rows."""
 
@@ -35,7 +35,7 @@ class PlannedRead:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows split by split, in no order."""
-        return (batch for split in self.splits for batch in self._of_split(split))
+        return self._of(self.splits)
 
     def to_table(self) -> pa.Table:
         """All rows at once, read on all cores, which share the memory budget."""
@@ -43,9 +43,10 @@ class PlannedRead:
         if workers == 1:  # a lookup is over before a thread has started
             return pa.Table.from_batches(self.batches(), self.schema)
         shared = replace(self, budget_bytes=self.budget_bytes // workers)
+        left = deque(self.splits)
         with ThreadPoolExecutor(workers) as pool:
-            parts = pool.map(lambda split: list(shared._of_split(split)), self.splits)
-            return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
+            parts = list(pool.map(lambda _: list(shared._of(_taken(left))), range(workers)))
+        return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as a stream of Arrow's C interface, cast to `requested_schema` where that is asked for.
@@ -56,9 +57,20 @@ class PlannedRead:
         stream: object = reader.__arrow_c_stream__(requested_schema)
         return stream
 
-    def _of_split(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
-        return rows_of_split(self.table, split, self.fields, self._test, budget_bytes=self.budget_bytes)
+    def _of(self, splits: Iterable[DataSplit]) -> Iterator[pa.RecordBatch]:
+        return read_splits(
+            self.table,
+            splits,
+            columns=[field.name for field in self.fields],
+            where=self.where,
+            memory_budget_bytes=self.budget_bytes,
+        )
 
-    @cached_property
-    def _test(self) -> RowTest | None:
-        return None if self.where is None else RowTest(self.where, self.table.schema.fields)
+
+def _taken(splits: deque[DataSplit]) -> Iterator[DataSplit]:
+    """Splits that other threads take from too, one when it is asked for."""
+    while splits:
+        try:
+            yield splits.popleft()
+        except IndexError:  # somebody else took the last one
+            return

@@ -1,8 +1,8 @@
-"""Reading a split: merged, filtered, cut to batches."""
+"""Reading splits: merged, filtered, cut to batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -18,18 +18,19 @@ from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
 
 BATCH_BYTES = 32 << 20
+_JOINED_ROWS = 131_072
 
 
-def read_split(
+def read_splits(
     table: TableStore,
-    split: DataSplit,
+    splits: Iterable[DataSplit],
     *,
     columns: Sequence[str] | None = None,
     where: Predicate | None = None,
     batch_bytes: int = BATCH_BYTES,
     memory_budget_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split that pass `where`, in the given columns (all by default), in no order.
+    """The rows of splits that pass `where`, in the given columns (all by default), in no order.
 
     Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by default.
     Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
@@ -37,29 +38,39 @@ def read_split(
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     test = None if where is None else RowTest(where, table.schema.fields)
-    return rows_of_split(table, split, fields, test, batch_bytes=batch_bytes, budget_bytes=budget)
-
-
-def rows_of_split(
-    table: TableStore,
-    split: DataSplit,
-    fields: Sequence[DataField],
-    test: RowTest | None,
-    *,
-    budget_bytes: int,
-    batch_bytes: int = BATCH_BYTES,
-) -> Iterator[pa.RecordBatch]:
-    """`read_split` for a reader of many splits, with a filter over the table's columns that is bound already."""
     filtered = () if test is None else test.columns
     wanted = [*fields, *(field for field in filtered if field not in fields)] or list(
         table.schema.key_fields[:1] or table.schema.fields[:1]
     )
     names = [field.name for field in fields]
-    rows_of = _raw if split.raw_convertible else _merged
-    for rows in rows_of(table, split, wanted, budget_bytes, None if test is None else test.bound):
+    bound = None if test is None else test.bound
+    pieces = (piece for split in splits for piece in _pieces(table, split, wanted, budget, bound))
+    # A test takes longer to start than to look at the rows of a lookup.
+    for rows in pieces if test is None else _joined(pieces, [field.name for field in wanted], budget // COPIES):
         kept = rows if test is None else rows.filter(test.passing(rows))
         if kept.num_rows:
             yield from _batches(kept.select(names), batch_bytes)
+
+
+def _joined(pieces: Iterable[pa.Table], names: Sequence[str], size_bytes: int) -> Iterator[pa.Table]:
+    """The rows of small pieces together, up to some rows or to this size."""
+    held: list[pa.Table] = []
+    held_rows = held_bytes = 0
+    for piece in pieces:
+        if held and (held_rows + piece.num_rows > _JOINED_ROWS or held_bytes + piece.nbytes > size_bytes):
+            yield pa.concat_tables(held)
+            held, held_rows, held_bytes = [], 0, 0
+        held.append(piece.select(names))
+        held_rows += piece.num_rows
+        held_bytes += piece.nbytes
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _pieces(
+    table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int, where: Bound | None
+) -> Iterator[pa.Table]:
+    return (_raw if split.raw_convertible else _merged)(table, split, fields, budget_bytes, where)
 
 
 def _merged(

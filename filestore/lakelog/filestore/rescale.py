@@ -18,7 +18,7 @@ from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.options import BUCKET, COMMIT_MAX_RETRIES, WRITE_BUFFER_SIZE
-from lakelog.filestore.read import read_split
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_rules import check_bucket, check_writable
@@ -105,7 +105,7 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
     """All rows of a snapshot in new files, a write buffer at a time."""
     entries: list[ManifestEntry] = []
     row_count = 0
-    batches = (batch for split in plan(table, base).splits for batch in read_split(table, split))
+    batches = read_splits(table, plan(table, base).splits)
     for rows in pieces_of(batches, WRITE_BUFFER_SIZE.of(table.schema.options)):
         written = write_rows(table, rows, first_sequence=_always(row_count), is_overwrite=True)
         entries += written.entries
