@@ -13,6 +13,7 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,8 +21,12 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.fileio import FileIO, OutputFile
 from lakelog.filestore.integrity import damaged
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 BLOCK_BYTES = 512 << 10
 _CHECKSUM_BYTES = 4
+_WRITE_BUFFER_BYTES = 256 << 10
 
 
 class ChecksummedOutput(io.RawIOBase):
@@ -36,6 +41,7 @@ class ChecksummedOutput(io.RawIOBase):
         self._error: BaseException | None = None
         self._sums: list[int] = []
         self._position = 0
+        self._is_given_up = False
 
     def writable(self) -> bool:
         """True."""
@@ -45,11 +51,13 @@ class ChecksummedOutput(io.RawIOBase):
         """Bytes written, also of a closed file."""
         return self._position
 
-    def write(self, data: bytes) -> int:  # type: ignore[override]  # Arrow gives bytes or its own buffers
+    def write(self, data: ReadableBuffer, /) -> int:
         """Append bytes."""
         view = memoryview(data)
+        if self._is_given_up:
+            return len(view)
         if self._error is None:
-            self._write_on(data)
+            self._write_on(data if isinstance(data, bytes) else bytes(view))  # whoever gave a buffer uses it again
         at = 0
         while at < len(view):
             inside = self._position % BLOCK_BYTES
@@ -69,6 +77,10 @@ class ChecksummedOutput(io.RawIOBase):
             if not self._holds_errors:
                 raise
             self._error = error
+
+    def give_up(self) -> None:
+        """Let go whatever is written from here on."""
+        self._is_given_up = True
 
     def check(self) -> None:
         """Raise the error that is held."""
@@ -92,13 +104,15 @@ class ChecksummedFile:
         self._path = path
         self._output = file_io.open_output(path)
         self._counted = ChecksummedOutput(self._output, holds_errors=holds_errors)
-        self.sink = pa.PythonFile(self._counted, mode="w")
+        # Arrow writes a page in pieces, and a call for each costs more than its bytes.
+        self._buffered = io.BufferedWriter(self._counted, _WRITE_BUFFER_BYTES)
+        self.sink = pa.PythonFile(self._buffered, mode="w")
         self.is_finished = False
 
     @property
     def size_bytes(self) -> int:
         """Bytes written so far."""
-        return self._counted.tell()
+        return self._counted.tell() if self._buffered.closed else self._buffered.tell()
 
     @property
     def checksums(self) -> bytes:
@@ -111,6 +125,7 @@ class ChecksummedFile:
 
     def finish(self) -> int:
         """Make the file durable and give its size in bytes."""
+        self._buffered.flush()
         self.check()
         size = self.size_bytes
         self.sink.close()
@@ -121,6 +136,7 @@ class ChecksummedFile:
 
     def abort(self) -> None:
         """Give the file up."""
+        self._counted.give_up()
         self.sink.close()
         self._output.abort()
 
