@@ -2,7 +2,8 @@
 
 The table is compacted, with 20 buckets; every lookup is for another key. In Spark the same rows lie in plain Parquet
 files beside it, as many, sorted by the key, which a query finds by the statistics of the files. Each query is planned
-anew from the table's or the folder's name. `first` is the first lookup of a process. Medians of the repeats.
+anew from the table's or the folder's name. `first` is the first lookup of a process, `cpu` the processor
+time of lookups without Spark. Medians of the repeats.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import polars as pl
@@ -91,9 +94,13 @@ def run(session: SparkSession, work: Path, rows: int, repeats: int) -> dict[str,
     del data
     table = FileStoreTable.open(made.path)
 
-    def without_spark(choose: Callable[[], tuple[str, int]]) -> None:
+    cpu: dict[str, list[float]] = {"one": [], "range": []}
+
+    def without_spark(what: str, choose: Callable[[], tuple[str, int]]) -> None:
         where, expected = choose()
+        started = time.process_time()
         check(table.to_arrow(where=where).num_rows, expected, where)
+        cpu[what].append(time.process_time() - started)
 
     def in_spark(choose: Callable[[], tuple[str, int]]) -> None:
         where, expected = choose()
@@ -104,10 +111,10 @@ def run(session: SparkSession, work: Path, rows: int, repeats: int) -> dict[str,
         check(len(session.read.parquet(str(plain)).where(where).collect()), expected, where)
 
     keys = Keys(rows)
-    first = measured(partial(without_spark, keys.one))
+    first = measured(partial(without_spark, "one", keys.one))
     contenders: dict[str, Callable[[], Measure]] = {}
     for what, choose in (("one", keys.one), ("range", keys.thousandth)):
-        contenders[f"lakelog_{what}"] = partial(measured, partial(without_spark, choose))
+        contenders[f"lakelog_{what}"] = partial(measured, partial(without_spark, what, choose))
         contenders[f"spark_lakelog_{what}"] = partial(measured, partial(in_spark, choose))
         contenders[f"spark_plain_{what}"] = partial(measured, partial(in_plain, choose))
     in_turns(contenders, repeats=2)  # Spark compiles what it runs for the first time
@@ -116,6 +123,7 @@ def run(session: SparkSession, work: Path, rows: int, repeats: int) -> dict[str,
     summary: dict[str, object] = {"benchmark": "lookup", "rows": rows, "lakelog_first_ms": _millis(first.wall_s)}
     summary |= {f"{name}_ms": _millis(wall) for name, wall in medians.items()}
     for what in ("one", "range"):
+        summary[f"lakelog_{what}_cpu_ms"] = _millis(median(cpu[what]))
         summary[f"ratio_{what}"] = round(medians[f"spark_lakelog_{what}"] / medians[f"spark_plain_{what}"], 3)
     return summary
 

@@ -3,6 +3,7 @@
 4,000,000 base rows, then batches of 200,000 rows of which 80 % overwrite uniformly random keys, 7 columns, 4 buckets.
 One process commits batch by batch, then reads all rows. lakelog compacts as it goes, which is in its time; pypaimon
 does not compact, delta-rs rewrites files in its MERGE. The peers have environments of their own; all take turns.
+`cpu` are rows a second of processor time, of all threads: what a machine with other work tells best.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from statistics import median
 import pyarrow.parquet as pq
 
 from benchmarks.command import run_command
+from benchmarks.peers import timed
 from benchmarks.upsert_data import FULL, KEY, SCHEMA, SMALL, Size, UpsertData, make_data
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -37,20 +38,18 @@ def run_lakelog(data: UpsertData, folder: Path) -> Figures:
     for path in sorted(data.base.glob("*.parquet")):
         table.write(pq.read_table(path))
     updates = [pq.read_table(path) for path in sorted(data.batches.glob("*.parquet"))]
-    started = time.perf_counter()
-    for rows in updates:
-        table.write(rows)
-    upsert_s = time.perf_counter() - started
-    started = time.perf_counter()
-    row_count = FileStoreTable.open(folder / "t").to_arrow().num_rows
-    return {"upsert_s": upsert_s, "read_s": time.perf_counter() - started, "rows": row_count}
+    upsert_s, upsert_cpu_s = timed(lambda: [table.write(rows) for rows in updates])
+    counts: list[int] = []
+    read_s, read_cpu_s = timed(lambda: counts.append(FileStoreTable.open(folder / "t").to_arrow().num_rows))
+    found = {"upsert_s": upsert_s, "upsert_cpu_s": upsert_cpu_s, "read_s": read_s, "read_cpu_s": read_cpu_s}
+    return found | {"rows": counts[0]}
 
 
 def run_peer(name: str, data: UpsertData, batches: int, folder: Path) -> Figures:
     """Some batches into the peer's table, then all rows of it."""
     python = ROOT / ".venvs" / name / "bin" / "python"
     script = Path(__file__).with_name("peers.py")
-    command: list[str | Path] = [python, script, name, str(data.root), str(folder), str(batches)]
+    command: list[str | Path] = [python, "-X", "faulthandler", script, name, str(data.root), str(folder), str(batches)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=folder)
     found: Figures = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -70,20 +69,22 @@ def run(folder: Path, size: Size) -> dict[str, object]:
             work.mkdir()
             found[name].append(contender(work))
             shutil.rmtree(work)
-    rates: dict[str, tuple[float, float]] = {}
-    for name, ones in found.items():
-        upserted = size.batch_rows * (size.batch_count if name == "lakelog" else peer_batches)
-        rates[name] = (
-            median(upserted / one["upsert_s"] for one in ones),
-            median(one["rows"] / one["read_s"] for one in ones),
-        )
+    batches = {name: size.batch_count if name == "lakelog" else peer_batches for name in contenders}
     summary: dict[str, object] = {"benchmark": "no-spark", "batch_rows": size.batch_rows}
-    for name, (upsert, read) in rates.items():
-        summary[f"{name}_upsert_rows_per_s"] = round(upsert)
-        summary[f"{name}_read_rows_per_s"] = round(read)
+    rates: dict[str, dict[str, float]] = {}
+    for name, ones in found.items():
+        upserted = size.batch_rows * batches[name]
+        rates[name] = {
+            "upsert": median(upserted / one["upsert_s"] for one in ones),
+            "upsert_cpu": median(upserted / one["upsert_cpu_s"] for one in ones),
+            "read": median(one["rows"] / one["read_s"] for one in ones),
+            "read_cpu": median(one["rows"] / one["read_cpu_s"] for one in ones),
+        }
+        summary |= {f"{name}_{what}_rows_per_s": round(rate) for what, rate in rates[name].items()}
     for peer in PEERS:
-        summary[f"upsert_beside_{peer}"] = round(rates["lakelog"][0] / rates[peer][0], 1)
-        summary[f"read_beside_{peer}"] = round(rates["lakelog"][1] / rates[peer][1], 1)
+        summary |= {
+            f"{what}_beside_{peer}": round(rates["lakelog"][what] / rates[peer][what], 1) for what in rates[peer]
+        }
     return summary
 
 
