@@ -30,6 +30,7 @@ from lakelog.filestore.options import (
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
     TABLE_UUID,
+    WRITE_MODE,
     parse_names,
 )
 
@@ -58,6 +59,7 @@ _FIXED = frozenset(
         ROWKIND_FIELD,
         SEQUENCE_FIELD,
         SEQUENCE_FIELD_SORT_ORDER,
+        WRITE_MODE,
     )
 ) | {
     DEFAULT_AGGREGATE,

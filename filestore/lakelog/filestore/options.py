@@ -19,6 +19,14 @@ class MergeEngine(StrEnum):
     FIRST_ROW = "first-row"
 
 
+class StoreWriteMode(StrEnum):
+    """What rows do that are written to a table."""
+
+    AUTO = "auto"  # change-log with a primary key, append-only without
+    APPEND_ONLY = "append-only"
+    CHANGE_LOG = "change-log"
+
+
 class ChangelogProducer(StrEnum):
     """Where changelog files come from."""
 
@@ -179,6 +187,15 @@ PARTITION_TIMESTAMP_FORMATTER = Option(
     parse=str,
     default=None,
     doc="The form of the time of a partition, such as `yyyyMMdd`; `yyyy-MM-dd HH:mm:ss` and `yyyy-MM-dd` by default.",
+)
+WRITE_MODE = Option(
+    key="write-mode",
+    parse=StoreWriteMode,
+    default=StoreWriteMode.AUTO,
+    doc="What rows do that are written: `append-only` tables take inserts alone, `change-log` tables deletes too, each "
+    "of which takes one equal row away where there is no primary key. `auto` is `change-log` with a primary key and "
+    "`append-only` without. The option of FLIP-188; Paimon has dropped it.",
+    kind="auto, append-only or change-log",
 )
 MERGE_ENGINE = Option(
     key="merge-engine",

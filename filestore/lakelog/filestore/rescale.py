@@ -65,7 +65,7 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
         live = table.live_files.of(base)
         if base is None or all(entry.total_buckets == table.bucket_count for entry in live.entries()):
             return None
-        added = _rewritten(table, base)
+        added = _rewritten(table.stored, base)
         commit = TableCommit(table, clock=clock)
         try:
             return commit.commit(_Move(table, base, added).resolve)

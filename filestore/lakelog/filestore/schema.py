@@ -19,6 +19,14 @@ from lakelog.common.errors import (
 )
 from lakelog.common.options import Option
 from lakelog.common.types import DataField, DataType, field_to_json, parse_field
+from lakelog.filestore.counted_schema import (
+    check_write_mode,
+    is_change_log,
+    is_counted,
+    shown_schema,
+    stored_schema,
+    with_whole_row_buckets,
+)
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.options import (
@@ -129,6 +137,16 @@ class TableSchema:
             return FileFormat.ORC
         return FILE_FORMAT.of(self.options)
 
+    @cached_property
+    def is_change_log(self) -> bool:
+        """Whether the table counts equal rows: it has no primary key, and takes deletes."""
+        return is_change_log(self)
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether this is the schema of the files of such a table: see `lakelog.filestore.counted_schema`."""
+        return is_counted(self)
+
     @property
     def file_formats(self) -> frozenset[FileFormat]:
         """The formats that new data files may have."""
@@ -188,7 +206,7 @@ class TableSchema:
 
 
 class SchemaManager:
-    """The schemas of one table. Remembers the schemas it has read: their files never change."""
+    """The schemas of one table, as users see them. Remembers the schemas it has read: their files never change."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -222,7 +240,7 @@ class SchemaManager:
             schema = TableSchema.from_json(data, path=path)
             if schema.id != schema_id:
                 raise damaged(path, f"it holds the schema {schema.id}, expected {schema_id}")
-            self._read[schema_id] = schema
+            self._read[schema_id] = shown_schema(schema, path=path)
         return self._read[schema_id]
 
     def list_ids(self) -> list[int]:
@@ -234,7 +252,7 @@ class SchemaManager:
     def create(self, schema: TableSchema) -> None:
         """Create the schema's file. Raises ConflictError when its id is taken."""
         path = self._paths.schema(schema.id)
-        if not self._file_io.create_new(path, schema.to_json().encode()):
+        if not self._file_io.create_new(path, stored_schema(schema).to_json().encode()):
             raise ConflictError(f"{path} exists already: another table or schema change was first; read it and decide")
         self._read[schema.id] = schema
 
@@ -275,6 +293,8 @@ def build_schema(
         comment=comment,
         time_millis=time_millis,
     )
+    check_write_mode(replace(schema, options={BUCKET.key: str(BUCKET.default), **given}))
+    schema = with_whole_row_buckets(schema) if schema.is_change_log else schema
     schema = replace(schema, options=_with_bucket(schema))
     schema = with_orc_options(schema)
     check_keys(schema)

@@ -20,6 +20,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.filestore.binary_row import serialize_row, stored_row
 from lakelog.filestore.bucket import bucket_of
+from lakelog.filestore.counted_rows import counted_rows
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_writer import StoredRows, write_data_files
 from lakelog.filestore.live_files import BucketId
@@ -163,6 +164,9 @@ def write_rows(
     check_table_writable(table)
     rows = validate_rows(table.schema, rows, table_name=table.name)
     kinds = checked_kinds(kinds, rows.num_rows)
+    if table.schema.is_change_log:
+        rows, kinds = counted_rows(rows, kinds)
+        table = table.stored
     if not table.schema.primary_keys:
         _check_inserts(table, kinds)
     if not rows.num_rows:
@@ -285,7 +289,8 @@ def _check_inserts(table: TableStore, kinds: pa.Array) -> None:
     if not adds.all():
         odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
         raise InvalidRequestError(
-            f"table {table.name} has no primary key and takes inserts only, found a {odd}; give the table a primary key"
+            f"table {table.name} has no primary key and takes inserts only, found a {odd}; give the table a "
+            "primary key, or make it with write-mode=change-log"
         )
 
 

@@ -89,6 +89,7 @@ def pick_unit(
     `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then. `now_millis` is
     the time since 1970, this machine's by default.
     """
+    table = table.stored
     options = table.schema.options
     if not table.schema.primary_keys:
         count_min = 2 if is_full else COMPACTION_MIN_FILE_NUM.of(options)
@@ -138,6 +139,7 @@ def _offpeak_percent(options: Mapping[str, str], now_millis: int) -> int:
 
 def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> CompactUnit | None:
     """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is."""
+    table = table.stored
     if not table.schema.primary_keys:
         return pick_unit(table, files)
     runs = runs_of(files, table.key_types)
@@ -151,6 +153,7 @@ def must_writers_wait(
     table: TableStore, files: Sequence[DataFileMeta], *, files_per_batch: int = 1, is_settled_later: bool = False
 ) -> bool:
     """Whether a bucket has so many runs that it must be compacted before more are written. See `pick_unit`."""
+    table = table.stored
     if not table.schema.primary_keys:
         return False
     options = table.schema.options
@@ -169,4 +172,4 @@ def _trigger(options: Mapping[str, str], *, is_settled_later: bool) -> int:
 
 def small_file_bytes(table: TableStore) -> int:
     """The size below which a file is rewritten with its neighbours."""
-    return target_file_bytes(table.schema) * _SMALL_FILE_PERCENT // 100
+    return target_file_bytes(table.stored.schema) * _SMALL_FILE_PERCENT // 100

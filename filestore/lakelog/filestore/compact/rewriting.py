@@ -16,6 +16,7 @@ from lakelog.filestore.compact.following import FollowedMerge
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult, discard_result
+from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.data_writer import StoredRows, write_data_files
@@ -42,7 +43,7 @@ def compact_bucket(
     commit of the result.
     """
     check_table_writable(table)
-    table = _as_new_as(table, work.unit)
+    table = _as_new_as(table.stored, work.unit)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     if not table.schema.primary_keys:
         return _joined_files(table, work, budget)
@@ -146,7 +147,7 @@ def _as_new_as(table: TableStore, unit: CompactUnit) -> TableStore:
     """The table under a schema that has every column of the files: who planned with an older one must lose none."""
     files = (file for run in (*unit.inputs, *unit.older) for file in run.files)
     newest = max((file.schema_id for file in files), default=table.schema.id)
-    return table if newest <= table.schema.id else replace(table, schema=table.schemas.get(newest))
+    return table if newest <= table.schema.id else replace(table, schema=stored_schema(table.schemas.get(newest)))
 
 
 def _met(merge: FollowedMerge) -> Mapping[str, Positions]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, RowKind
+from lakelog.filestore.counted_rows import without_uncounted
 from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merged_kinds, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
@@ -81,6 +82,8 @@ class RowMerge:
         if not given.rows.num_rows:
             return given.rows
         merged = self._merged(given)
+        if self.schema.is_counted:  # whatever older rows count, 0 adds nothing to it
+            merged = without_uncounted(merged)
         return merged if keeps_deletes else without_deletes(merged)
 
     def _with_one_whole(self, slices: Sequence[Slice]) -> list[Slice]:
