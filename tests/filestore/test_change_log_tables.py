@@ -126,8 +126,9 @@ def test_a_row_that_is_taken_away_first_is_cancelled_by_its_insert(tmp_path: Pat
     assert multiset(table.to_arrow()) == multiset(rows_of([ROW]))
 
 
-def test_zeros_of_two_signs_are_two_rows_and_all_nans_are_one(tmp_path: Path) -> None:
-    table = make(tmp_path, "buckets")
+@pytest.mark.parametrize("function", ["default", "hive"])
+def test_zeros_of_two_signs_are_two_rows_and_all_nans_are_one(tmp_path: Path, function: str) -> None:
+    table = make(tmp_path, bucket="64", **{"bucket-function.type": function})
     quiet, other = np.array([0x7FF8000000000000, 0xFFF8000000000001], np.uint64).view(np.float64)
     values = pa.array([0.0, -0.0, quiet, other])
     rows = pa.table([pa.nulls(4, pa.int64()), pa.nulls(4, pa.string()), values, pa.nulls(4, pa.string())], SCHEMA)

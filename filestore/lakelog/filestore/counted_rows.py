@@ -6,14 +6,12 @@ is no row. What is read is each row as often as its count says. See `lakelog.fil
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakelog.common.types import RowKind
 from lakelog.filestore.counted_schema import COUNT_COLUMN
@@ -24,16 +22,8 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def counted_rows(rows: pa.Table, kinds: pa.Array) -> tuple[pa.Table, pa.Array]:
-    """The rows as files have them, each with a count of 1 or -1 by its kind; and their kinds then, which are adds.
-
-    All NaN become one: they are equal, and must meet in one bucket, which is a hash of their bits.
-    """
+    """The rows as files have them, each with a count of 1 or -1 by its kind; and their kinds then, which are adds."""
     counts = np.where(are_adds(to_series(kinds)).to_numpy(), 1, -1).astype(np.int64)
-    for at, field in enumerate(rows.schema):
-        if pa.types.is_floating(field.type):
-            column = rows.column(at)
-            nan = pa.scalar(math.nan, field.type)
-            rows = rows.set_column(at, field, pc.if_else(pc.is_nan(column), nan, column))
     count = pa.field(COUNT_COLUMN, pa.int64(), nullable=False)
     return rows.append_column(count, pa.array(counts)), pa.array(np.zeros(rows.num_rows, np.int8))
 
