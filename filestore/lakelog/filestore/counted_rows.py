@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.types import RowKind
 from lakelog.filestore.counted_schema import COUNT_COLUMN
@@ -19,6 +20,7 @@ from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+_VALUE_BYTES = 16  # of any value that is no text, at most
 
 
 def counted_rows(rows: pa.Table, kinds: pa.Array) -> tuple[pa.Table, pa.Array]:
@@ -50,11 +52,26 @@ def _repeated(rows: Rows, times: npt.NDArray[np.int64], piece_bytes: int) -> Ite
     if (times == 1).all():
         yield rows
         return
-    ends = np.cumsum(times)
-    step = max(1, rows.num_rows * piece_bytes // max(1, rows.nbytes))
-    for start in range(0, int(ends[-1]), step):
-        wanted = np.arange(start, min(start + step, int(ends[-1])))
-        yield rows.take(pa.array(np.searchsorted(ends, wanted, side="right")))
+    sizes = _row_bytes(rows)
+    row_ends, byte_ends = np.cumsum(times), np.cumsum(times * sizes)
+    start, total = 0, int(row_ends[-1])
+    while start < total:
+        first = np.searchsorted(row_ends, start, side="right")
+        limit = byte_ends[first] - (row_ends[first] - start) * sizes[first] + piece_bytes
+        last = min(np.searchsorted(byte_ends, limit, side="left"), len(times) - 1)  # a row that leaves the piece
+        stop = min(int(row_ends[last] - max(0, -(-(byte_ends[last] - limit) // sizes[last]))), total)
+        wanted = np.arange(start, max(stop, start + 1))
+        yield rows.take(pa.array(np.searchsorted(row_ends, wanted, side="right")))
+        start = int(wanted[-1]) + 1
+
+
+def _row_bytes(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """About the bytes of each row in memory: texts may differ much, and one of them may be there many times."""
+    sizes = np.full(rows.num_rows, _VALUE_BYTES * rows.num_columns, np.int64)
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    return sizes
 
 
 def _counts(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.options import (
-    BUCKET_KEY,
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     IGNORE_DELETE,
@@ -100,14 +99,6 @@ def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
             "its columns or options: lakelog cannot tell its rows any more; take the change back there"
         )
     return shown
-
-
-def with_whole_row_buckets(schema: TableSchema) -> TableSchema:
-    """A new change-log table's schema with all columns, but those of the partition, as bucket key if none is given."""
-    if BUCKET_KEY.of(schema.options):
-        return schema
-    keys = ",".join(name for name in _in_order(schema) if name not in schema.partition_keys)
-    return replace(schema, options={**schema.options, BUCKET_KEY.key: keys})
 
 
 def check_write_mode(schema: TableSchema) -> None:

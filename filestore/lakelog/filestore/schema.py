@@ -25,7 +25,6 @@ from lakelog.filestore.counted_schema import (
     is_counted,
     shown_schema,
     stored_schema,
-    with_whole_row_buckets,
 )
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
@@ -289,13 +288,12 @@ def build_schema(
         highest_field_id=highest,
         partition_keys=partition,
         primary_keys=primary,
-        options=given,
+        options={BUCKET.key: str(BUCKET.default)} | given,
         comment=comment,
         time_millis=time_millis,
     )
-    check_write_mode(replace(schema, options={BUCKET.key: str(BUCKET.default), **given}))
-    schema = with_whole_row_buckets(schema) if schema.is_change_log else schema
-    schema = replace(schema, options=_with_bucket(schema))
+    check_write_mode(schema)
+    schema = _with_bucket_key(schema)
     schema = with_orc_options(schema)
     check_keys(schema)
     check_types(schema.fields)
@@ -367,13 +365,12 @@ def _has_moments_in_orc(schema: TableSchema) -> bool:
     return FileFormat.ORC in schema.file_formats and holds_local_time(schema.fields)
 
 
-def _with_bucket(schema: TableSchema) -> dict[str, str]:
-    """The options with the bucket number written out, and the whole row as bucket key where there is no other."""
-    options = {BUCKET.key: str(BUCKET.default)} | dict(schema.options)
-    count = BUCKET.of(options)
-    if count > 0 and not schema.primary_keys and not BUCKET_KEY.of(options):
-        usable = [column.name for column in schema.fields if not column.type.is_nested]
-        if not usable:
-            raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
-        options[BUCKET_KEY.key] = ",".join(usable)
-    return options
+def _with_bucket_key(schema: TableSchema) -> TableSchema:
+    """The schema with the whole row, but its partition, as bucket key where rows have a bucket and no other key."""
+    if schema.bucket_count <= 0 or schema.primary_keys or BUCKET_KEY.of(schema.options):
+        return schema
+    others = [column for column in schema.fields if column.name not in schema.partition_keys]
+    usable = [column.name for column in others if not column.type.is_nested]
+    if not usable:
+        raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
+    return replace(schema, options={**schema.options, BUCKET_KEY.key: ",".join(usable)})
