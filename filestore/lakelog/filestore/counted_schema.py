@@ -36,6 +36,7 @@ _OF_THE_FILES = {
     "primary-key.nullable": "true",
     _MARK: COUNT_COLUMN,
 }
+_STATS_SUFFIX = ".stats-mode"
 _FOR_KEYS = (CHANGELOG_PRODUCER, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD)
 
 
@@ -133,12 +134,13 @@ def _check_change_log(schema: TableSchema) -> None:
             f"with {WRITE_MODE.key}=change-log equal rows must meet in one bucket, found bucket={schema.bucket_count}; "
             "use a positive number"
         )
-    for option in _FOR_KEYS:
-        if option.of(schema.options) != option.default:
-            raise InvalidRequestError(
-                f"option {option.key!r} = {schema.options[option.key]!r} does not go with {WRITE_MODE.key}=change-log "
-                "without primary key: rows are counted, and every change is told as it is; leave it out"
-            )
+    odd = [option.key for option in _FOR_KEYS if option.of(schema.options) != option.default]
+    odd += [key for key in schema.options if key.startswith("fields.") and not key.endswith(_STATS_SUFFIX)]
+    if odd:
+        raise InvalidRequestError(
+            f"option {odd[0]!r} = {schema.options[odd[0]]!r} does not go with {WRITE_MODE.key}=change-log without "
+            "primary key: rows are counted, and every change is told as it is; leave it out"
+        )
 
 
 def _in_order(schema: TableSchema) -> tuple[str, ...]:
