@@ -241,9 +241,9 @@ AGGREGATION_REMOVE_ON_DELETE = Option(
 )
 ROWKIND_FIELD = Option(
     key="rowkind.field",
-    parse=parse_names,
-    default=_NO_NAMES,
-    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written.",
+    parse=str,
+    default=None,
+    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written, without a log.",
     kind="a column name",
 )
 CHANGELOG_PRODUCER = Option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lakelog.common.arrow import pieces_of
@@ -17,7 +17,7 @@ from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.options import BUCKET, COMMIT_MAX_RETRIES, WRITE_BUFFER_SIZE
+from lakelog.filestore.options import BUCKET, COMMIT_MAX_RETRIES, ROWKIND_FIELD, WRITE_BUFFER_SIZE
 from lakelog.filestore.read import read_split
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import TableSchema
@@ -105,12 +105,18 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
     """All rows of a snapshot in new files, a write buffer at a time."""
     entries: list[ManifestEntry] = []
     row_count = 0
+    merged = replace(table, schema=replace(table.schema, options=_without_kinds(table.schema.options)))
     batches = (batch for split in plan(table, base).splits for batch in read_split(table, split))
     for rows in pieces_of(batches, WRITE_BUFFER_SIZE.of(table.schema.options)):
-        written = write_rows(table, rows, first_sequence=_always(row_count), is_overwrite=True)
+        written = write_rows(merged, rows, first_sequence=_always(row_count), is_overwrite=True)
         entries += written.entries
         row_count += rows.num_rows
     return entries
+
+
+def _without_kinds(options: Mapping[str, str]) -> dict[str, str]:
+    """Options under which every row is there: a column of row kinds told what to do with a row, and that is done."""
+    return {key: text for key, text in options.items() if key != ROWKIND_FIELD.key}
 
 
 def _always(sequence: int) -> Callable[[bytes, int], int]:

@@ -29,9 +29,10 @@ from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, READ_MEMORY_BUDGET, ChangelogProducer
+from lakelog.filestore.row_kinds import checked_kinds
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.write import check_table_writable, checked_kinds
+from lakelog.filestore.write import check_table_writable
 
 
 def compact_bucket(
