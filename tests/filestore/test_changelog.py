@@ -178,6 +178,7 @@ History = list[list[tuple[int, int | None, str | None, int]]]
 ENGINES: list[Mapping[str, str]] = [
     {},
     {"sequence.field": "a"},
+    {"sequence.field": "a", "sequence.field.sort-order": "descending"},
     {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
     {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"},
     {"merge-engine": "first-row", "ignore-delete": "true"},

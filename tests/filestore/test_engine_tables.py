@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.fileio import LocalFileIO
@@ -61,6 +64,39 @@ def test_late_rows_do_not_win_where_a_sequence_field_decides(tmp_path: Path) -> 
     ]
 
 
+WAYS: list[dict[str, str]] = [
+    {"num-sorted-run.compaction-trigger": "1"},
+    {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"},
+    {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3"},
+    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},
+]
+changes = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 5), st.sampled_from("xyz"))
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@settings(max_examples=15, deadline=None)
+@given(history=st.lists(st.lists(changes, min_size=1, max_size=5), min_size=1, max_size=6), data=st.data())
+def test_the_row_that_is_last_by_the_sequence_field_stays_whenever_runs_are_merged(
+    order: str, way: dict[str, str], history: list[list[tuple[int, int | None, str]]], data: st.DataObject
+) -> None:
+    """In a batch, by reads, by lookups and in compactions."""
+    sign = -1 if order == "descending" else 1
+    model: dict[int, tuple[int, int | None, str]] = {}
+    with TemporaryDirectory() as folder:
+        table = make(Path(folder), **{"sequence.field": "a", "sequence.field.sort-order": order}, **way)
+        for batch in history:
+            table.write(rows(*batch))
+            if data.draw(st.booleans()):
+                table.compact()
+            for key, a, b in batch:
+                last = model.get(key)
+                is_late = last is not None and last[1] is not None and (a is None or sign * a < sign * last[1])
+                if not is_late:
+                    model[key] = (key, a, b)
+            assert content(table) == sorted(model.values())
+
+
 def test_deletes_may_be_ignored(tmp_path: Path) -> None:
     table = make(tmp_path, **{"ignore-delete": "true"})
     table.write(rows((1, 1, "x"), (2, 2, "y")))
@@ -73,6 +109,8 @@ def test_options_that_do_not_fit_the_columns_are_refused_when_the_table_is_made(
         make(tmp_path, **{"sequence.field": "nope"})
     with pytest.raises(UnsupportedError, match="column 'a' has the aggregate function 'summ'; known are bool_and"):
         make(tmp_path, **{"merge-engine": "aggregation", "fields.a.aggregate-function": "summ"})
+    with pytest.raises(InvalidRequestError, match=r"merge-engine=first-row takes no sequence\.field"):
+        make(tmp_path, **{"merge-engine": "first-row", "sequence.field": "a"})
     schema = build_schema(SCHEMA, options={"merge-engine": "aggregation", "bucket": "-1"})
     with pytest.raises(InvalidRequestError, match="need a primary key"):
         FileStoreTable.create(tmp_path / "t", schema)

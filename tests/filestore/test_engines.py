@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any  # Any: rows of a model
 
 import pyarrow as pa
@@ -220,14 +221,47 @@ def test_aggregation_may_remove_rows(runs: list[list[Row]]) -> None:
     assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
 
 
-@CALM
-@given(histories([0, 2, 3]))
-def test_a_sequence_field_decides_which_row_is_the_last(runs: list[list[Row]]) -> None:
-    def fold(rows: list[Row]) -> Row | None:
-        newest = max(enumerate(rows), key=lambda at: (at[1]["s"] is not None, at[1]["s"] or 0, at[0]))[1]
-        return newest if newest["kind"] in ADDS else None
+def newest_last(rows: Sequence[Row], names: Sequence[str], order: str) -> list[Row]:
+    """Rows of a key that came one after another, by sequence columns: nulls are the oldest, of equal rows the first."""
+    sign = -1 if order == "descending" else 1
+    return sorted(rows, key=lambda row: [(row[name] is not None, sign * (row[name] or 0)) for name in names])
 
-    assert merged(schema_with({"sequence.field": "s"}), runs) == modelled(runs, fold)
+
+def last_row(rows: list[Row]) -> Row | None:
+    return rows[-1] if rows[-1]["kind"] in ADDS else None
+
+
+def last_not_null(rows: list[Row]) -> Row:
+    result = dict(rows[0])
+    for row in rows[1:]:
+        result |= {name: value for name, value in row.items() if value is not None}
+    return result
+
+
+def first_and_last(names: Sequence[str], rows: list[Row]) -> Row:
+    """`b` is the first value, other columns are the last not null, but for the sequence columns."""
+    return {**last_not_null(rows), "b": rows[0]["b"], **{name: rows[-1][name] for name in names}}
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("names", [("s",), ("s", "c")], ids=str)
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+@CALM
+@given(data=st.data())
+def test_sequence_fields_decide_which_row_is_the_last(
+    order: str, names: tuple[str, ...], engine: str, data: st.DataObject
+) -> None:
+    runs = data.draw(histories([0, 2, 3] if engine == "deduplicate" else [0, 2]))
+    folds: dict[str, Callable[[list[Row]], Row | None]] = {
+        "deduplicate": last_row,
+        "partial-update": last_not_null,
+        "aggregation": partial(first_and_last, names),
+    }
+    options = {"merge-engine": engine, "sequence.field": ",".join(names), "sequence.field.sort-order": order}
+    if engine == "aggregation":
+        options["fields.b.aggregate-function"] = "first_value"
+    wanted = modelled(runs, lambda rows: folds[engine](newest_last(rows, names, order)))
+    assert merged(schema_with(options), runs) == wanted
 
 
 @CALM
@@ -258,6 +292,18 @@ ANY_PARTS = {
         },
     ),
     "sequence": ([0, 3], {"sequence.field": "s"}),
+    "descending": ([0, 3], {"sequence.field": "s,c", "sequence.field.sort-order": "descending"}),
+    "descending sums": (
+        [0, 1, 2, 3],
+        {
+            "merge-engine": "aggregation",
+            "sequence.field": "s",
+            "sequence.field.sort-order": "descending",
+            "fields.a.aggregate-function": "sum",
+            "fields.b.aggregate-function": "last_value",
+            "fields.c.aggregate-function": "sum",
+        },
+    ),
 }
 
 

@@ -211,7 +211,6 @@ def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: File
 @pytest.mark.parametrize(
     "options",
     [
-        {"sequence.field": "v", "sequence.field.sort-order": "descending"},
         {"merge-engine": "partial-update", "partial-update.remove-record-on-sequence-group": "v"},
     ],
     ids=str,

@@ -53,6 +53,7 @@ class RowMerge:
     schema: TableSchema
     engine: MergeEngine
     sequence_fields: tuple[DataField, ...]
+    is_descending: bool = False  # of values of the sequence fields the smallest is the last, not the largest
     groups: tuple[SequenceGroup, ...]
     has_whole_rows: bool = False  # above level 0, see `needs_lookup`
 
@@ -76,7 +77,7 @@ class RowMerge:
         """The rows that stay, in key order, with all columns of the slices. `slices` goes from youngest to oldest."""
         if self.has_whole_rows:
             slices = self._with_one_whole(slices)
-        given = grouped(slices, self.sequence_fields)
+        given = grouped(slices, self.sequence_fields, is_descending=self.is_descending)
         if IGNORE_DELETE.of(self.schema.options):
             given = given.kept(given.adds)
         if not given.rows.num_rows:
@@ -228,8 +229,10 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
         )
     if is_plain:
         return None
-    if sequence and SEQUENCE_FIELD_SORT_ORDER.of(options) is not SortOrder.ASCENDING:
-        raise UnsupportedError(f"{SEQUENCE_FIELD_SORT_ORDER.key}=descending is not read yet")
+    if sequence and engine is MergeEngine.FIRST_ROW:
+        raise InvalidRequestError(
+            f"{MERGE_ENGINE.key}=first-row takes no {SEQUENCE_FIELD.key}: the first row is the one that came first"
+        )
     if _UNKNOWN_REMOVAL in options:
         raise UnsupportedError(f"{_UNKNOWN_REMOVAL} is not read yet")
     groups = _sequence_groups(schema, options)
@@ -237,6 +240,7 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
         schema=schema,
         engine=engine,
         sequence_fields=sequence,
+        is_descending=SEQUENCE_FIELD_SORT_ORDER.of(options) is SortOrder.DESCENDING,
         groups=groups,
         has_whole_rows=needs_lookup(schema),
     )

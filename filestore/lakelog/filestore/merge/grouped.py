@@ -94,10 +94,14 @@ class GroupedRows:
         return ordered, np.logical_or.reduce([ordered.valid(field.name) for field in fields])
 
 
-def grouped(slices: Sequence[Slice], sequence_fields: Sequence[DataField]) -> GroupedRows:
+def grouped(
+    slices: Sequence[Slice], sequence_fields: Sequence[DataField], *, is_descending: bool = False
+) -> GroupedRows:
     """The rows of slices, youngest slice first, by key; of a key by the sequence fields, then by sequence number.
 
-    For equal numbers an add is younger than a delete, and a row of a younger slice than one of an older.
+    A null in a sequence field is older than every value; of values the larger one is younger, or with `is_descending`
+    the smaller one. For equal numbers an add is younger than a delete, and a row of a younger slice than one of an
+    older. Source: Paimon, `UserDefinedSeqComparator`, whose nulls come first in both directions.
     """
     oldest_first = list(reversed(slices))
     rows = pa.concat_tables([part.rows for part in oldest_first])
@@ -109,6 +113,8 @@ def grouped(slices: Sequence[Slice], sequence_fields: Sequence[DataField]) -> Gr
         to_series(rows.column(SEQUENCE_NUMBER)).alias("sequence"),
         are_adds(to_series(rows.column(VALUE_KIND))).alias("is_add"),
     )
-    ordered = frame.sort(*keys, *user.columns, "sequence", "is_add", maintain_order=True)
+    columns = [*keys, *user.columns, "sequence", "is_add"]
+    descending = [is_descending and name in user.columns for name in columns]
+    ordered = frame.sort(columns, descending=descending, nulls_last=False, maintain_order=True)
     ends = np.flatnonzero(is_last_of_key(ordered, keys).to_numpy())
     return GroupedRows(rows=rows.take(ordered[_ROW].to_arrow()), starts=np.append(0, ends[:-1] + 1))
