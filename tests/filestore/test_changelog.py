@@ -180,6 +180,11 @@ ENGINES: list[Mapping[str, str]] = [
     {"sequence.field": "a"},
     {"sequence.field": "a", "sequence.field.sort-order": "descending"},
     {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    {
+        "merge-engine": "partial-update",
+        "fields.a.sequence-group": "b",
+        "partial-update.remove-record-on-sequence-group": "a",
+    },
     {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"},
     {"merge-engine": "first-row", "ignore-delete": "true"},
 ]

@@ -50,10 +50,10 @@ def histories(kinds: Sequence[int]) -> st.SearchStrategy[list[list[Row]]]:
     return st.lists(st.lists(row, max_size=4, unique_by=lambda row: row["id"]), min_size=1, max_size=5)
 
 
-def slices_of(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> list[Slice]:
-    """The runs as a reader holds them, oldest first."""
+def slices_of(schema: TableSchema, runs: Sequence[Sequence[Row]], *, first: int = 0) -> list[Slice]:
+    """The runs as a reader holds them, oldest first, with sequence numbers from `first` on."""
     slices = []
-    sequence = 0
+    sequence = first
     for run in runs:
         rows = sorted(run, key=lambda row: row["id"])
         columns = {name: [row[name] for row in rows] for name in COLUMNS.names}
@@ -106,21 +106,117 @@ def test_partial_update_keeps_the_last_value_that_is_not_null(runs: list[list[Ro
     assert merged(schema_with({"merge-engine": "partial-update"}), runs) == modelled(runs, fold)
 
 
-@CALM
-@given(histories([0, 3]))
-def test_partial_update_may_remove_rows(runs: list[list[Row]]) -> None:
-    def fold(rows: list[Row]) -> Row | None:
-        result: Row = {}
-        for row in rows:
-            if row["kind"] == RowKind.DELETE:
-                result = dict(row)
-            else:
-                result = {**dict.fromkeys(COLUMNS.names), **result}
-                result |= {name: value for name, value in row.items() if value is not None}
-        return result if rows[-1]["kind"] in ADDS else None
+def removed_on_delete(rows: list[Row]) -> Row | None:
+    """A -D starts anew, from its own values; -U says nothing."""
+    result: Row = {}
+    for row in rows:
+        if row["kind"] == RowKind.DELETE:
+            result = {**row, "is there": False}
+        elif row["kind"] in ADDS:
+            result = {**dict.fromkeys(COLUMNS.names), **result, "is there": True}
+            result |= {name: value for name, value in row.items() if value is not None}
+    return result if result.get("is there") else None
 
-    schema = schema_with({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"})
-    assert merged(schema, runs) == modelled(runs, fold)
+
+def place(row: Row, names: Sequence[str]) -> list[tuple[bool, int]]:
+    return [(row[name] is not None, row[name] or 0) for name in names]
+
+
+def fold_groups(groups: Groups, removal: set[str], sums_of: set[str], rows: list[Row]) -> Row | None:
+    """Row after row, as `PartialUpdateMergeFunction` does it, but that a removal holds until an add."""
+    members = {name for by, others in groups for name in (*by, *others)}
+    result: Row = dict.fromkeys(COLUMNS.names)
+    is_there = False
+    for row in rows:
+        is_add = row["kind"] in ADDS
+        counting = [(by, others) for by, others in groups if any(row[name] is not None for name in by)]
+        newer = [by for by, _ in counting if place(row, by) >= place(result, by)]
+        if row["kind"] == RowKind.DELETE and any(removal & {*by} for by in newer):
+            result, is_there = dict(row), False
+            continue
+        if is_add:
+            is_there = True
+            result |= {name: row[name] for name in COLUMNS.names if name not in members and row[name] is not None}
+        for by, others in counting:
+            for name in others:
+                if name in sums_of:
+                    result[name] = sums(is_add, result[name], row[name])
+                elif by in newer:
+                    result[name] = row[name] if is_add else None
+            if by in newer:
+                result |= {name: row[name] for name in by}
+    return result if is_there else None
+
+
+Groups = Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+REMOVALS: dict[str, tuple[dict[str, str], Callable[[list[Row]], Row | None]]] = {
+    "delete": ({"partial-update.remove-record-on-delete": "true"}, removed_on_delete),
+    "none": (
+        {"fields.s.sequence-group": "a,c", "fields.c.aggregate-function": "sum"},
+        partial(fold_groups, [(("s",), ("a", "c"))], set(), {"c"}),
+    ),
+    "one group": (
+        {
+            "fields.s.sequence-group": "a,c",
+            "fields.c.aggregate-function": "sum",
+            "partial-update.remove-record-on-sequence-group": "s",
+        },
+        partial(fold_groups, [(("s",), ("a", "c"))], {"s"}, {"c"}),
+    ),
+    "one of two": (
+        {
+            "fields.s.sequence-group": "a",
+            "fields.c.sequence-group": "b",
+            "partial-update.remove-record-on-sequence-group": "c",
+        },
+        partial(fold_groups, [(("s",), ("a",)), (("c",), ("b",))], {"c"}, set()),
+    ),
+    "both": (
+        {
+            "fields.s.sequence-group": "a",
+            "fields.c.sequence-group": "b",
+            "partial-update.remove-record-on-sequence-group": "s,c",
+        },
+        partial(fold_groups, [(("s",), ("a",)), (("c",), ("b",))], {"s", "c"}, set()),
+    ),
+    "two columns": (
+        {"fields.c,s.sequence-group": "a,b", "partial-update.remove-record-on-sequence-group": "s"},
+        partial(fold_groups, [(("c", "s"), ("a", "b"))], {"s"}, set()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+@CALM
+@given(runs=histories([0, 1, 2, 3, 3]))
+def test_partial_update_may_remove_rows(name: str, runs: list[list[Row]]) -> None:
+    options, fold = REMOVALS[name]
+    assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
+
+
+@pytest.mark.parametrize("name", [name for name in REMOVALS if name != "both"])
+@CALM
+@given(data=st.data())
+def test_what_was_removed_is_known_when_it_is_merged_again(name: str, data: st.DataObject) -> None:
+    """The oldest runs may be merged first, and runs that only take back: what they leave is no removal.
+
+    Where other runs are merged first, the format keeps no trace of what was removed before an add.
+    """
+    schema = schema_with({"merge-engine": "partial-update", **REMOVALS[name][0]})
+    older = slices_of(schema, data.draw(histories([0, 1, 2, 3])))
+    runs = data.draw(histories([1]))
+    slices = slices_of(schema, runs, first=100)
+    wanted = shown(schema, [*older, *slices])
+    assert shown(schema, [*at_once(schema, older), *slices]) == wanted
+    assert shown(schema, [*older, *at_once(schema, slices)]) == wanted
+
+
+def at_once(schema: TableSchema, slices: Sequence[Slice]) -> list[Slice]:
+    """One run of several, with the deletes that it needs."""
+    merge = row_merge(schema)
+    assert merge is not None
+    rows = merge.merge(list(reversed(slices)), keeps_deletes=True) if slices else None
+    return [] if rows is None or not rows.num_rows else [Slice(keys=key_frame(rows, schema.key_fields), rows=rows)]
 
 
 @CALM

@@ -22,6 +22,7 @@ from lakelog.filestore.options import (
     IGNORE_DELETE,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     PARTITION,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
@@ -52,6 +53,7 @@ _FIXED = frozenset(
         IGNORE_DELETE,
         MERGE_ENGINE,
         PARTIAL_UPDATE_REMOVE_ON_DELETE,
+        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
         PARTITION,
         PARTITION_DEFAULT_NAME,
         PARTITION_LEGACY_NAME,
@@ -68,7 +70,6 @@ _FIXED = frozenset(
     "force-lookup",
     "ignore-update-before",
     "index-file-in-data-file-dir",
-    "partial-update.remove-record-on-sequence-group",
     "pk-clustering-override",
     "primary-key.nullable",
     "row-tracking.enabled",
@@ -83,7 +84,7 @@ _LISTS = frozenset(
         SEQUENCE_FIELD.key,
         "changelog-producer.row-deduplicate-ignore-fields",
         "clustering.columns",
-        "partial-update.remove-record-on-sequence-group",
+        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
         "record-level.time-field",
     }
 )

@@ -232,6 +232,13 @@ PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
     doc="Whether a -D deletes the row of a table with `merge-engine=partial-update`.",
     kind="true or false",
 )
+PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP = Option(
+    key="partial-update.remove-record-on-sequence-group",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Columns that order sequence groups: a -D that is the newest of such a group deletes the whole row.",
+    kind="column names with commas",
+)
 AGGREGATION_REMOVE_ON_DELETE = Option(
     key="aggregation.remove-record-on-delete",
     parse=parse_bool,

@@ -85,13 +85,17 @@ class GroupedRows:
         """The values of a column at rows; null at -1."""
         return self.rows.column(name).take(pa.array(rows, mask=rows < 0))
 
-    def by_columns(self, fields: Sequence[DataField]) -> tuple[GroupedRows, Flags]:
-        """The rows of each key sorted by columns, nulls first, then by age; and whether any of these is not null."""
+    def by_columns(self, fields: Sequence[DataField], *, also: Flags) -> tuple[GroupedRows, Flags]:
+        """The rows of each key sorted by columns, nulls first, then by age; and which of the sorted rows count.
+
+        That are those where one of the columns is not null, and the given rows that are marked in `also`.
+        """
         keys = key_frame(self.rows, fields)
         frame = keys.with_columns(pl.Series(_GROUP, self.groups)).with_row_index(_ROW)
         order = frame.sort(_GROUP, *keys.columns, maintain_order=True)[_ROW].to_arrow()
         ordered = GroupedRows(rows=self.rows.take(order), starts=self.starts)
-        return ordered, np.logical_or.reduce([ordered.valid(field.name) for field in fields])
+        counts = np.logical_or.reduce([ordered.valid(field.name) for field in fields])
+        return ordered, counts | also[order.to_numpy()]
 
 
 def grouped(
