@@ -194,6 +194,22 @@ def test_partial_update_may_remove_rows(name: str, runs: list[list[Row]]) -> Non
     assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
 
 
+numbers = st.none() | st.integers(0, 3)
+one_key = st.fixed_dictionaries(
+    {"id": st.just(0), "s": numbers, "a": values, "b": texts, "c": numbers, "kind": st.sampled_from([0, 3, 3])}
+)
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+@CALM
+@given(rows=st.lists(one_key, min_size=4, max_size=9))
+def test_a_removal_lets_later_deletes_remove(name: str, rows: list[Row]) -> None:
+    """Many changes of one key: what a removal leaves may be older than what another group had before."""
+    options, fold = REMOVALS[name]
+    runs = [[row] for row in rows]
+    assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
+
+
 @pytest.mark.parametrize("name", [name for name in REMOVALS if name != "both"])
 @CALM
 @given(data=st.data())

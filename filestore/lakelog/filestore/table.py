@@ -34,8 +34,10 @@ from lakelog.filestore.changes import (
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.live_files import BucketId
@@ -388,9 +390,10 @@ class FileStoreTable(TableStore):
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
     ) -> Snapshot | None:
-        work = due_work(
-            self, self.snapshots.latest(), buckets, lambda _, files: pick_unit(self, files, is_full=is_full)
-        )
+        def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+            return pick_unit(self, files, is_full=is_full, marked=marked)
+
+        work = due_work(self, self.snapshots.latest(), buckets, pick)
         results = [result for one in work if (result := compact_bucket(self, one)) is not None]
         return commit_results(self, results, clock=clock) if results else None
 
