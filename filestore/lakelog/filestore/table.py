@@ -377,13 +377,16 @@ class FileStoreTable(TableStore):
         """Give the table another number of buckets, and gives it as it is then: every row is written anew.
 
         Writers that opened the table before are refused from then on. Asked for again after it was cut off, it goes on.
+        No changelog tells the rows that move; changes that no compaction has told yet are told first, also where the
+        table is write-only.
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
         ConflictError when others write all the time.
         """
         self._check_has_no_log()
         clock = clock or CommitClock()
         rescaled = replace(self, schema=rescale_schema(self, bucket_count, clock=clock))
-        if move_rows(rescaled, clock=clock) is not None and not WRITE_ONLY.of(rescaled.schema.options):
+        is_moved = move_rows(rescaled, clock=clock) is not None
+        if is_moved and not rescaled.schema.primary_keys and not WRITE_ONLY.of(rescaled.schema.options):
             rescaled._compact(None, is_full=False, clock=clock)
         return rescaled
 
