@@ -196,3 +196,23 @@ for command in sys.argv[1:]:
     message = "lakelog: logs need Kafka's client, and confluent_kafka is not installed; pip install 'lakelog[all]'\n"
     assert ended.stdout.splitlines()[-3:] == ["exit 0", "exit 1", "exit 1"]
     assert ended.stderr == message * 2
+
+
+def test_a_change_log_table_is_made_and_shown_without_its_counts(run: Run) -> None:
+    options = ("-o", "write-mode=change-log", "-o", "bucket=2")
+    code, path, err = run("table", "create", "db.seen", "-c", "page STRING", "-c", "n INT", *options, "-w", "lake")
+    assert (code, err) == (0, "")
+    table = Catalog("lake").table("db.seen")
+    rows = pa.table({"page": ["a", "a", None], "n": pa.array([1, 1, None], pa.int32())})
+    table.write(rows)
+    table.write(rows.slice(1), kinds=pa.array([3, 3], pa.int8()))
+
+    assert rows_of(run("table", "cat", path.strip())[1]) == [{"n": 1, "page": "a"}]
+    assert rows_of(run("table", "cat", path.strip(), "--changes")[1]) == rows_of(
+        '{"_row_kind": "+I", "page": "a", "n": 1}\n' * 2
+        + '{"_row_kind": "-D", "page": "a", "n": 1}\n'
+        + "".join(f'{{"_row_kind": "{kind}", "page": null, "n": null}}\n' for kind in ("+I", "-D"))
+    )
+    shown = json.loads(run("table", "schema", path.strip())[1])
+    assert [field["name"] for field in shown["fields"]] == ["page", "n"]
+    assert (shown["primaryKeys"], "merge-engine" in shown["options"]) == ([], False)

@@ -22,11 +22,12 @@ from tests.support.data_files import plain_file
 
 UNSYNCED = LocalFileIO(sync_data=False)
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string()), pa.field("v", pa.float64())])
-MODES = {
+MODES: dict[str, tuple[dict[str, str], list[str]]] = {
     "no buckets": ({"bucket": "-1"}, []),
     "buckets": ({"bucket": "3", "bucket-key": "id"}, []),
     "partitions": ({"bucket": "-1"}, ["day"]),
     "both": ({"bucket": "2", "bucket-key": "id"}, ["day"]),
+    "both, whole rows": ({"bucket": "2"}, ["day"]),
 }
 
 

@@ -69,7 +69,8 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """The changes of the snapshots behind `after`, up to `up_to`, from the files alone; `_row_kind` comes first.
 
-        With a changelog producer these are all changes with their old values, else the last change of each key.
+        With a changelog producer these are all changes with their old values, else the last change of each key. A
+        change-log table without primary key tells each row as often as it was added or taken away.
         """
         return self.file_store.changes(after=after, up_to=up_to, columns=columns)
 

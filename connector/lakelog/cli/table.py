@@ -146,7 +146,7 @@ def snapshots(table: TableName, as_json: AsJson = False, warehouse: Warehouse = 
 
 @app.command()
 def schema(table: TableName, warehouse: Warehouse = HERE) -> None:
-    """Print the schema as JSON, as the schema file has it."""
+    """Print the schema as JSON: as the schema file has it, but that the files of change-log tables count rows."""
     typer.echo(find_table(table, warehouse).schema.to_json())
 
 

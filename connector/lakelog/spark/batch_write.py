@@ -14,7 +14,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.logstore.record_limit import record_limit
 from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
-from lakelog.protocol.ports import Decide, SnapshotChange
+from lakelog.protocol.ports import Decide, SnapshotChange, Snapshots
 from lakelog.protocol.state import Batch, TableState
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget
@@ -78,8 +78,10 @@ class BatchWrite:
         changelog = [file for message in messages for file in message.changelog]
         if not self._is_worth_a_snapshot(messages, ()):
             return
-        guarded = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
-        commit_files(self.batch, files, changelog, snapshots=guarded, observe=process_observer(), clock=now_millis)
+        snapshots: Snapshots = self.snapshots
+        if not self.table.schema.is_change_log:  # whose counts add up in any order
+            snapshots = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
+        commit_files(self.batch, files, changelog, snapshots=snapshots, observe=process_observer(), clock=now_millis)
         self._compact_later((file.partition, bucket) for bucket, file in files)
 
     def _compact_later(self, files: Iterable[BucketId]) -> None:

@@ -90,6 +90,7 @@ def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
     fields = table.schema.fields
     return (
         is_local(table.path)
+        and not table.schema.is_change_log  # its files hold each row once, with a count
         and split.raw_convertible
         and not split.deletions
         and all(file.schema_id == table.schema.id and file.file_name.endswith(_EXTENSION) for file in split.files)

@@ -17,7 +17,7 @@ from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, Row
 from lakelog.filestore.changes import read_change_file
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
-from lakelog.filestore.read import read_splits
+from lakelog.filestore.read import read_splits, read_splits_as_changes
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
@@ -102,9 +102,14 @@ class TableRows:
 
     def _splits(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
         columns = [field.name for field in self.fields]
+        if self.has_row_kind:
+            for batch, kinds in read_splits_as_changes(
+                self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES
+            ):
+                yield self._shaped(batch, kinds)
+            return
         for batch in read_splits(self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES):
-            kinds = pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
-            yield self._shaped(batch, kinds)
+            yield self._shaped(batch, None)
 
     def _log(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
         assert self.target is not None
@@ -139,8 +144,8 @@ class TableRows:
         if batch.num_rows:
             yield self._shaped(batch, batch.column(ROW_KIND_COLUMN))
 
-    def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
-        if self.has_row_kind:
+    def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array | None) -> pa.RecordBatch:
+        if kinds is not None and self.has_row_kind:
             columns = {field.name: batch.column(field.name) for field in self.fields}
             columns[ROW_KIND_COLUMN] = _KIND_TEXTS.take(kinds)
             batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -1,7 +1,8 @@
 """The changes that one snapshot brought, from the files alone: what a reader without a log follows.
 
 A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
-level-0 files of an APPEND tell: the last change of each key, and no old values. Source: Paimon spec, "Changelog".
+level-0 files of an APPEND tell: the last change of each key, and no old values; of a change-log table without primary
+key all that is added and taken away, but for what one write both adds and takes away. Source: Paimon spec, "Changelog".
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pyarrow as pa
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.changelogs import ChangelogManager
+from lakelog.filestore.counted_rows import changed_rows
+from lakelog.filestore.counted_schema import count_field
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import highest_level
@@ -110,11 +113,22 @@ def read_change_file(
     """
     names = [*(field.name for field in fields), kind_name]
     bucket = (entry.partition, entry.bucket)
-    read = fields if not table.schema.primary_keys else [*fields, KIND_FIELD]
-    for batch in read_data_file(table, bucket, entry.file, read, piece_bytes=_PIECE_BYTES):
-        columns = [batch.column(name) for name in names[:-1]]
-        if table.schema.primary_keys:
-            columns.append(batch.column(VALUE_KIND))
-        else:  # rows of tables without primary key are inserts
-            columns.append(pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows))
-        yield pa.RecordBatch.from_arrays(columns, names=names)
+    extra: tuple[DataField, ...] = ()
+    if table.schema.is_change_log:
+        extra = (count_field(table.schema),)
+    elif table.schema.primary_keys:
+        extra = (KIND_FIELD,)
+    for batch in read_data_file(table.stored, bucket, entry.file, [*fields, *extra], piece_bytes=_PIECE_BYTES):
+        for rows, kinds in _with_kinds(table, batch):
+            columns = [rows.column(name) for name in names[:-1]]
+            yield pa.RecordBatch.from_arrays([*columns, kinds], names=names)
+
+
+def _with_kinds(table: TableStore, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """Rows that a file holds as changes, and their kinds (int8)."""
+    if table.schema.is_change_log:
+        yield from changed_rows(batch, piece_bytes=_PIECE_BYTES)
+    elif table.schema.primary_keys:
+        yield batch, batch.column(VALUE_KIND)
+    else:  # rows of append tables are inserts
+        yield batch, pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)

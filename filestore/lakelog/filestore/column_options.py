@@ -22,6 +22,7 @@ from lakelog.filestore.options import (
     IGNORE_DELETE,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     PARTITION,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
@@ -30,6 +31,7 @@ from lakelog.filestore.options import (
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
     TABLE_UUID,
+    WRITE_MODE,
     parse_names,
 )
 
@@ -51,6 +53,7 @@ _FIXED = frozenset(
         IGNORE_DELETE,
         MERGE_ENGINE,
         PARTIAL_UPDATE_REMOVE_ON_DELETE,
+        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
         PARTITION,
         PARTITION_DEFAULT_NAME,
         PARTITION_LEGACY_NAME,
@@ -58,6 +61,7 @@ _FIXED = frozenset(
         ROWKIND_FIELD,
         SEQUENCE_FIELD,
         SEQUENCE_FIELD_SORT_ORDER,
+        WRITE_MODE,
     )
 ) | {
     DEFAULT_AGGREGATE,
@@ -66,7 +70,6 @@ _FIXED = frozenset(
     "force-lookup",
     "ignore-update-before",
     "index-file-in-data-file-dir",
-    "partial-update.remove-record-on-sequence-group",
     "pk-clustering-override",
     "primary-key.nullable",
     "row-tracking.enabled",
@@ -81,7 +84,7 @@ _LISTS = frozenset(
         SEQUENCE_FIELD.key,
         "changelog-producer.row-deduplicate-ignore-fields",
         "clustering.columns",
-        "partial-update.remove-record-on-sequence-group",
+        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
         "record-level.time-field",
     }
 )

@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import NotFoundError
 from lakelog.common.types import DataField
+from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
 from lakelog.filestore.evolution import FieldMapping, check_not_narrowed
@@ -26,7 +27,6 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.row_groups import RowFilter, groups_left
-from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
 _BATCH_ROWS_MAX = 65_536
@@ -181,7 +181,7 @@ def _groups_with(
 
 def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
     """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
-    schema: TableSchema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+    schema = table.schema if file.schema_id == table.schema.id else stored_schema(table.schemas.get(file.schema_id))
     stored = [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
     if schema.id > table.schema.id:
         check_not_narrowed(wanted, stored, path=file.file_name)

@@ -12,6 +12,7 @@ from collections.abc import Sequence, Set
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, read_slot, to_table
 from lakelog.filestore.bucket import bucket_of
+from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.evolution import keeps_order
 from lakelog.filestore.levels import Section
@@ -166,10 +167,13 @@ class _StatsColumns:
         stats = file.key_stats
         if int.from_bytes(stats.min_values[:4], "big") != len(self._keys):
             return None
+        counts = stats.null_counts
+        nulls = counts[index] if counts is not None and index < len(counts) else None
         return ColumnBounds(
             least=read_slot(kind, stats.min_values, index),
             most=read_slot(kind, stats.max_values, index),
-            may_be_null=False,
+            may_be_null=kind.nullable and nulls != 0,
+            may_be_present=not kind.nullable or nulls != file.row_count,
         )
 
     def of_value(self, file: DataFileMeta, name: str) -> ColumnBounds | None:
@@ -202,7 +206,8 @@ class _StatsColumns:
         key = (file.schema_id, file.value_stats_cols)
         if key not in self._layouts:
             table = self._table
-            schema = table.schema if file.schema_id == table.schema.id else table.schemas.get(file.schema_id)
+            is_same = file.schema_id == table.schema.id
+            schema = table.schema if is_same else stored_schema(table.schemas.get(file.schema_id))
             names = schema.field_names if file.value_stats_cols is None else file.value_stats_cols
             covered = {field.name: field for field in schema.fields}
             layout = {covered[name].id: (index, covered[name]) for index, name in enumerate(names) if name in covered}

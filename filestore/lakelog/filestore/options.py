@@ -19,6 +19,14 @@ class MergeEngine(StrEnum):
     FIRST_ROW = "first-row"
 
 
+class StoreWriteMode(StrEnum):
+    """What rows do that are written to a table."""
+
+    AUTO = "auto"  # change-log with a primary key, append-only without
+    APPEND_ONLY = "append-only"
+    CHANGE_LOG = "change-log"
+
+
 class ChangelogProducer(StrEnum):
     """Where changelog files come from."""
 
@@ -180,6 +188,15 @@ PARTITION_TIMESTAMP_FORMATTER = Option(
     default=None,
     doc="The form of the time of a partition, such as `yyyyMMdd`; `yyyy-MM-dd HH:mm:ss` and `yyyy-MM-dd` by default.",
 )
+WRITE_MODE = Option(
+    key="write-mode",
+    parse=StoreWriteMode,
+    default=StoreWriteMode.AUTO,
+    doc="What rows do that are written: `append-only` tables take inserts alone, `change-log` tables deletes too, each "
+    "of which takes one equal row away where there is no primary key. `auto` is `change-log` with a primary key and "
+    "`append-only` without. The option of FLIP-188; Paimon has dropped it.",
+    kind="auto, append-only or change-log",
+)
 MERGE_ENGINE = Option(
     key="merge-engine",
     parse=MergeEngine,
@@ -215,6 +232,13 @@ PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
     doc="Whether a -D deletes the row of a table with `merge-engine=partial-update`.",
     kind="true or false",
 )
+PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP = Option(
+    key="partial-update.remove-record-on-sequence-group",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Columns that order sequence groups: a -D that is the newest of such a group deletes the whole row.",
+    kind="column names with commas",
+)
 AGGREGATION_REMOVE_ON_DELETE = Option(
     key="aggregation.remove-record-on-delete",
     parse=parse_bool,
@@ -224,9 +248,9 @@ AGGREGATION_REMOVE_ON_DELETE = Option(
 )
 ROWKIND_FIELD = Option(
     key="rowkind.field",
-    parse=parse_names,
-    default=_NO_NAMES,
-    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written.",
+    parse=str,
+    default=None,
+    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written, without a log.",
     kind="a column name",
 )
 CHANGELOG_PRODUCER = Option(

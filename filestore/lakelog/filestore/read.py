@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of
-from lakelog.common.types import DataField
+from lakelog.common.types import DataField, RowKind
+from lakelog.filestore.counted_rows import changed_rows, present_rows
+from lakelog.filestore.counted_schema import count_field
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.reading import COPIES, BucketReader
@@ -35,21 +37,62 @@ def read_splits(
     Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by default.
     Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
     """
-    budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     fields = table.schema.fields if columns is None else table.schema.select(columns)
+    names = [field.name for field in fields]
+    for rows in _passing(table, splits, fields, where, memory_budget_bytes):
+        pieces = present_rows(rows, piece_bytes=batch_bytes) if table.schema.is_change_log else [rows]
+        for piece in pieces:
+            yield from _batches(piece.select(names), batch_bytes)
+
+
+def read_splits_as_changes(
+    table: TableStore,
+    splits: Iterable[DataSplit],
+    *,
+    columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """The changes that make the rows of splits out of nothing, and their row kinds (int8). See `read_splits`.
+
+    They are inserts, and in a change-log table deletes for the rows that were taken away more often than added: with
+    the changes of later snapshots they come to the rows of the table.
+    """
+    if not table.schema.is_change_log:
+        for batch in read_splits(table, splits, columns=columns, where=where, batch_bytes=batch_bytes):
+            yield batch, pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
+        return
+    fields = table.schema.fields if columns is None else table.schema.select(columns)
+    names = [field.name for field in fields]
+    for rows in _passing(table, splits, fields, where, None):
+        for stored in _batches(rows, batch_bytes):
+            for batch, kinds in changed_rows(stored, piece_bytes=batch_bytes):
+                yield batch.select(names), kinds
+
+
+def _passing(
+    table: TableStore,
+    splits: Iterable[DataSplit],
+    fields: Sequence[DataField],
+    where: Predicate | None,
+    memory_budget_bytes: int | None,
+) -> Iterator[pa.Table]:
+    """The rows of splits that pass `where`, as files have them: in the columns `fields` and more, at least one."""
+    stored = table.stored
+    budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     test = None if where is None else RowTest(where, table.schema.fields)
     filtered = () if test is None else test.columns
-    wanted = [*fields, *(field for field in filtered if field not in fields)] or list(
-        table.schema.key_fields[:1] or table.schema.fields[:1]
+    counts = (count_field(table.schema),) if table.schema.is_change_log else ()
+    wanted = [*fields, *(field for field in filtered if field not in fields), *counts] or list(
+        stored.schema.key_fields[:1] or stored.schema.fields[:1]
     )
-    names = [field.name for field in fields]
     bound = None if test is None else test.bound
-    pieces = (piece for split in splits for piece in _pieces(table, split, wanted, budget, bound))
+    pieces = (piece for split in splits for piece in _pieces(stored, split, wanted, budget, bound))
     # A test takes longer to start than to look at the rows of a lookup.
     for rows in pieces if test is None else _joined(pieces, [field.name for field in wanted], budget // COPIES):
         kept = rows if test is None else rows.filter(test.passing(rows))
         if kept.num_rows:
-            yield from _batches(kept.select(names), batch_bytes)
+            yield kept
 
 
 def _joined(pieces: Iterable[pa.Table], names: Sequence[str], size_bytes: int) -> Iterator[pa.Table]:

@@ -75,6 +75,7 @@ def plan(
     on with the changes after the snapshot. Raises InvalidRequestError for a filter that does not fit the table and
     UnsupportedError for tables that lakelog cannot read right yet.
     """
+    table = table.stored
     check_readable(table)
     if snapshot is None:
         return Plan(snapshot=None, splits=())

@@ -19,6 +19,13 @@ from lakelog.common.errors import (
 )
 from lakelog.common.options import Option
 from lakelog.common.types import DataField, DataType, field_to_json, parse_field
+from lakelog.filestore.counted_schema import (
+    check_write_mode,
+    is_change_log,
+    is_counted,
+    shown_schema,
+    stored_schema,
+)
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.options import (
@@ -129,6 +136,16 @@ class TableSchema:
             return FileFormat.ORC
         return FILE_FORMAT.of(self.options)
 
+    @cached_property
+    def is_change_log(self) -> bool:
+        """Whether the table counts equal rows: it has no primary key, and takes deletes."""
+        return is_change_log(self)
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether this is the schema of the files of such a table: see `lakelog.filestore.counted_schema`."""
+        return is_counted(self)
+
     @property
     def file_formats(self) -> frozenset[FileFormat]:
         """The formats that new data files may have."""
@@ -188,7 +205,7 @@ class TableSchema:
 
 
 class SchemaManager:
-    """The schemas of one table. Remembers the schemas it has read: their files never change."""
+    """The schemas of one table, as users see them. Remembers the schemas it has read: their files never change."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -222,7 +239,7 @@ class SchemaManager:
             schema = TableSchema.from_json(data, path=path)
             if schema.id != schema_id:
                 raise damaged(path, f"it holds the schema {schema.id}, expected {schema_id}")
-            self._read[schema_id] = schema
+            self._read[schema_id] = shown_schema(schema, path=path)
         return self._read[schema_id]
 
     def list_ids(self) -> list[int]:
@@ -234,7 +251,7 @@ class SchemaManager:
     def create(self, schema: TableSchema) -> None:
         """Create the schema's file. Raises ConflictError when its id is taken."""
         path = self._paths.schema(schema.id)
-        if not self._file_io.create_new(path, schema.to_json().encode()):
+        if not self._file_io.create_new(path, stored_schema(schema).to_json().encode()):
             raise ConflictError(f"{path} exists already: another table or schema change was first; read it and decide")
         self._read[schema.id] = schema
 
@@ -271,11 +288,12 @@ def build_schema(
         highest_field_id=highest,
         partition_keys=partition,
         primary_keys=primary,
-        options=given,
+        options={BUCKET.key: str(BUCKET.default)} | given,
         comment=comment,
         time_millis=time_millis,
     )
-    schema = replace(schema, options=_with_bucket(schema))
+    check_write_mode(schema)
+    schema = _with_bucket_key(schema)
     schema = with_orc_options(schema)
     check_keys(schema)
     check_types(schema.fields)
@@ -347,13 +365,12 @@ def _has_moments_in_orc(schema: TableSchema) -> bool:
     return FileFormat.ORC in schema.file_formats and holds_local_time(schema.fields)
 
 
-def _with_bucket(schema: TableSchema) -> dict[str, str]:
-    """The options with the bucket number written out, and the whole row as bucket key where there is no other."""
-    options = {BUCKET.key: str(BUCKET.default)} | dict(schema.options)
-    count = BUCKET.of(options)
-    if count > 0 and not schema.primary_keys and not BUCKET_KEY.of(options):
-        usable = [column.name for column in schema.fields if not column.type.is_nested]
-        if not usable:
-            raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
-        options[BUCKET_KEY.key] = ",".join(usable)
-    return options
+def _with_bucket_key(schema: TableSchema) -> TableSchema:
+    """The schema with the whole row, but its partition, as bucket key where rows have a bucket and no other key."""
+    if schema.bucket_count <= 0 or schema.primary_keys or BUCKET_KEY.of(schema.options):
+        return schema
+    others = [column for column in schema.fields if column.name not in schema.partition_keys]
+    usable = [column.name for column in others if not column.type.is_nested]
+    if not usable:
+        raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
+    return replace(schema, options={**schema.options, BUCKET_KEY.key: ",".join(usable)})

@@ -24,6 +24,7 @@ from lakelog.filestore.column_options import (
     renamed_in_options,
 )
 from lakelog.filestore.column_paths import Fields, Path, edit_siblings, edit_type, find, named_fields, path_of, shown
+from lakelog.filestore.counted_schema import check_write_mode
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import (
     BUCKET,
@@ -31,6 +32,7 @@ from lakelog.filestore.options import (
     FILE_FORMAT,
     MERGE_ENGINE,
     SEQUENCE_FIELD,
+    WRITE_MODE,
     MergeEngine,
     check_options,
 )
@@ -81,6 +83,8 @@ def apply_changes(
         raise InvalidRequestError("no change is given; name at least one")
     given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     check_options(given, also=also, also_prefixes=also_prefixes)
+    if schema.is_change_log:
+        _check_rows_stay(changes)
     changed = _of_this_version(schema)
     for change in changes:
         changed = _apply(changed, change)
@@ -89,6 +93,17 @@ def apply_changes(
     changed = with_orc_options(changed, before=schema)
     _check(schema, changed)
     return replace(changed, id=schema.id + 1, time_millis=time_millis)
+
+
+def _check_rows_stay(changes: Sequence[SchemaChange]) -> None:
+    """Raise InvalidRequestError for a change that would make other rows of those that a change-log table counts."""
+    for change in changes:
+        if isinstance(change, AddColumn | DropColumn | WidenColumn):
+            raise InvalidRequestError(
+                f"column {shown(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
+                f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
+                "rows"
+            )
 
 
 def _of_this_version(schema: TableSchema) -> TableSchema:
@@ -291,6 +306,7 @@ def _parsed(kind: DataType | pa.DataType | str, name: str) -> DataType:
 def _check(old: TableSchema, new: TableSchema) -> None:
     """Raise for a schema that is none, cannot be written though the old one could, or misreads stored rows."""
     check_names(new.fields)
+    check_write_mode(new)
     check_keys(new)
     check_types(new.fields)
     check_bucket(new)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.live_files import LiveFilesCache
@@ -90,10 +91,21 @@ class TableStore:
         """The live files of snapshots, remembered between calls."""
         return LiveFilesCache(self.manifests, self.snapshots)
 
+    @property
+    def stored(self) -> TableStore:
+        """The table as its files have it: another one for change-log tables, whose files count rows."""
+        return self._counted if self.schema.is_change_log else self
+
+    @cached_property
+    def _counted(self) -> TableStore:
+        counted = replace(self, schema=stored_schema(self.schema))
+        vars(counted).update(schemas=self.schemas, snapshots=self.snapshots, live_files=self.live_files)  # read once
+        return counted
+
     @cached_property
     def key_types(self) -> tuple[DataType, ...]:
-        """Types of the trimmed primary key."""
-        return tuple(field.type for field in self.schema.key_fields)
+        """Types of the key that the rows of a bucket are sorted by: of the trimmed primary key."""
+        return tuple(field.type for field in self.stored.schema.key_fields)
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
         """The folder of a bucket's data files."""

@@ -30,9 +30,10 @@ def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str) -> pa
     """
     check_columns(schema, rows.schema, table_name=table_name)
     columns = []
+    keys = () if schema.is_counted else schema.primary_keys  # the whole row is the key, nulls too
     for field in schema.fields:
         values = _convert(rows.column(field.name), field, table_name)
-        _check_nulls(values, field, table_name, is_key=field.name in schema.primary_keys)
+        _check_nulls(values, field, table_name, is_key=field.name in keys)
         _check_lengths(values, field, table_name)
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema)

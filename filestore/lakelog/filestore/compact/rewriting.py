@@ -16,6 +16,7 @@ from lakelog.filestore.compact.following import FollowedMerge
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult, discard_result
+from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.data_writer import StoredRows, write_data_files
@@ -23,14 +24,14 @@ from lakelog.filestore.deletion_vectors import DeletionFile, Positions
 from lakelog.filestore.index_manifest import BucketDeletions
 from lakelog.filestore.levels import Section, may_hold_deletes, sections_of
 from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.merge.deduplicate import are_adds, merged_kinds
+from lakelog.filestore.merge.deduplicate import merged_kinds
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, READ_MEMORY_BUDGET, ChangelogProducer
+from lakelog.filestore.row_kinds import checked_kinds
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.write import check_table_writable, checked_kinds
+from lakelog.filestore.write import check_table_writable
 
 
 def compact_bucket(
@@ -42,7 +43,7 @@ def compact_bucket(
     commit of the result.
     """
     check_table_writable(table)
-    table = _as_new_as(table, work.unit)
+    table = _as_new_as(table.stored, work.unit)
     budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
     if not table.schema.primary_keys:
         return _joined_files(table, work, budget)
@@ -130,7 +131,7 @@ class _Rewrite:
                 if part.changes is not None:
                     changelog.add(part.changes)
                 rows = part.stored
-                kinds = merged_kinds(are_adds(to_series(rows.column(VALUE_KIND))).to_arrow())
+                kinds = merged_kinds(rows.column(VALUE_KIND))
                 yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=kinds)
 
     def _must_rewrite(self, file: DataFileMeta) -> bool:
@@ -146,7 +147,7 @@ def _as_new_as(table: TableStore, unit: CompactUnit) -> TableStore:
     """The table under a schema that has every column of the files: who planned with an older one must lose none."""
     files = (file for run in (*unit.inputs, *unit.older) for file in run.files)
     newest = max((file.schema_id for file in files), default=table.schema.id)
-    return table if newest <= table.schema.id else replace(table, schema=table.schemas.get(newest))
+    return table if newest <= table.schema.id else replace(table, schema=stored_schema(table.schemas.get(newest)))
 
 
 def _met(merge: FollowedMerge) -> Mapping[str, Positions]:
