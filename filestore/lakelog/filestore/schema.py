@@ -124,6 +124,11 @@ class TableSchema:
             return BUCKET.of(self.options)
         return 1 if self.version == 1 else UNAWARE_BUCKET
 
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether a HASH index says which bucket a key is in."""
+        return bool(self.primary_keys) and self.bucket_count == UNAWARE_BUCKET
+
     @cached_property
     def bucket_function(self) -> BucketFunction:
         """How the bucket follows from the bucket key."""

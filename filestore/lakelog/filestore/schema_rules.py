@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
 
 KEY_PREFIX = "_KEY_"
+_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 _AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
@@ -41,14 +42,29 @@ def check_writable(schema: TableSchema) -> None:
         if found != supported:
             text = str(supported).lower() if supported != () else "no value"
             raise UnsupportedError(f"tables with {key}={options.get(key, found)} are not written yet; use {text}")
-    if schema.primary_keys and schema.bucket_count < 1:
+    if schema.has_dynamic_buckets:
+        _check_dynamic(schema)
+    elif schema.primary_keys and schema.bucket_count < 1:
         raise UnsupportedError(
-            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
+            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
         )
     if FileFormat.ORC in schema.file_formats:
         _check_orc(schema.fields)
     if FileFormat.AVRO in schema.file_formats:
         _check_avro(schema.fields)
+
+
+def _check_dynamic(schema: TableSchema) -> None:
+    """Raise UnsupportedError where the bucket of a key does not follow from the HASH index of its partition."""
+    missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
+    if missing:
+        raise UnsupportedError(
+            f"a table with bucket=-1 whose primary key ({', '.join(schema.primary_keys)}) lacks the partition columns "
+            f"{', '.join(missing)} is not written yet: a key could be in any partition; add them to the key, or write "
+            "it with Paimon"
+        )
+    if schema.options.get(_INDEX_BESIDE_DATA, "false").lower() == "true":
+        raise UnsupportedError(f"dynamic buckets of tables with {_INDEX_BESIDE_DATA}=true are not written yet")
 
 
 def _check_orc(fields: Sequence[DataField]) -> None:
@@ -247,5 +263,5 @@ def check_bucket(schema: TableSchema) -> None:
                     f"bucket key column {column.name!r} has the type {column.type}, which bucket-function.type=hive "
                     "does not know; use the default function"
                 )
-    if schema.bucket_count < 1 and not schema.primary_keys and BUCKET_KEY.of(schema.options):
+    if schema.bucket_count < 1 and BUCKET_KEY.of(schema.options):
         raise InvalidRequestError(f"bucket={schema.bucket_count} takes no bucket-key; leave it out or set bucket")
