@@ -30,12 +30,11 @@ from lakelog.filestore.expiry import Retention
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.hash_index import HashIndexChange, read_hashes
 from lakelog.filestore.index_manifest import deletion_files, hash_index
-from lakelog.filestore.read import read_split
-from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.table_write import TableWrite
 from lakelog.filestore.write import check_loggable, write_rows
+from tests.support.dynamic_buckets import check_index, keys_by_bucket
 from tests.support.referenced import files_on_disk, referenced_files
 from tests.support.small_tables import in_new_process
 
@@ -71,26 +70,10 @@ def content(table: FileStoreTable, snapshot_id: int | None = None) -> list[tuple
     return sorted(tuple(row.values()) for row in table.to_arrow(snapshot_id=snapshot_id).to_pylist())
 
 
-def keys_by_bucket(table: FileStoreTable) -> dict[tuple[bytes, int], set[int]]:
-    """Which ids the data files of each bucket hold, each once: the truth that the HASH index must tell."""
-    found: dict[tuple[bytes, int], set[int]] = {}
-    for split in plan(table, table.snapshots.latest()).splits:
-        for batch in read_split(table, split):
-            found.setdefault((split.partition, split.bucket), set()).update(batch.column("id").to_pylist())
-    return found
-
-
-def check_index(table: FileStoreTable) -> None:
-    """Each key is in one bucket, whose index file has its hash; and no hash is in two buckets of a partition."""
-    index = hash_index(table, table.snapshots.latest())
-    for (partition, bucket), ids in keys_by_bucket(table).items():
-        hashes = hashes_of(rows(sorted(ids)), table.schema.key_fields)
-        assert set(hashes.tolist()) <= set(read_hashes(table, index[partition][bucket]).tolist())
-    for partition, files in index.items():
-        held = np.concatenate([read_hashes(table, file) for file in files.values()])
-        assert len(np.unique(held)) == len(held) == sum(file.key_count for file in files.values()), partition
-    table_keys = [row[:2] for row in content(table)]
-    assert len(set(table_keys)) == len(table_keys)
+def ids_by_bucket(table: FileStoreTable) -> list[set[int]]:
+    """The ids in each bucket of a table of one partition."""
+    found = keys_by_bucket(table)
+    return [set(found[bucket].column("id").to_pylist()) for bucket in sorted(found)]
 
 
 def bucket_sizes(table: FileStoreTable, p: int = 0) -> dict[int, int]:
@@ -107,11 +90,10 @@ def test_buckets_are_filled_one_after_the_other_and_keys_stay(tmp_path: Path) ->
     table = make(tmp_path)
     table.write(rows(range(6)))
     assert bucket_sizes(table) == {0: 4, 1: 2}
-    first = keys_by_bucket(table)
-    assert sorted(first.values(), key=min) == [{0, 1, 2, 3}, {4, 5}]  # in the order of arrival
+    assert ids_by_bucket(table) == [{0, 1, 2, 3}, {4, 5}]  # in the order of arrival
     table.write(rows([5, 6, 0, 7, 8, 3], 1))
     assert bucket_sizes(table) == {0: 4, 1: 4, 2: 1}
-    assert sorted(keys_by_bucket(table).values(), key=min) == [{0, 1, 2, 3}, {4, 5, 6, 7}, {8}]
+    assert ids_by_bucket(table) == [{0, 1, 2, 3}, {4, 5, 6, 7}, {8}]
     assert content(table) == [(0, key, 1 if key in (0, 3, 5, 6, 7, 8) else 0) for key in range(9)]
     check_index(table)
 
@@ -357,7 +339,7 @@ def test_a_write_chooses_again_when_others_gave_keys_buckets(tmp_path: Path) -> 
     table.write(rows(range(3)))
     slow = TableWrite(table, rows([50, 60]), None, replaces=None)  # key 50 would be the last of bucket 0
     table.write(rows([60, 70], 1))  # now 60 is, and 70 in bucket 1
-    assert keys_by_bucket(table)[bytes_of(table), 0] == {0, 1, 2, 60}
+    assert ids_by_bucket(table) == [{0, 1, 2, 60}, {70}]
     latest = table.snapshots.latest()
     request = slow.resolve(latest)
     assert len(slow.superseded) > 0

@@ -190,18 +190,25 @@ class BucketAssigner:
         return buckets
 
 
-def bucket_assigner(
-    table: TableStore, base: Snapshot | None, *, rules: AssignRules | None = None
-) -> BucketAssigner | None:
+def bucket_assigner(table: TableStore, base: Snapshot | None) -> BucketAssigner | None:
     """What chooses the buckets of rows written on a snapshot; None for a table without dynamic buckets.
 
     Raises CorruptDataError when the HASH index of the snapshot lacks a bucket.
+    """
+    index = checked_index(table, base)
+    return None if index is None else BucketAssigner(table, index)
+
+
+def checked_index(table: TableStore, base: Snapshot | None) -> HashIndex | None:
+    """The HASH index of a snapshot; None for a table without dynamic buckets.
+
+    Raises CorruptDataError when it lacks a bucket.
     """
     if not table.schema.has_dynamic_buckets:
         return None
     index = hash_index(table, base)
     check_complete(table, index, table.live_files.of(base).buckets.keys())
-    return BucketAssigner(table, index, rules=rules)
+    return index
 
 
 def _places_in(held: Hashes, wanted: Hashes) -> npt.NDArray[np.int64]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
 
 KEY_PREFIX = "_KEY_"
+UNAWARE_BUCKET = -1
 _INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 _AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
@@ -42,12 +43,8 @@ def check_writable(schema: TableSchema) -> None:
         if found != supported:
             text = str(supported).lower() if supported != () else "no value"
             raise UnsupportedError(f"tables with {key}={options.get(key, found)} are not written yet; use {text}")
-    if schema.has_dynamic_buckets:
+    if schema.primary_keys and schema.bucket_count < 1:
         _check_dynamic(schema)
-    elif schema.primary_keys and schema.bucket_count < 1:
-        raise UnsupportedError(
-            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
-        )
     if FileFormat.ORC in schema.file_formats:
         _check_orc(schema.fields)
     if FileFormat.AVRO in schema.file_formats:
@@ -56,12 +53,16 @@ def check_writable(schema: TableSchema) -> None:
 
 def _check_dynamic(schema: TableSchema) -> None:
     """Raise UnsupportedError where the bucket of a key does not follow from the HASH index of its partition."""
-    missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if missing:
+    if schema.bucket_count != UNAWARE_BUCKET:
+        raise UnsupportedError(
+            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
+        )
+    if not schema.has_dynamic_buckets:
+        missing = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
         raise UnsupportedError(
             f"a table with bucket=-1 whose primary key ({', '.join(schema.primary_keys)}) lacks the partition columns "
-            f"{', '.join(missing)} is not written yet: a key could be in any partition; add them to the key, or write "
-            "it with Paimon"
+            f"{missing} is not written yet: a key could be in any partition; make a table whose key has them, or write "
+            "this one with Paimon"
         )
     if schema.options.get(_INDEX_BESIDE_DATA, "false").lower() == "true":
         raise UnsupportedError(f"dynamic buckets of tables with {_INDEX_BESIDE_DATA}=true are not written yet")
