@@ -7,8 +7,10 @@ different classes never give a key to the same bucket. Source: Paimon, `HashBuck
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any  # Any: numbers of any width
 
 import numpy as np
 import numpy.typing as npt
@@ -123,20 +125,17 @@ class BucketAssigner:
         hashes = hashes_of(rows, self._table.schema.key_fields)
         if len(partitions) == 1:
             return self.assign(partitions[0], hashes)
-        numbers = codes.to_numpy()
-        order = np.argsort(numbers, kind="stable")
-        ends = np.cumsum(np.bincount(numbers, minlength=len(partitions)))
         buckets = np.empty(len(hashes), np.int32)
-        start = 0
-        for partition, end in zip(partitions, ends.tolist(), strict=True):
-            places = order[start:end]
-            buckets[places] = self.assign(partition, hashes[places])
-            start = end
+        for number, places in _groups(codes.to_numpy()):
+            buckets[places] = self.assign(partitions[number], hashes[places])
         return buckets
 
     def assign(self, partition: bytes, hashes: Hashes) -> Buckets:
         """The bucket of each key of a partition, in any number and order."""
-        distinct, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
+        order = np.argsort(hashes)
+        ordered = hashes[order]
+        is_first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+        distinct = ordered[is_first]
         known = self._partition(partition)
         buckets = np.full(len(distinct), _NONE, np.int32)
         at = _places_in(known.placed, distinct)
@@ -149,20 +148,23 @@ class BucketAssigner:
             buckets[missing[found]] = bucket
         fresh = np.flatnonzero(buckets == _NONE)
         if len(fresh):
-            fresh = fresh[np.argsort(firsts[fresh])]
+            arrivals = np.minimum.reduceat(order, np.flatnonzero(is_first))
+            fresh = fresh[np.argsort(arrivals[fresh])]
             buckets[fresh] = self._place(known, distinct[fresh])
-        return buckets[places]
+        assigned = np.empty(len(hashes), np.int32)
+        assigned[order] = buckets[np.cumsum(is_first) - 1]
+        return assigned
 
     def write_index(self) -> HashIndexChange:
         """Write the index files of the buckets that got keys, durable; nothing names them yet."""
         files = {}
         for partition, known in self._partitions.items():
-            for bucket in np.unique(known.buckets).tolist():
-                hashes = known.placed[known.buckets == bucket]
+            for bucket, places in _groups(known.buckets):
                 before = known.files.get(bucket)
-                if before is not None:
-                    hashes = np.union1d(read_hashes(self._table, before), hashes)
-                files[partition, bucket] = write_hashes(self._table, hashes)
+                held = [] if before is None else [read_hashes(self._table, before)]
+                files[partition, bucket] = write_hashes(
+                    self._table, np.sort(np.concatenate([*held, known.placed[places]]))
+                )
         return HashIndexChange(
             seen={partition: known.files for partition, known in self._partitions.items()}, files=files
         )
@@ -176,18 +178,27 @@ class BucketAssigner:
 
     def _place(self, known: _Partition, fresh: Hashes) -> Buckets:
         """Give new hashes buckets, in their order, and remember them."""
-        classes = self._rules.class_of(fresh)
         buckets = np.empty(len(fresh), np.int32)
-        for number in np.unique(classes).tolist():
-            places = np.flatnonzero(classes == number)
+        for number, places in _groups(self._rules.class_of(fresh)):
             buckets[places] = spread(len(places), known.held, number, self._rules)
-        numbers, counts = np.unique(buckets, return_counts=True)
-        for bucket, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            known.held[bucket] = known.held.get(bucket, 0) + count
+        counts = np.bincount(buckets)
+        for bucket in np.flatnonzero(counts).tolist():
+            known.held[bucket] = known.held.get(bucket, 0) + int(counts[bucket])
         placed = np.concatenate([known.placed, fresh])
         order = np.argsort(placed)
         known.placed, known.buckets = placed[order], np.concatenate([known.buckets, buckets])[order]
         return buckets
+
+
+def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Each number among small ones, and where it stands, in order."""
+    counts = np.bincount(numbers)
+    narrow = numbers.astype(np.uint16) if len(counts) <= 1 << 16 else numbers
+    order = np.argsort(narrow, kind="stable")  # of 16 bits: a radix sort
+    ends = np.cumsum(counts)
+    for number, (start, end) in enumerate(itertools.pairwise([0, *ends.tolist()])):
+        if end > start:
+            yield number, order[start:end]
 
 
 def bucket_assigner(table: TableStore, base: Snapshot | None) -> BucketAssigner | None:

@@ -121,9 +121,18 @@ def read_hashes(table: TableStore, file: HashFile) -> Hashes:
         data = read_checked(table.file_io, path, size_bytes=file.size_bytes)
         if len(data) != file.key_count * _HASH_BYTES:
             raise damaged(path, f"it has {len(data)} bytes, expected {_HASH_BYTES} for each of {file.key_count} keys")
-        held = (np.unique(np.frombuffer(data, _STORED).astype(np.int32)),)
+        held = (_rising(np.frombuffer(data, _STORED).astype(np.int32)),)
         _READ.put(path, held, held[0].nbytes)
     return held[0]
+
+
+def _rising(hashes: Hashes) -> Hashes:
+    """The hashes in order, each once. By a sort: np.unique takes a hundred times as long for so many."""
+    if (hashes[1:] > hashes[:-1]).all():
+        return hashes
+    ordered = np.sort(hashes)
+    distinct: Hashes = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return distinct
 
 
 def write_hashes(table: TableStore, hashes: Hashes) -> HashFile:
