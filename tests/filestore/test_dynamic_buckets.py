@@ -36,7 +36,7 @@ from lakelog.filestore.table_write import TableWrite
 from lakelog.filestore.write import check_loggable, write_rows
 from tests.support.dynamic_buckets import check_index, keys_by_bucket
 from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import in_new_process
+from tests.support.small_tables import altered_by_others, in_new_process
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = pa.schema(
@@ -504,6 +504,14 @@ def test_what_dynamic_buckets_do_not_go_with(
 ) -> None:
     with pytest.raises(error, match=message):
         make(tmp_path, options)
+
+
+def test_index_files_beside_the_data_are_not_written(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    schema = Path(table.paths.schema(0))
+    schema.write_text(altered_by_others(table.schema, **{"index-file-in-data-file-dir": "true"}))
+    with pytest.raises(UnsupportedError, match="with index-file-in-data-file-dir=true are not written yet"):
+        FileStoreTable.open(table.path).write(rows([1]))
 
 
 def test_they_have_no_log_and_another_number_of_buckets_is_none(tmp_path: Path) -> None:
