@@ -47,10 +47,10 @@ class WrittenFiles(WriterCommitMessage):
 
     files: tuple[tuple[int, BucketFile], ...]
     changelog: tuple[tuple[int, BucketFile], ...]
-    hashes: HashIndexChange | None
     row_count: int
     base_id: int
     query_id: str | None
+    hashes: HashIndexChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class FilesPlan:
             pieces = _refused(pieces, self.table.name)
         message = write.write(pieces, context.partitionId())
         query_id = context.getLocalProperty(QUERY_ID)
-        return WrittenFiles(message.files, message.changelog, message.hashes, message.row_count, self.base_id, query_id)
+        return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id, message.hashes)
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
         """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
