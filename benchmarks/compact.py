@@ -64,7 +64,8 @@ def rewrite_plain(paths: list[str], folder: Path) -> None:
 def run(folder: Path, rows: int) -> dict[str, object]:
     """The figures."""
     table = make_table(folder, rows)
-    (work,) = due_work(table, table.snapshots.latest(), None, lambda _, files: pick_unit(table, files, is_full=True))
+    everything = partial(pick_unit, table, is_full=True)
+    (work,) = due_work(table, table.snapshots.latest(), None, lambda _, files, __: everything(files))
     files = [file for run in work.unit.inputs for file in run.files]
     paths = [table.data_path(*work.bucket, file) for file in files]
     megabytes = sum(file.file_size_bytes for file in files) / (1 << 20)

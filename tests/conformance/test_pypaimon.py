@@ -92,6 +92,17 @@ def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python:
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
 
 
+@pytest.mark.parametrize("kind", ["plain", "partitioned"])
+def test_we_take_row_kinds_from_a_column_as_it_does(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
+    run_job(pypaimon_python, "write", str(tmp_path), "db.theirs", kind)
+    table = make_table(tmp_path, kind, {"rowkind.field": pypaimon_job.KIND_COLUMN})
+    for rows in pypaimon_job.commits():
+        table.write(rows)
+    ours = pypaimon_job.shown(table.to_arrow())
+    assert run_job(pypaimon_python, "read", str(tmp_path), "db.theirs") == ours
+    assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
+
+
 def in_this_century(rows: pa.Table) -> pa.Table:
     """The rows with moments that ORC files can hold."""
     for index, field in enumerate(rows.schema):

@@ -178,7 +178,13 @@ History = list[list[tuple[int, int | None, str | None, int]]]
 ENGINES: list[Mapping[str, str]] = [
     {},
     {"sequence.field": "a"},
+    {"sequence.field": "a", "sequence.field.sort-order": "descending"},
     {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    {
+        "merge-engine": "partial-update",
+        "fields.a.sequence-group": "b",
+        "partial-update.remove-record-on-sequence-group": "a",
+    },
     {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"},
     {"merge-engine": "first-row", "ignore-delete": "true"},
 ]
@@ -197,7 +203,10 @@ def test_changes_fold_to_the_rows_of_the_table(
     following: dict[str, str],
     data: st.DataObject,
 ) -> None:
-    """After every write: each change fits what the changes before it left, and all together give the table's rows."""
+    """After every write: each change fits what the changes before it left, and all together give the table's rows.
+
+    Also when the rows move to other buckets in between.
+    """
     options = {**engine, **following}
     if engine.get("merge-engine") == "first-row":
         options["changelog-producer"] = "lookup"
@@ -215,6 +224,8 @@ def test_changes_fold_to_the_rows_of_the_table(
                 one.write(given, kinds=kinds)
         if data.draw(st.booleans()):
             table.compact()
+        if data.draw(st.sampled_from([False, False, False, True])):
+            table = table.rescale(data.draw(st.integers(1, 3)))
         for kind, *row in told(table, seen):
             if kind in ("-U", "-D"):
                 assert state.pop(row[0]) == tuple(row)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.fileio import LocalFileIO
@@ -61,6 +64,107 @@ def test_late_rows_do_not_win_where_a_sequence_field_decides(tmp_path: Path) -> 
     ]
 
 
+def test_a_newer_delete_of_a_sequence_group_removes_the_row(tmp_path: Path) -> None:
+    options = {"fields.a.sequence-group": "b", "partial-update.remove-record-on-sequence-group": "a"}
+    table = make(tmp_path, **{"merge-engine": "partial-update", "num-sorted-run.compaction-trigger": "2"}, **options)
+    table.write(rows((1, 5, "x"), (2, 5, "y"), (3, 5, "z")))
+    deletes = pa.array([3, 3, 1], pa.int8())
+    table.write(rows((1, 5, None), (2, 4, None), (3, 6, None)), kinds=deletes)
+    assert content(table) == [(2, 5, "y"), (3, 6, None)]
+    table.compact()
+    assert content(table) == [(2, 5, "y"), (3, 6, None)]
+
+
+PARTIAL = {"merge-engine": "partial-update"}
+GROUP = {"fields.a.sequence-group": "b"}
+ON_DELETE = {"partial-update.remove-record-on-delete": "true"}
+ON_GROUP = {"partial-update.remove-record-on-sequence-group": "a"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**ON_DELETE, "ignore-delete": "true"}, "remove-record-on-delete and ignore-delete contradict"),
+        ({**ON_GROUP, **GROUP, "ignore-delete": "true"}, "on-sequence-group and ignore-delete contradict"),
+        ({**ON_DELETE, **GROUP}, "remove-record-on-delete and sequence groups contradict"),
+        (ON_GROUP, "names 'a', which orders no sequence group; found no sequence groups"),
+        (
+            {**GROUP, "partial-update.remove-record-on-sequence-group": "b"},
+            "names 'b', which orders no sequence group; found a",
+        ),
+    ],
+    ids=str,
+)
+def test_rules_for_deletes_that_contradict_are_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        make(tmp_path, **PARTIAL, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (
+            {
+                "merge-engine": "aggregation",
+                "aggregation.remove-record-on-delete": "true",
+                "fields.a.aggregate-function": "sum",
+                "fields.b.ignore-retract": "true",
+            },
+            (1, 6, "x"),
+        ),
+        ({**PARTIAL, **ON_DELETE}, (1, 10, "x")),
+        ({**PARTIAL, **GROUP, **ON_GROUP}, (1, 10, "x")),
+    ],
+    ids=str,
+)
+def test_what_is_taken_back_does_not_become_a_delete_by_a_compaction(
+    tmp_path: Path, options: dict[str, str], wanted: tuple[object, ...]
+) -> None:
+    """-U and -D differ for these engines: a compaction that leaves out the oldest run keeps what they are."""
+    table = make(tmp_path, **options, **{"num-sorted-run.compaction-trigger": "3", "bucket": "1"})
+    table.write(rows((1, 10, "x"), *((key, key, f"{key * key}") for key in range(2, 5000))))
+    table.compact()
+    for key in (1, 2):
+        table.write(rows((key, 4, None)), kinds=pa.array([1], pa.int8()))
+    levels = {entry.file.level for entry in table.live_files.of(table.snapshots.latest()).entries()}
+    assert len(levels) == 2
+    assert 0 not in levels
+    assert table.to_arrow(where="id = 1").to_pylist() == [dict(zip(SCHEMA.names, wanted, strict=True))]
+
+
+WAYS: list[dict[str, str]] = [
+    {"num-sorted-run.compaction-trigger": "1"},
+    {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"},
+    {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3"},
+    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},
+]
+changes = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 5), st.sampled_from("xyz"))
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@settings(max_examples=15, deadline=None)
+@given(history=st.lists(st.lists(changes, min_size=1, max_size=5), min_size=1, max_size=6), data=st.data())
+def test_the_row_that_is_last_by_the_sequence_field_stays_whenever_runs_are_merged(
+    order: str, way: dict[str, str], history: list[list[tuple[int, int | None, str]]], data: st.DataObject
+) -> None:
+    """In a batch, by reads, by lookups and in compactions."""
+    sign = -1 if order == "descending" else 1
+    model: dict[int, tuple[int, int | None, str]] = {}
+    with TemporaryDirectory() as folder:
+        table = make(Path(folder), **{"sequence.field": "a", "sequence.field.sort-order": order}, **way)
+        for batch in history:
+            table.write(rows(*batch))
+            if data.draw(st.booleans()):
+                table.compact()
+            for key, a, b in batch:
+                last = model.get(key)
+                is_late = last is not None and last[1] is not None and (a is None or sign * a < sign * last[1])
+                if not is_late:
+                    model[key] = (key, a, b)
+            assert content(table) == sorted(model.values())
+
+
 def test_deletes_may_be_ignored(tmp_path: Path) -> None:
     table = make(tmp_path, **{"ignore-delete": "true"})
     table.write(rows((1, 1, "x"), (2, 2, "y")))
@@ -73,6 +177,8 @@ def test_options_that_do_not_fit_the_columns_are_refused_when_the_table_is_made(
         make(tmp_path, **{"sequence.field": "nope"})
     with pytest.raises(UnsupportedError, match="column 'a' has the aggregate function 'summ'; known are bool_and"):
         make(tmp_path, **{"merge-engine": "aggregation", "fields.a.aggregate-function": "summ"})
+    with pytest.raises(InvalidRequestError, match=r"merge-engine=first-row takes no sequence\.field"):
+        make(tmp_path, **{"merge-engine": "first-row", "sequence.field": "a"})
     schema = build_schema(SCHEMA, options={"merge-engine": "aggregation", "bucket": "-1"})
     with pytest.raises(InvalidRequestError, match="need a primary key"):
         FileStoreTable.create(tmp_path / "t", schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any  # Any: rows of a model
 
 import pyarrow as pa
@@ -49,10 +50,10 @@ def histories(kinds: Sequence[int]) -> st.SearchStrategy[list[list[Row]]]:
     return st.lists(st.lists(row, max_size=4, unique_by=lambda row: row["id"]), min_size=1, max_size=5)
 
 
-def slices_of(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> list[Slice]:
-    """The runs as a reader holds them, oldest first."""
+def slices_of(schema: TableSchema, runs: Sequence[Sequence[Row]], *, first: int = 0) -> list[Slice]:
+    """The runs as a reader holds them, oldest first, with sequence numbers from `first` on."""
     slices = []
-    sequence = 0
+    sequence = first
     for run in runs:
         rows = sorted(run, key=lambda row: row["id"])
         columns = {name: [row[name] for row in rows] for name in COLUMNS.names}
@@ -105,21 +106,133 @@ def test_partial_update_keeps_the_last_value_that_is_not_null(runs: list[list[Ro
     assert merged(schema_with({"merge-engine": "partial-update"}), runs) == modelled(runs, fold)
 
 
-@CALM
-@given(histories([0, 3]))
-def test_partial_update_may_remove_rows(runs: list[list[Row]]) -> None:
-    def fold(rows: list[Row]) -> Row | None:
-        result: Row = {}
-        for row in rows:
-            if row["kind"] == RowKind.DELETE:
-                result = dict(row)
-            else:
-                result = {**dict.fromkeys(COLUMNS.names), **result}
-                result |= {name: value for name, value in row.items() if value is not None}
-        return result if rows[-1]["kind"] in ADDS else None
+def removed_on_delete(rows: list[Row]) -> Row | None:
+    """A -D starts anew, from its own values; -U says nothing."""
+    result: Row = {}
+    for row in rows:
+        if row["kind"] == RowKind.DELETE:
+            result = {**row, "is there": False}
+        elif row["kind"] in ADDS:
+            result = {**dict.fromkeys(COLUMNS.names), **result, "is there": True}
+            result |= {name: value for name, value in row.items() if value is not None}
+    return result if result.get("is there") else None
 
-    schema = schema_with({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"})
-    assert merged(schema, runs) == modelled(runs, fold)
+
+def place(row: Row, names: Sequence[str]) -> list[tuple[bool, int]]:
+    return [(row[name] is not None, row[name] or 0) for name in names]
+
+
+def fold_groups(groups: Groups, removal: set[str], sums_of: set[str], rows: list[Row]) -> Row | None:
+    """Row after row, as `PartialUpdateMergeFunction` does it, but that a removal holds until an add."""
+    members = {name for by, others in groups for name in (*by, *others)}
+    result: Row = dict.fromkeys(COLUMNS.names)
+    is_there = False
+    for row in rows:
+        is_add = row["kind"] in ADDS
+        counting = [(by, others) for by, others in groups if any(row[name] is not None for name in by)]
+        newer = [by for by, _ in counting if place(row, by) >= place(result, by)]
+        if row["kind"] == RowKind.DELETE and any(removal & {*by} for by in newer):
+            result, is_there = dict(row), False
+            continue
+        if is_add:
+            is_there = True
+            result |= {name: row[name] for name in COLUMNS.names if name not in members and row[name] is not None}
+        for by, others in counting:
+            for name in others:
+                if name in sums_of:
+                    result[name] = sums(is_add, result[name], row[name])
+                elif by in newer:
+                    result[name] = row[name] if is_add else None
+            if by in newer:
+                result |= {name: row[name] for name in by}
+    return result if is_there else None
+
+
+Groups = Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+REMOVALS: dict[str, tuple[dict[str, str], Callable[[list[Row]], Row | None]]] = {
+    "delete": ({"partial-update.remove-record-on-delete": "true"}, removed_on_delete),
+    "none": (
+        {"fields.s.sequence-group": "a,c", "fields.c.aggregate-function": "sum"},
+        partial(fold_groups, [(("s",), ("a", "c"))], set(), {"c"}),
+    ),
+    "one group": (
+        {
+            "fields.s.sequence-group": "a,c",
+            "fields.c.aggregate-function": "sum",
+            "partial-update.remove-record-on-sequence-group": "s",
+        },
+        partial(fold_groups, [(("s",), ("a", "c"))], {"s"}, {"c"}),
+    ),
+    "one of two": (
+        {
+            "fields.s.sequence-group": "a",
+            "fields.c.sequence-group": "b",
+            "partial-update.remove-record-on-sequence-group": "c",
+        },
+        partial(fold_groups, [(("s",), ("a",)), (("c",), ("b",))], {"c"}, set()),
+    ),
+    "both": (
+        {
+            "fields.s.sequence-group": "a",
+            "fields.c.sequence-group": "b",
+            "partial-update.remove-record-on-sequence-group": "s,c",
+        },
+        partial(fold_groups, [(("s",), ("a",)), (("c",), ("b",))], {"s", "c"}, set()),
+    ),
+    "two columns": (
+        {"fields.c,s.sequence-group": "a,b", "partial-update.remove-record-on-sequence-group": "s"},
+        partial(fold_groups, [(("c", "s"), ("a", "b"))], {"s"}, set()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+@CALM
+@given(runs=histories([0, 1, 2, 3, 3]))
+def test_partial_update_may_remove_rows(name: str, runs: list[list[Row]]) -> None:
+    options, fold = REMOVALS[name]
+    assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
+
+
+numbers = st.none() | st.integers(0, 3)
+one_key = st.fixed_dictionaries(
+    {"id": st.just(0), "s": numbers, "a": values, "b": texts, "c": numbers, "kind": st.sampled_from([0, 3, 3])}
+)
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+@CALM
+@given(rows=st.lists(one_key, min_size=4, max_size=9))
+def test_a_removal_lets_later_deletes_remove(name: str, rows: list[Row]) -> None:
+    """Many changes of one key: what a removal leaves may be older than what another group had before."""
+    options, fold = REMOVALS[name]
+    runs = [[row] for row in rows]
+    assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
+
+
+@pytest.mark.parametrize("name", [name for name in REMOVALS if name != "both"])
+@CALM
+@given(data=st.data())
+def test_what_was_removed_is_known_when_it_is_merged_again(name: str, data: st.DataObject) -> None:
+    """The oldest runs may be merged first, and runs that only take back: what they leave is no removal.
+
+    Where other runs are merged first, the format keeps no trace of what was removed before an add.
+    """
+    schema = schema_with({"merge-engine": "partial-update", **REMOVALS[name][0]})
+    older = slices_of(schema, data.draw(histories([0, 1, 2, 3])))
+    runs = data.draw(histories([1]))
+    slices = slices_of(schema, runs, first=100)
+    wanted = shown(schema, [*older, *slices])
+    assert shown(schema, [*at_once(schema, older), *slices]) == wanted
+    assert shown(schema, [*older, *at_once(schema, slices)]) == wanted
+
+
+def at_once(schema: TableSchema, slices: Sequence[Slice]) -> list[Slice]:
+    """One run of several, with the deletes that it needs."""
+    merge = row_merge(schema)
+    assert merge is not None
+    rows = merge.merge(list(reversed(slices)), keeps_deletes=True) if slices else None
+    return [] if rows is None or not rows.num_rows else [Slice(keys=key_frame(rows, schema.key_fields), rows=rows)]
 
 
 @CALM
@@ -220,14 +333,47 @@ def test_aggregation_may_remove_rows(runs: list[list[Row]]) -> None:
     assert merged(schema_with({"merge-engine": "aggregation", **options}), runs) == modelled(runs, fold)
 
 
-@CALM
-@given(histories([0, 2, 3]))
-def test_a_sequence_field_decides_which_row_is_the_last(runs: list[list[Row]]) -> None:
-    def fold(rows: list[Row]) -> Row | None:
-        newest = max(enumerate(rows), key=lambda at: (at[1]["s"] is not None, at[1]["s"] or 0, at[0]))[1]
-        return newest if newest["kind"] in ADDS else None
+def newest_last(rows: Sequence[Row], names: Sequence[str], order: str) -> list[Row]:
+    """Rows of a key that came one after another, by sequence columns: nulls are the oldest, of equal rows the first."""
+    sign = -1 if order == "descending" else 1
+    return sorted(rows, key=lambda row: [(row[name] is not None, sign * (row[name] or 0)) for name in names])
 
-    assert merged(schema_with({"sequence.field": "s"}), runs) == modelled(runs, fold)
+
+def last_row(rows: list[Row]) -> Row | None:
+    return rows[-1] if rows[-1]["kind"] in ADDS else None
+
+
+def last_not_null(rows: list[Row]) -> Row:
+    result = dict(rows[0])
+    for row in rows[1:]:
+        result |= {name: value for name, value in row.items() if value is not None}
+    return result
+
+
+def first_and_last(names: Sequence[str], rows: list[Row]) -> Row:
+    """`b` is the first value, other columns are the last not null, but for the sequence columns."""
+    return {**last_not_null(rows), "b": rows[0]["b"], **{name: rows[-1][name] for name in names}}
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("names", [("s",), ("s", "c")], ids=str)
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+@CALM
+@given(data=st.data())
+def test_sequence_fields_decide_which_row_is_the_last(
+    order: str, names: tuple[str, ...], engine: str, data: st.DataObject
+) -> None:
+    runs = data.draw(histories([0, 2, 3] if engine == "deduplicate" else [0, 2]))
+    folds: dict[str, Callable[[list[Row]], Row | None]] = {
+        "deduplicate": last_row,
+        "partial-update": last_not_null,
+        "aggregation": partial(first_and_last, names),
+    }
+    options = {"merge-engine": engine, "sequence.field": ",".join(names), "sequence.field.sort-order": order}
+    if engine == "aggregation":
+        options["fields.b.aggregate-function"] = "first_value"
+    wanted = modelled(runs, lambda rows: folds[engine](newest_last(rows, names, order)))
+    assert merged(schema_with(options), runs) == wanted
 
 
 @CALM
@@ -258,6 +404,18 @@ ANY_PARTS = {
         },
     ),
     "sequence": ([0, 3], {"sequence.field": "s"}),
+    "descending": ([0, 3], {"sequence.field": "s,c", "sequence.field.sort-order": "descending"}),
+    "descending sums": (
+        [0, 1, 2, 3],
+        {
+            "merge-engine": "aggregation",
+            "sequence.field": "s",
+            "sequence.field.sort-order": "descending",
+            "fields.a.aggregate-function": "sum",
+            "fields.b.aggregate-function": "last_value",
+            "fields.c.aggregate-function": "sum",
+        },
+    ),
 }
 
 

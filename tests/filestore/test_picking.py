@@ -126,6 +126,14 @@ def test_deletes_at_the_highest_level_are_worth_a_full_compaction() -> None:
     assert pick_full([holding], level_max=LEVEL_MAX) is not None
 
 
+def test_deletion_vectors_at_the_highest_level_are_worth_a_full_compaction() -> None:
+    settled = SortedRun(level=5, files=(plain_file("f", level=5), plain_file("g", level=5)))
+    unit = pick_full([settled], level_max=LEVEL_MAX, marked={"g"})
+    assert unit is not None
+    assert (unit.inputs, unit.output_level, unit.older) == ((settled,), 5, ())
+    assert pick_full([settled], level_max=LEVEL_MAX, marked={"of another level"}) is None
+
+
 @pytest.mark.parametrize(
     ("due", "is_picked"),
     [

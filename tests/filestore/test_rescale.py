@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore import rescale
 from lakelog.filestore.commit import CommitClock
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of
 
+UNTOLD = {"changelog-producer": "lookup", "write-only": "true"}
 TRIGGERS = {"num-sorted-run.compaction-trigger": "2"}
 
 
@@ -52,8 +53,11 @@ def test_who_opened_the_table_before_is_refused(tmp_path: Path) -> None:
     assert content(in_new_process(table.path)) == content_after(4)
 
 
-def test_rows_that_come_meanwhile_move_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = filled(tmp_path)
+@pytest.mark.parametrize("options", [{}, UNTOLD], ids=str)
+def test_rows_that_come_meanwhile_move_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    table = filled(tmp_path, **options)
     rewrite = rescale._rewritten
     writes = iter([4, 5])
 
@@ -69,27 +73,91 @@ def test_rows_that_come_meanwhile_move_too(tmp_path: Path, monkeypatch: pytest.M
     assert next(writes, None) is None
     assert content(rescaled) == content_after(6)
     assert bucket_counts(rescaled) == {3}
+    assert not options or folded(rescaled) == content_after(6)
     named = {entry.file.file_name for entry in rescaled.live_files.of(rescaled.snapshots.latest()).entries()}
     there = {path.name for path in Path(table.path, "bucket-2").iterdir()}
     assert there <= named  # what the lost races had written is gone
 
 
-def test_a_rescale_that_is_cut_off_changes_no_row_and_goes_on(tmp_path: Path) -> None:
-    table = filled(tmp_path / "whole")
+@pytest.mark.parametrize(("options", "step"), [({}, 3), (UNTOLD, 11)], ids=str)
+def test_a_rescale_that_is_cut_off_changes_no_row_and_goes_on(
+    tmp_path: Path, options: dict[str, str], step: int
+) -> None:
+    table = filled(tmp_path / "whole", **options)
     counted = FaultyFileIO(UNSYNCED)
     in_new_process(table.path, counted).rescale(3)
-    for fails_at in range(1, len(counted.calls) + 1, 3):
-        table = filled(tmp_path / str(fails_at))
+    for fails_at in range(1, len(counted.calls) + 1, step):
+        table = filled(tmp_path / str(fails_at), **options)
         with pytest.raises(InjectedCrash):
             in_new_process(table.path, FaultyFileIO(UNSYNCED, fails_at=fails_at)).rescale(3)
         assert content(in_new_process(table.path)) == content_after(4)
         again = in_new_process(table.path).rescale(3)
         assert content(again) == content_after(4)
         assert bucket_counts(again) == {3}
+        assert not options or folded(again) == content_after(4)
+
+
+LOOKING_UP: list[dict[str, str]] = [
+    {"changelog-producer": "lookup"},
+    {"changelog-producer": "full-compaction"},
+    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"},
+    {
+        "changelog-producer": "full-compaction",
+        "full-compaction.delta-commits": "9",
+        "num-sorted-run.compaction-trigger": "9",
+    },
+    {"deletion-vectors.enabled": "true"},
+    {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    {"merge-engine": "first-row"},
+    {"merge-engine": "first-row", "changelog-producer": "lookup"},
+    {"merge-engine": "aggregation", "fields.batch.aggregate-function": "sum", "changelog-producer": "lookup"},
+]
+
+
+@pytest.mark.parametrize("write_only", ["false", "true"])
+@pytest.mark.parametrize("options", LOOKING_UP, ids=str)
+def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, str], write_only: str) -> None:
+    """They are whole, in one run, told by no changelog, and found by later lookups."""
+    given = {**options, "write-only": write_only, "write-buffer-size": "100 b"}
+    table, still = (filled(tmp_path / name, **given) for name in ("moved", "still"))
+    tells = options.get("changelog-producer") is not None
+    rescaled = table.rescale(3)
+    still.compact()
+    assert content(rescaled) == content(still)
+    latest = rescaled.snapshots.latest()
+    assert latest is not None
+    assert (latest.operation, latest.changelog_manifest_list, latest.index_manifest) == ("RESCALE", None, None)
+    files = [(entry.bucket, entry.file) for entry in rescaled.live_files.of(latest).entries()]
+    assert sorted(bucket for bucket, _ in files) == [0, 1, 2]
+    trigger = int(rescaled.options["num-sorted-run.compaction-trigger"])
+    assert {file.level for _, file in files} == {trigger}  # there is one level more, with level 0
+    assert {path.name for path in Path(table.path, "bucket-2").iterdir()} == {
+        file.file_name for bucket, file in files if bucket == 2
+    }
+    assert not tells or folded(rescaled) == content(rescaled)
+    for one in (rescaled, still):
+        one.write(rows_of(1))
+        one.compact()
+    assert content(rescaled) == content(still)
+    assert not tells or folded(rescaled) == content(rescaled)
+
+
+def folded(table: FileStoreTable) -> dict[int, int]:
+    """The rows that the told changes come to; each change must fit those before it."""
+    state: dict[int, int] = {}
+    for kind, key, batch in (tuple(row.values()) for rows in table.changes() for row in rows.to_pylist()):
+        if kind in ("-U", "-D"):
+            assert state.pop(key) == batch
+        else:
+            assert key not in state
+            state[key] = batch
+    return state
 
 
 def test_what_cannot_move_is_refused(tmp_path: Path) -> None:
+    table = filled(tmp_path)
     with pytest.raises(InvalidRequestError, match="only a positive number becomes another, found 0"):
-        filled(tmp_path / "zero").rescale(0)
-    with pytest.raises(UnsupportedError, match="looks up old rows"):
-        filled(tmp_path / "lookup", **{"changelog-producer": "lookup"}).rescale(3)
+        table.rescale(0)
+    schema = replace(table.schema, options={**table.schema.options, "log.system": "kafka"})
+    with pytest.raises(InvalidRequestError, match=r"has log\.system=kafka"):
+        replace(table, schema=schema).rescale(3)

@@ -168,9 +168,7 @@ def test_a_prepared_file_is_durable_before_its_name_is_told(tmp_path: Path) -> N
     assert counting.calls[-2:] == ["open_output", "sync"]
 
 
-@pytest.mark.parametrize(
-    "options", [{"merge-engine": "aggregation"}, {"sequence.field": "amount"}, {"rowkind.field": "name"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"merge-engine": "aggregation"}, {"sequence.field": "amount"}], ids=str)
 def test_tables_that_we_would_write_wrongly_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     table = make(tmp_path)
     foreign = FileStoreTable(

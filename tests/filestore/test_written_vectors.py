@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +122,40 @@ def test_overwritten_and_deleted_rows_are_marked_and_reads_do_not_merge(tmp_path
     assert latest.index_manifest is None
 
 
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, producer: str) -> None:
+    """Files that have vectors are written anew, large ones beside them stay as they are, and no change is told."""
+    options = {"target-file-size": "6 kb", "file.block-size": "1 kb", "changelog-producer": producer}
+    table = make(tmp_path, options)
+    table.write(rows(*((1, id, id**7 % 1_000_003) for id in range(MANY))))
+    table.compact()
+
+    def files() -> dict[str, DataFileMeta]:
+        live = table.live_files.of(table.snapshots.latest())
+        return {entry.file.file_name: entry.file for entry in live.entries()}
+
+    before = files()
+    gone = [10, 20, MANY // 2]
+    table.write(rows(*((1, id, None) for id in gone)), kinds=pa.array([DELETE] * len(gone), pa.int8()))
+    (vectors,) = deletion_files(table, table.snapshots.latest()).values()
+    assert files().keys() == before.keys()
+    assert {file.level for file in before.values()} == {5}
+    assert 1 < len(vectors) < len(before) - 2
+    expected = [(1, id, id**7 % 1_000_003) for id in range(MANY) if id not in gone]
+    assert content(table) == expected
+
+    table.compact(full=False)
+    assert vector_count(table) == len(gone)
+    snapshot = table.compact()
+    assert snapshot is not None
+    assert (snapshot.index_manifest, snapshot.changelog_manifest_list) == (None, None)
+    assert content(table) == expected
+    assert sum(file.row_count for file in files().values()) == len(expected)
+    assert {file.level for file in files().values()} == {5}
+    assert before.keys() - files().keys() == vectors.keys()
+    assert table.compact() is None
+
+
 def test_rows_of_level_0_are_not_seen_before_they_are_compacted(tmp_path: Path) -> None:
     table = make(tmp_path, {"write-only": "true"})
     table.write(rows((1, 1, 1)))
@@ -145,11 +179,11 @@ def test_a_compaction_that_missed_deletions_is_refused(tmp_path: Path) -> None:
     table.write(rows((1, 1, 0), (1, 2, 0)))
     table.compact()
     table.write(rows((1, 1, 1)))
-    work = due_work(table, table.snapshots.latest(), None, lambda _, files: pick_unit(table, files))
+    work = due_work(table, table.snapshots.latest(), None, lambda _, files, __: pick_unit(table, files))
     lifted = compact_bucket(table, work[0])
     full = compact_bucket(
         table,
-        due_work(table, table.snapshots.latest(), None, lambda _, files: pick_unit(table, files, is_full=True))[0],
+        due_work(table, table.snapshots.latest(), None, lambda _, files, __: pick_unit(table, files, is_full=True))[0],
     )
     assert lifted is not None
     assert full is not None
@@ -183,7 +217,7 @@ def test_marks_made_meanwhile_are_not_lost_to_a_rewrite(tmp_path: Path) -> None:
     assert content(table)[:4] == [(1, 0, 0), (1, 1, 1), (1, 2, 1), (1, 3, 243)]
 
 
-def oldest_run(_: BucketId, files: Sequence[DataFileMeta]) -> CompactUnit:
+def oldest_run(_: BucketId, files: Sequence[DataFileMeta], __: Collection[str]) -> CompactUnit:
     """Rewrite the largest file where it is."""
     file = max(files, key=lambda file: file.row_count)
     return CompactUnit(inputs=(SortedRun(level=file.level, files=(file,)),), output_level=file.level)

@@ -112,3 +112,19 @@ def test_tables_of_flink_are_read_by_spark(spark: SparkSession, tmp_path: Path, 
     rows = lakelog.spark.read(spark, str(path))
     found = Counter(tuple(row.asDict().values()) for row in rows.collect())
     assert found == Counter(tuple(row.values()) for row in expected(case, name, "latest"))
+
+
+def test_a_column_tells_spark_what_each_row_is(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    table = catalog.create_table("db.kinds", schema=SCHEMA, primary_key=["id"], options={"rowkind.field": "day"})
+    rows: Rows = [(1, "+I", 5), (2, "+I", 6), (3, "+I", 7)]
+    spark.createDataFrame(rows, DDL).write.format("lakelog").mode("append").save(table.path)
+    stream = stream_in(spark, tmp_path / "in", [(1, "-D", None), (2, "-U", 6), (2, "+U", 9)])
+    write_stream(stream, table, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
+    wanted = as_multiset([(2, "+U", 9), (3, "+I", 7)])
+    assert multiset(lakelog.spark.read(spark, table)) == wanted
+    with pytest.raises(Exception, match=r"column 'day' must be one of \+I, -U, \+U, -D, found 'x'"):
+        spark.createDataFrame([(1, "x", 5)], DDL).write.format("lakelog").mode("append").save(table.path)
+    twice = spark.createDataFrame(rows, DDL).withColumn("_row_kind", sf.lit("+I"))
+    with pytest.raises(Exception, match="without kinds, and without a column _row_kind"):
+        twice.write.format("lakelog").mode("append").save(table.path)
+    assert multiset(lakelog.spark.read(spark, table)) == wanted

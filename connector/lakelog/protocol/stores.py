@@ -19,6 +19,7 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.paths import FileNames
+from lakelog.filestore.row_kinds import checked_kinds
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import LINEAGE_KEY, USERS_KEY, carried_properties, parse_users, users_to_json
@@ -26,7 +27,6 @@ from lakelog.filestore.write import (
     BucketRows,
     NewestRows,
     add_entry,
-    checked_kinds,
     newest_of,
     split_rows,
     write_level0,

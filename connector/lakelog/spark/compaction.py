@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
@@ -120,7 +120,7 @@ class BackgroundCompaction:
             _compact(
                 written,
                 self.snapshots,
-                lambda _, files: pick_settling_unit(self.snapshots.table, files),
+                lambda _bucket, files, _marked: pick_settling_unit(self.snapshots.table, files),
             )
 
     def _run(self) -> None:
@@ -193,10 +193,11 @@ def expire_after(table: TableStore, *, is_upkeep: bool = False) -> None:
 def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:
     """What is due in the buckets of `work`."""
 
-    def pick(bucket: BucketId, files: Sequence[DataFileMeta]) -> CompactUnit | None:
+    def pick(bucket: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
         return pick_unit(
             snapshots.table,
             files,
+            marked=marked,
             files_per_batch=work.files[bucket],
             is_settled_later=work.is_settled_later,
         )

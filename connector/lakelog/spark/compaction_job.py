@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,11 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, LakelogError
 from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.store import TableStore
 from lakelog.spark.compaction import expire_after
 from lakelog.spark.session import prepare_session
@@ -74,7 +77,11 @@ def compact(
     """
     prepare_session(spark)
     store = resolve_table(table, catalog=catalog, warehouse=warehouse).file_store
-    work = due_work(store, store.snapshots.latest(), None, lambda _, files: pick_unit(store, files, is_full=full))
+
+    def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+        return pick_unit(store, files, is_full=full, marked=marked)
+
+    work = due_work(store, store.snapshots.latest(), None, pick)
     if not work:
         return CompactionSummary()
     task = _CompactTask(store, work)

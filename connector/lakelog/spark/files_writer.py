@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -19,12 +18,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakelog.catalog import Table
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
+from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
 from lakelog.filestore.index_manifest import hash_index
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.options import WRITE_BUFFER_SIZE
+from lakelog.filestore.row_kinds import kinds_of_texts
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.table_write import partitions_of
@@ -241,11 +241,5 @@ def _with_kind_values(batch: pa.RecordBatch) -> pa.RecordBatch:
     if ROW_KIND_COLUMN not in batch.schema.names:
         return batch
     at = batch.schema.get_field_index(ROW_KIND_COLUMN)
-    texts = batch.column(at)
-    kinds = pc.index_in(texts, value_set=pa.array(ROW_KIND_TEXTS, texts.type))
-    if kinds.null_count:
-        odd = texts.filter(kinds.is_null())[0].as_py()
-        raise InvalidRequestError(
-            f"column {ROW_KIND_COLUMN!r} must be one of {', '.join(ROW_KIND_TEXTS)}, found {odd!r}"
-        )
-    return batch.set_column(at, pa.field(ROW_KIND_COLUMN, pa.int8()), kinds.cast(pa.int8()))
+    kinds = kinds_of_texts(batch.column(at), what=f"column {ROW_KIND_COLUMN!r}")
+    return batch.set_column(at, pa.field(ROW_KIND_COLUMN, pa.int8()), kinds)

@@ -15,6 +15,8 @@ from pyspark.sql import types as spark
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
+from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.filestore.row_kinds import kinds_twice
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.validate import check_columns
 from lakelog.spark.types import from_spark_schema, spark_arrow_schema, to_spark_type
@@ -34,6 +36,9 @@ def check_schema(rows: spark.StructType, table: TableSchema, *, table_name: str)
             f"rows for table {table_name}: column {ROW_KIND_COLUMN!r} has the type {kinds[0].dataType.simpleString()}, "
             f"expected a string of {', '.join(ROW_KIND_TEXTS)}"
         )
+    told_by = ROWKIND_FIELD.of(table.options)
+    if kinds and told_by is not None:
+        raise kinds_twice(told_by, table_name=table_name)
     columns = spark.StructType(fields)
     from_spark_schema(columns)
     check_columns(table, spark_arrow_schema(columns), table_name=table_name)

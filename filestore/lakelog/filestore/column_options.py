@@ -23,6 +23,7 @@ from lakelog.filestore.options import (
     IGNORE_DELETE,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     PARTITION,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
@@ -54,6 +55,7 @@ _FIXED = frozenset(
         IGNORE_DELETE,
         MERGE_ENGINE,
         PARTIAL_UPDATE_REMOVE_ON_DELETE,
+        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
         PARTITION,
         PARTITION_DEFAULT_NAME,
         PARTITION_LEGACY_NAME,
@@ -69,7 +71,6 @@ _FIXED = frozenset(
     "force-lookup",
     "ignore-update-before",
     "index-file-in-data-file-dir",
-    "partial-update.remove-record-on-sequence-group",
     "pk-clustering-override",
     "primary-key.nullable",
     "row-tracking.enabled",
@@ -84,7 +85,7 @@ _LISTS = frozenset(
         SEQUENCE_FIELD.key,
         "changelog-producer.row-deduplicate-ignore-fields",
         "clustering.columns",
-        "partial-update.remove-record-on-sequence-group",
+        PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key,
         "record-level.time-field",
     }
 )

@@ -270,6 +270,13 @@ PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
     doc="Whether a -D deletes the row of a table with `merge-engine=partial-update`.",
     kind="true or false",
 )
+PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP = Option(
+    key="partial-update.remove-record-on-sequence-group",
+    parse=parse_names,
+    default=_NO_NAMES,
+    doc="Columns that order sequence groups: a -D that is the newest of such a group deletes the whole row.",
+    kind="column names with commas",
+)
 AGGREGATION_REMOVE_ON_DELETE = Option(
     key="aggregation.remove-record-on-delete",
     parse=parse_bool,
@@ -279,9 +286,9 @@ AGGREGATION_REMOVE_ON_DELETE = Option(
 )
 ROWKIND_FIELD = Option(
     key="rowkind.field",
-    parse=parse_names,
-    default=_NO_NAMES,
-    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written.",
+    parse=str,
+    default=None,
+    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written, without a log.",
     kind="a column name",
 )
 CHANGELOG_PRODUCER = Option(

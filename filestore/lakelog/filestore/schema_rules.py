@@ -36,13 +36,8 @@ _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VAR
 
 def check_writable(schema: TableSchema) -> None:
     """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
-    options = schema.options
     _check_producer(schema)
-    refused = ((ROWKIND_FIELD.key, ROWKIND_FIELD.of(options), ()),)
-    for key, found, supported in refused:
-        if found != supported:
-            text = str(supported).lower() if supported != () else "no value"
-            raise UnsupportedError(f"tables with {key}={options.get(key, found)} are not written yet; use {text}")
+    _check_rowkind_field(schema)
     if schema.primary_keys and schema.bucket_count < 1:
         _check_dynamic(schema)
     if FileFormat.ORC in schema.file_formats:
@@ -66,6 +61,21 @@ def _check_dynamic(schema: TableSchema) -> None:
         )
     if schema.options.get(_INDEX_BESIDE_DATA, "false").lower() == "true":
         raise UnsupportedError(f"dynamic buckets of tables with {_INDEX_BESIDE_DATA}=true are not written yet")
+
+
+def _check_rowkind_field(schema: TableSchema) -> None:
+    """Raise InvalidRequestError where the column that tells row kinds is none, or is no text."""
+    name = ROWKIND_FIELD.of(schema.options)
+    if name is None:
+        return
+    kind = next((column.type for column in schema.fields if column.name == name), None)
+    if kind is None:
+        known = ", ".join(column.name for column in schema.fields)
+        raise InvalidRequestError(f"{ROWKIND_FIELD.key} names column {name!r}, which does not exist; they are {known}")
+    if not _has_text(kind):
+        raise InvalidRequestError(
+            f"{ROWKIND_FIELD.key} names column {name!r}, which has the type {kind}; row kinds are texts: use STRING"
+        )
 
 
 def _check_orc(fields: Sequence[DataField]) -> None:

@@ -34,8 +34,10 @@ from lakelog.filestore.changes import (
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.hash_index import HashIndexChange
@@ -377,22 +379,26 @@ class FileStoreTable(TableStore):
         """Give the table another number of buckets, and gives it as it is then: every row is written anew.
 
         Writers that opened the table before are refused from then on. Asked for again after it was cut off, it goes on.
+        No changelog tells the rows that move; changes that no compaction has told yet are told first, also where the
+        table is write-only.
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
         ConflictError when others write all the time.
         """
         self._check_has_no_log()
         clock = clock or CommitClock()
         rescaled = replace(self, schema=rescale_schema(self, bucket_count, clock=clock))
-        if move_rows(rescaled, clock=clock) is not None and not WRITE_ONLY.of(rescaled.schema.options):
+        is_moved = move_rows(rescaled, clock=clock) is not None
+        if is_moved and not rescaled.schema.primary_keys and not WRITE_ONLY.of(rescaled.schema.options):
             rescaled._compact(None, is_full=False, clock=clock)
         return rescaled
 
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
     ) -> Snapshot | None:
-        work = due_work(
-            self, self.snapshots.latest(), buckets, lambda _, files: pick_unit(self, files, is_full=is_full)
-        )
+        def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+            return pick_unit(self, files, is_full=is_full, marked=marked)
+
+        work = due_work(self, self.snapshots.latest(), buckets, pick)
         results = [result for one in work if (result := compact_bucket(self, one)) is not None]
         return commit_results(self, results, clock=clock) if results else None
 

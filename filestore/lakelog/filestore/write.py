@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import ROW_KIND_TEXTS, RowKind
+from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.assigning import BucketAssigner
 from lakelog.filestore.binary_row import serialize_row, stored_row
 from lakelog.filestore.bucket import bucket_of
@@ -35,17 +35,18 @@ from lakelog.filestore.options import (
     DELETION_VECTORS,
     IGNORE_DELETE,
     MERGE_ENGINE,
+    ROWKIND_FIELD,
     ChangelogProducer,
     MergeEngine,
 )
 from lakelog.filestore.paths import MAIN_BRANCH, FileNames
+from lakelog.filestore.row_kinds import checked_kinds, written_kinds
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakelog.filestore.schema_rules import check_writable
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
 
 FirstSequence = Callable[[bytes, int], int] | Mapping[BucketId, int]
-_ROW_KINDS = [int(kind) for kind in RowKind]
 _INT16_MAX = (1 << 15) - 1
 
 
@@ -196,17 +197,21 @@ def write_rows(
     An overwrite tells no changes: it would have to tell those of the rows that it replaces too.
 
     `first_sequence` tells each (partition, bucket) where its sequence numbers start; a row's is that plus its position
-    among all rows. Raises InvalidRequestError.
+    among all rows. Row kinds are told by `kinds`, or by the column that `rowkind.field` names; with `ignore-delete`
+    deletes are left out. Raises InvalidRequestError.
     """
     check_table_writable(table)
     assert (assigner is not None) == table.schema.has_dynamic_buckets, "dynamic buckets need an assigner"
     rows = validate_rows(table.schema, rows, table_name=table.name)
-    kinds = checked_kinds(kinds, rows.num_rows)
+    kinds = written_kinds(table.schema, rows, kinds, table_name=table.name)
     if table.schema.is_change_log:
         rows, kinds = counted_rows(rows, kinds)
         table = table.stored
     if not table.schema.primary_keys:
         _check_inserts(table, kinds)
+    elif IGNORE_DELETE.of(table.schema.options):
+        adds = are_adds(to_series(kinds)).to_arrow()
+        rows, kinds = rows.filter(adds), kinds.filter(adds)
     if not rows.num_rows:
         return WrittenRows()
     merge = row_merge(table.schema) if table.schema.primary_keys else None
@@ -336,24 +341,6 @@ def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMe
     )
 
 
-def checked_kinds(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> pa.Array:
-    """Row kinds as one int8 array, upserts where none are given. Raises InvalidRequestError for anything else."""
-    if kinds is None:
-        return pa.array(np.zeros(row_count, np.int8))
-    found = kinds.combine_chunks() if isinstance(kinds, pa.ChunkedArray) else kinds
-    if found.type != pa.int8() or len(found) != row_count or found.null_count:
-        raise InvalidRequestError(
-            f"row kinds must be {row_count} values of int8 without nulls; found {len(found)} of {found.type}, "
-            f"{found.null_count} of them null"
-        )
-    unknown = pl.from_arrow(found.unique())
-    assert isinstance(unknown, pl.Series)
-    odd = [kind for kind in unknown if kind not in _ROW_KINDS]
-    if odd:
-        raise InvalidRequestError(f"row kinds must be 0 (+I), 1 (-U), 2 (+U) or 3 (-D); found {odd[0]}")
-    return found
-
-
 def check_table_writable(table: TableStore) -> None:
     """Raise UnsupportedError for tables that this writer cannot write right."""
     check_writable(table.schema)
@@ -374,6 +361,11 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
         raise UnsupportedError(
             f"table {table_name} has a log, which holds every change that is written: leave out "
             f"{CHANGELOG_PRODUCER.key}=input"
+        )
+    if ROWKIND_FIELD.of(schema.options) is not None:
+        raise UnsupportedError(
+            f"table {table_name} has a log, whose records say what each row is: write the kinds in a column _row_kind, "
+            f"and leave out {ROWKIND_FIELD.key}"
         )
     if DELETION_VECTORS.of(schema.options):
         raise UnsupportedError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -48,7 +48,7 @@ _SETTLING_TRIGGER_FACTOR = 6
 _SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
 _MILLIS_PER_SECOND = 1_000
 
-Pick = Callable[[BucketId, Sequence[DataFileMeta]], CompactUnit | None]
+Pick = Callable[[BucketId, Sequence[DataFileMeta], Collection[str]], CompactUnit | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ def due_work(
 ) -> list[BucketWork]:
     """What `pick` finds due in buckets of a snapshot, in all by default; in order of partition and bucket.
 
-    `pick` is asked with the bucket and its live files.
+    `pick` is asked with the bucket, its live files, and the names of those that have deletion vectors.
     """
     live = table.live_files.of(snapshot)
     deletions = deletion_files(table, snapshot)
     wanted = sorted(live.buckets if buckets is None else buckets)
-    picked = ((bucket, pick(bucket, live.files(*bucket))) for bucket in wanted)
+    picked = ((bucket, pick(bucket, live.files(*bucket), deletions.get(bucket, {}))) for bucket in wanted)
     return [BucketWork(bucket, unit, deletions.get(bucket, {})) for bucket, unit in picked if unit is not None]
 
 
@@ -79,12 +79,14 @@ def pick_unit(
     files: Sequence[DataFileMeta],
     *,
     is_full: bool = False,
+    marked: Collection[str] = (),
     files_per_batch: int = 1,
     is_settled_later: bool = False,
     now_millis: int | None = None,
 ) -> CompactUnit | None:
     """What to compact in a bucket of these files, by the table's options; None when nothing is due.
 
+    `marked` are the names of files with deletion vectors: a full compaction rewrites these too.
     `files_per_batch` is how many level-0 files one batch adds to the bucket: they count as one run of the trigger.
     `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then. `now_millis` is
     the time since 1970, this machine's by default.
@@ -98,7 +100,7 @@ def pick_unit(
     level_max = highest_level(table.schema.options, (run.level for run in runs))
     commits = _commits_per_full(options)
     if is_full or (commits is not None and sum(run.level == 0 for run in runs) >= commits * files_per_batch):
-        return pick_full(runs, level_max=level_max)
+        return pick_full(runs, level_max=level_max, marked=marked)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     rules = PickRules(
         trigger=_trigger(options, is_settled_later=is_settled_later) * files_per_batch,

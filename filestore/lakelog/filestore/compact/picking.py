@@ -5,7 +5,7 @@ Runs go from youngest to oldest. Source: Paimon spec, "Compaction"; Paimon, `Uni
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lakelog.filestore.data_file import DataFileMeta
@@ -46,11 +46,19 @@ class PickRules:
     lifts_level0: bool = False
 
 
-def pick_full(runs: Sequence[SortedRun], *, level_max: int) -> CompactUnit | None:
-    """Merge every run; None when there is nothing left to merge."""
-    if not runs or (len(runs) == 1 and runs[0].level == level_max and not runs[0].may_hold_deletes):
-        return None
-    return CompactUnit(inputs=tuple(runs), output_level=level_max)
+def pick_full(runs: Sequence[SortedRun], *, level_max: int, marked: Collection[str] = ()) -> CompactUnit | None:
+    """Merge every run; None when there is nothing left to merge, nor to drop.
+
+    `marked` are the names of files that have deletion vectors, whose rows a rewrite drops.
+    """
+    return None if not runs or _is_settled(runs, level_max, marked) else _unit(runs, len(runs), level_max)
+
+
+def _is_settled(runs: Sequence[SortedRun], level_max: int, marked: Collection[str]) -> bool:
+    """Whether all rows are in one run of the highest level, without any that is deleted."""
+    *younger, oldest = runs
+    has_deleted = oldest.may_hold_deletes or any(file.file_name in marked for file in oldest.files)
+    return not younger and oldest.level == level_max and not has_deleted
 
 
 def pick_universal(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit | None:

@@ -24,14 +24,14 @@ from lakelog.filestore.deletion_vectors import DeletionFile, Positions
 from lakelog.filestore.index_manifest import BucketDeletions
 from lakelog.filestore.levels import Section, may_hold_deletes, sections_of
 from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.merge.deduplicate import are_adds, merged_kinds
+from lakelog.filestore.merge.deduplicate import merged_kinds
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, READ_MEMORY_BUDGET, ChangelogProducer
+from lakelog.filestore.row_kinds import checked_kinds
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.write import check_table_writable, checked_kinds
+from lakelog.filestore.write import check_table_writable
 
 
 def compact_bucket(
@@ -131,7 +131,7 @@ class _Rewrite:
                 if part.changes is not None:
                     changelog.add(part.changes)
                 rows = part.stored
-                kinds = merged_kinds(are_adds(to_series(rows.column(VALUE_KIND))).to_arrow())
+                kinds = merged_kinds(rows.column(VALUE_KIND))
                 yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=kinds)
 
     def _must_rewrite(self, file: DataFileMeta) -> bool:

@@ -122,10 +122,10 @@ def are_adds(kinds: pl.Series) -> pl.Series:
     return (kinds == int(RowKind.INSERT)) | (kinds == int(RowKind.UPDATE_AFTER))
 
 
-def merged_kinds(adds: pa.Array) -> pa.Array:
-    """The kinds that a merge stores: +I for every add, -D for every delete."""
-    kinds = (pa.scalar(int(kind), pa.int8()) for kind in (RowKind.INSERT, RowKind.DELETE))
-    return pc.if_else(adds, *kinds)
+def merged_kinds(kinds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The kinds that a merge stores: +I for every add; -U and -D stay what they are, for engines tell them apart."""
+    insert = pa.scalar(int(RowKind.INSERT), pa.int8())
+    return pc.if_else(are_adds(to_series(kinds)).to_arrow(), insert, kinds)
 
 
 def _are_adds(rows: pa.Table) -> pl.Series:

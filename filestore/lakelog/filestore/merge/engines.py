@@ -12,19 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.counted_rows import without_uncounted
 from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
-from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merged_kinds, without_deletes
+from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.merge.removals import removing
 from lakelog.filestore.options import (
     AGGREGATION_REMOVE_ON_DELETE,
     IGNORE_DELETE,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
     MergeEngine,
@@ -34,8 +36,8 @@ from lakelog.filestore.options import (
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 _GROUP_SUFFIX = ".sequence-group"
-_UNKNOWN_REMOVAL = "partial-update.remove-record-on-sequence-group"
 Columns = dict[str, pa.Array | pa.ChunkedArray]
+Kinds = Indices  # of row kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,9 @@ class RowMerge:
     schema: TableSchema
     engine: MergeEngine
     sequence_fields: tuple[DataField, ...]
+    is_descending: bool = False  # of values of the sequence fields the smallest is the last, not the largest
     groups: tuple[SequenceGroup, ...]
+    removal_groups: tuple[SequenceGroup, ...] = ()  # of `groups`, those whose newer deletes remove the whole row
     has_whole_rows: bool = False  # above level 0, see `needs_lookup`
 
     def needed(self, fields: Sequence[DataField]) -> list[DataField]:
@@ -76,7 +80,7 @@ class RowMerge:
         """The rows that stay, in key order, with all columns of the slices. `slices` goes from youngest to oldest."""
         if self.has_whole_rows:
             slices = self._with_one_whole(slices)
-        given = grouped(slices, self.sequence_fields)
+        given = grouped(slices, self.sequence_fields, is_descending=self.is_descending)
         if IGNORE_DELETE.of(self.schema.options):
             given = given.kept(given.adds)
         if not given.rows.num_rows:
@@ -102,19 +106,17 @@ class RowMerge:
         if self.engine is MergeEngine.DEDUPLICATE or is_alone.all():
             return given.rows.take(pa.array(given.ends))
         several = given.kept(~is_alone[given.groups])
-        columns, is_there = (
-            self._aggregated(several) if self.engine is MergeEngine.AGGREGATION else self._updated(several)
-        )
+        columns, kinds = self._aggregated(several) if self.engine is MergeEngine.AGGREGATION else self._updated(several)
         columns[SEQUENCE_NUMBER] = several.gather(SEQUENCE_NUMBER, several.ends)
         columns[VALUE_KIND] = several.gather(VALUE_KIND, several.ends)
         schema = given.rows.schema
         folded = pa.table([columns[name] for name in schema.names], schema=schema)
         alone = given.rows.take(pa.array(given.ends[is_alone]))
-        rows = pa.concat_tables([alone, _with_kind(folded, is_there)])
+        rows = pa.concat_tables([alone, _with_kinds(folded, kinds)])
         order = np.argsort(np.append(np.flatnonzero(is_alone), np.flatnonzero(~is_alone)), kind="stable")
         return rows.take(pa.array(order))
 
-    def _aggregated(self, given: GroupedRows) -> tuple[Columns, Flags]:
+    def _aggregated(self, given: GroupedRows) -> tuple[Columns, Kinds]:
         options = self.schema.options
         is_there = np.ones(len(given.starts), np.bool_)
         used = given
@@ -131,41 +133,52 @@ class RowMerge:
                 columns[field.name] = Aggregate(field=field, function=LAST_VALUE).of(used)
             else:
                 columns[field.name] = aggregate_of(field, options).of(used)
-        return columns, is_there
+        return columns, np.where(is_there, int(RowKind.INSERT), int(RowKind.DELETE))
 
-    def _updated(self, given: GroupedRows) -> tuple[Columns, Flags]:
+    def _updated(self, given: GroupedRows) -> tuple[Columns, Kinds]:
         options = self.schema.options
-        given, is_there = self._without_removed(given)
+        removes = self._removing(given)
+        last = given.last(removes)
+        since = given.since(last)
+        # What follows a removal starts from the values of the delete, as Paimon has it.
+        bases = np.isin(np.arange(given.rows.num_rows), last)
+        # A removal holds until an add, also one that is late for every group. Without a removal, what was only taken
+        # back is no -D: merged again, it would remove the row. Paimon forgets both between two merges.
+        is_there = given.last(given.adds & since) >= 0
+        gone = np.where((last >= 0) | (not self._may_remove), int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
+        kinds = np.where(is_there, int(RowKind.INSERT), gone)
+        used = _with_adds(given, bases).kept(since)
+        bases = bases[since]
         columns: Columns = {}
         members = {field.name for group in self.groups for field in (*group.by, *group.members)}
         for field in self._columns(given):
             if field.name in self.schema.primary_keys:
                 columns[field.name] = given.gather(field.name, given.ends)
             elif field.name not in members:
-                used = given.valid(field.name) & (given.adds | given.deletes if not self.groups else given.adds)
-                columns[field.name] = given.gather(field.name, given.last(used))
+                columns[field.name] = used.gather(field.name, used.last(used.valid(field.name) & used.adds))
         for group in self.groups:
-            columns |= self._group(given, group, options)
-        return columns, is_there
+            columns |= self._group(used, group, options, bases)
+        return columns, kinds
 
-    def _without_removed(self, given: GroupedRows) -> tuple[GroupedRows, Flags]:
-        """The rows that count, and for each key whether it is there in the end."""
-        if self.groups:
-            return given, given.last(given.adds) >= 0
-        if not PARTIAL_UPDATE_REMOVE_ON_DELETE.of(self.schema.options):
-            if not given.adds.all():
-                raise InvalidRequestError(
-                    "merge-engine=partial-update takes no -U and -D unless ignore-delete, "
-                    f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups say what they do"
-                )
-            return given, np.ones(len(given.starts), np.bool_)
-        last = given.last(given.adds | given.deletes)
-        is_there = (last >= 0) & given.adds[last]
-        # An insert after a -D starts from the values of the -D, as Paimon has it.
-        return given.kept(given.since(given.last(given.deletes))), is_there
+    @property
+    def _may_remove(self) -> bool:
+        return bool(self.removal_groups) or PARTIAL_UPDATE_REMOVE_ON_DELETE.of(self.schema.options)
 
-    def _group(self, given: GroupedRows, group: SequenceGroup, options: Mapping[str, str]) -> Columns:
-        in_order, counts = given.by_columns(group.by)
+    def _removing(self, given: GroupedRows) -> Flags:
+        """The deletes that remove the row of their key."""
+        if self.removal_groups:
+            return removing(given, [group.by for group in self.removal_groups])
+        if not self.groups and PARTIAL_UPDATE_REMOVE_ON_DELETE.of(self.schema.options):
+            return given.deletes
+        if not self.groups and not given.adds.all():
+            raise InvalidRequestError(
+                "merge-engine=partial-update takes no -U and -D unless ignore-delete, "
+                f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups say what they do"
+            )
+        return np.zeros(given.rows.num_rows, np.bool_)
+
+    def _group(self, given: GroupedRows, group: SequenceGroup, options: Mapping[str, str], bases: Flags) -> Columns:
+        in_order, counts = given.by_columns(group.by, also=bases)
         newest = in_order.last(counts)
         columns: Columns = {field.name: in_order.gather(field.name, newest) for field in group.by}
         plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
@@ -208,9 +221,9 @@ def _with_adds(given: GroupedRows, which: Flags) -> GroupedRows:
     return GroupedRows(rows=rows, starts=given.starts)
 
 
-def _with_kind(rows: pa.Table, is_there: Flags) -> pa.Table:
+def _with_kinds(rows: pa.Table, kinds: Kinds) -> pa.Table:
     at = rows.column_names.index(VALUE_KIND)
-    return rows.set_column(at, rows.schema.field(at), merged_kinds(pa.array(is_there)))
+    return rows.set_column(at, rows.schema.field(at), pa.array(kinds, pa.int8()))
 
 
 def row_merge(schema: TableSchema) -> RowMerge | None:
@@ -228,21 +241,46 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
         )
     if is_plain:
         return None
-    if sequence and SEQUENCE_FIELD_SORT_ORDER.of(options) is not SortOrder.ASCENDING:
-        raise UnsupportedError(f"{SEQUENCE_FIELD_SORT_ORDER.key}=descending is not read yet")
-    if _UNKNOWN_REMOVAL in options:
-        raise UnsupportedError(f"{_UNKNOWN_REMOVAL} is not read yet")
+    if sequence and engine is MergeEngine.FIRST_ROW:
+        raise InvalidRequestError(
+            f"{MERGE_ENGINE.key}=first-row takes no {SEQUENCE_FIELD.key}: the first row is the one that came first"
+        )
     groups = _sequence_groups(schema, options)
     merge = RowMerge(
         schema=schema,
         engine=engine,
         sequence_fields=sequence,
+        is_descending=SEQUENCE_FIELD_SORT_ORDER.of(options) is SortOrder.DESCENDING,
         groups=groups,
+        removal_groups=_removal_groups(options, groups) if engine is MergeEngine.PARTIAL_UPDATE else (),
         has_whole_rows=needs_lookup(schema),
     )
     for field in merge.aggregated:
         aggregate_of(field, options)
     return merge
+
+
+def _removal_groups(options: Mapping[str, str], groups: Sequence[SequenceGroup]) -> tuple[SequenceGroup, ...]:
+    """The groups whose deletes remove rows. Raises InvalidRequestError for options of deletes that contradict."""
+    on_delete = PARTIAL_UPDATE_REMOVE_ON_DELETE.of(options)
+    names = PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.of(options)
+    removals = {PARTIAL_UPDATE_REMOVE_ON_DELETE.key: on_delete, PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key: names}
+    for key, is_set in removals.items():
+        if is_set and IGNORE_DELETE.of(options):
+            raise InvalidRequestError(f"{key} and {IGNORE_DELETE.key} contradict each other; leave out one of them")
+    if on_delete and groups:
+        raise InvalidRequestError(
+            f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} and sequence groups contradict each other: name the groups whose "
+            f"deletes remove the row in {PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key} instead"
+        )
+    known = [field.name for group in groups for field in group.by]
+    for name in names:
+        if name not in known:
+            raise InvalidRequestError(
+                f"{PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key} names {name!r}, which orders no sequence group; found "
+                f"{', '.join(known) or 'no sequence groups'}"
+            )
+    return tuple(group for group in groups if any(field.name in names for field in group.by))
 
 
 def _sequence_groups(schema: TableSchema, options: Mapping[str, str]) -> tuple[SequenceGroup, ...]:

@@ -85,19 +85,27 @@ class GroupedRows:
         """The values of a column at rows; null at -1."""
         return self.rows.column(name).take(pa.array(rows, mask=rows < 0))
 
-    def by_columns(self, fields: Sequence[DataField]) -> tuple[GroupedRows, Flags]:
-        """The rows of each key sorted by columns, nulls first, then by age; and whether any of these is not null."""
+    def by_columns(self, fields: Sequence[DataField], *, also: Flags) -> tuple[GroupedRows, Flags]:
+        """The rows of each key sorted by columns, nulls first, then by age; and which of the sorted rows count.
+
+        That are those where one of the columns is not null, and the given rows that are marked in `also`.
+        """
         keys = key_frame(self.rows, fields)
         frame = keys.with_columns(pl.Series(_GROUP, self.groups)).with_row_index(_ROW)
         order = frame.sort(_GROUP, *keys.columns, maintain_order=True)[_ROW].to_arrow()
         ordered = GroupedRows(rows=self.rows.take(order), starts=self.starts)
-        return ordered, np.logical_or.reduce([ordered.valid(field.name) for field in fields])
+        counts = np.logical_or.reduce([ordered.valid(field.name) for field in fields])
+        return ordered, counts | also[order.to_numpy()]
 
 
-def grouped(slices: Sequence[Slice], sequence_fields: Sequence[DataField]) -> GroupedRows:
+def grouped(
+    slices: Sequence[Slice], sequence_fields: Sequence[DataField], *, is_descending: bool = False
+) -> GroupedRows:
     """The rows of slices, youngest slice first, by key; of a key by the sequence fields, then by sequence number.
 
-    For equal numbers an add is younger than a delete, and a row of a younger slice than one of an older.
+    A null in a sequence field is older than every value; of values the larger one is younger, or with `is_descending`
+    the smaller one. For equal numbers an add is younger than a delete, and a row of a younger slice than one of an
+    older. Source: Paimon, `UserDefinedSeqComparator`, whose nulls come first in both directions.
     """
     oldest_first = list(reversed(slices))
     rows = pa.concat_tables([part.rows for part in oldest_first])
@@ -109,6 +117,8 @@ def grouped(slices: Sequence[Slice], sequence_fields: Sequence[DataField]) -> Gr
         to_series(rows.column(SEQUENCE_NUMBER)).alias("sequence"),
         are_adds(to_series(rows.column(VALUE_KIND))).alias("is_add"),
     )
-    ordered = frame.sort(*keys, *user.columns, "sequence", "is_add", maintain_order=True)
+    columns = [*keys, *user.columns, "sequence", "is_add"]
+    descending = [is_descending and name in user.columns for name in columns]
+    ordered = frame.sort(columns, descending=descending, nulls_last=False, maintain_order=True)
     ends = np.flatnonzero(is_last_of_key(ordered, keys).to_numpy())
     return GroupedRows(rows=rows.take(ordered[_ROW].to_arrow()), starts=np.append(0, ends[:-1] + 1))

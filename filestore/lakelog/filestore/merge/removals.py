@@ -1,0 +1,57 @@
+"""Deletes that remove a whole row of `partial-update`, because their sequence group is the newest. Pure.
+
+Source: Paimon, `PartialUpdateMergeFunction` (`partial-update.remove-record-on-sequence-group`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from lakelog.common.types import DataField
+from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices
+from lakelog.filestore.merge.order import is_last_of_key, key_frame
+
+_ROW = "row"
+
+
+def removing(given: GroupedRows, groups: Sequence[Sequence[DataField]]) -> Flags:
+    """For each row, whether it removes the row of its key: a -D that is at least as new as all before, in some group.
+
+    `groups` are the sequence fields of the groups that remove. A removal starts anew from its own sequence fields,
+    which may let a later delete remove by another group; so this is done until no more removals are found, which is
+    once more than the longest chain of removals that needed one before them.
+    """
+    ranks = [_ranks(given, fields) for fields in groups]
+    begins = np.zeros(given.rows.num_rows, np.bool_)
+    begins[given.starts] = True
+    removes = np.zeros_like(begins)
+    while True:
+        found = np.zeros_like(begins)
+        for rank in ranks:
+            found |= given.deletes & (rank > 0) & (rank >= _largest_before(rank, begins, removes))
+        if (found == removes).all():
+            return removes
+        removes = found
+
+
+def _ranks(given: GroupedRows, fields: Sequence[DataField]) -> Indices:
+    """For each row, the place of its values in the order of columns, from 1 on; 0 where all of them are null."""
+    keys = key_frame(given.rows, fields)
+    ordered = keys.with_row_index(_ROW).sort(keys.columns, nulls_last=False, maintain_order=True)
+    ends = is_last_of_key(ordered, keys.columns).to_numpy()
+    ranks = np.zeros(given.rows.num_rows, np.int64)
+    ranks[ordered[_ROW].to_numpy()] = np.cumsum(np.append(0, ends[:-1])) + 1
+    is_null = keys.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+    ranks[is_null] = 0
+    return ranks
+
+
+def _largest_before(ranks: Indices, begins: Flags, removes: Flags) -> Indices:
+    """For each row, the largest rank of the rows of its key before it, since the last removal; 0 for the first row."""
+    part = np.cumsum(begins | removes)
+    step = int(ranks.max(initial=0)) + 1
+    largest = np.maximum.accumulate(part * step + ranks) - part * step  # starts anew in each part
+    return np.where(begins, 0, np.append(0, largest[:-1]))
