@@ -113,6 +113,11 @@ def test_a_dropped_table_is_gone(catalog: Catalog) -> None:
         ({"options": {"lakelog.table-uuid": "1"}}, OptionError, "'lakelog.table-uuid' is set by lakelog"),
         ({"options": {"log.system": "kafka", "log.changelog-mode": "upsert"}}, InvalidRequestError, "primary key"),
         (
+            {"primary_key": ["id"], "options": {"log.system": "kafka", "bucket": "-1"}},
+            InvalidRequestError,
+            "a log needs a fixed number of buckets, found bucket=-1",
+        ),
+        (
             {"primary_key": ["id"], "options": {"log.system": "kafka", "merge-engine": "aggregation"}},
             UnsupportedError,
             "db.t has a log, whose fold is the last change of each key",

@@ -1,6 +1,7 @@
 """What pypaimon is asked to do, in a process and an environment of its own: write a table, or read one.
 
     python pypaimon_job.py write <warehouse> <table> <plain|partitioned|append>
+    python pypaimon_job.py append <warehouse> <table> <first commit> <behind the last>
     python pypaimon_job.py read <warehouse> <table>
     python pypaimon_job.py extremes <warehouse> <table> <parquet|orc|avro>
     python pypaimon_job.py rows <warehouse> <table>
@@ -191,6 +192,13 @@ def _write(warehouse: str, name: str, kind: str) -> None:
         _commit(table, rows)
 
 
+def _append(warehouse: str, name: str, first: str, end: str) -> None:
+    """Add the rows of some commits to a table that is there, as upserts."""
+    table = import_module("pypaimon").CatalogFactory.create({"warehouse": warehouse}).get_table(name)
+    for rows in list(commits())[int(first) : int(end)]:
+        _commit(table, rows)
+
+
 def _read(warehouse: str, name: str) -> pa.Table:
     pypaimon = import_module("pypaimon")
     catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
@@ -202,6 +210,8 @@ def _read(warehouse: str, name: str) -> pa.Table:
 def _main(verb: str, *arguments: str) -> object:
     if verb == "write":
         _write(*arguments)
+    elif verb == "append":
+        _append(*arguments)
     elif verb == "extremes":
         _make_extremes(*arguments)
     else:

@@ -10,6 +10,7 @@ from enum import Enum
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.commit import is_done
 from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.users import CommitUser, with_user
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import SnapshotChange, Snapshots
@@ -139,11 +140,15 @@ def commit_files(
     files: Sequence[tuple[int, BucketFile]],
     changelog: Sequence[tuple[int, BucketFile]] = (),
     *,
+    hashes: HashIndexChange | None = None,
     snapshots: Snapshots,
     observe: StepObserver,
     clock: Clock,
 ) -> Outcome:
-    """Index a batch of a table without a log: its files, its changelog files and its user in one APPEND snapshot."""
+    """Index a batch of a table without a log: its files, its changelog files and its user in one APPEND snapshot.
+
+    `hashes` is what the tasks wrote of the HASH index of dynamic buckets.
+    """
 
     def decide(state: TableState) -> SnapshotChange | None:
         if is_committed(state, batch):
@@ -151,6 +156,7 @@ def commit_files(
         return SnapshotChange(
             files=files,
             changelog=changelog,
+            hashes=hashes,
             users=_users_after(state.users, batch, clock()),
             log=state.log,
             lineage=[_lineage_of(batch.user, batch.identifier, batch.lineage)],

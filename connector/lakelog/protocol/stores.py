@@ -267,6 +267,7 @@ class DriverSnapshots:
             kind=CommitKind.APPEND,
             entries=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.files],
             changelog=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.changelog],
+            hashes=change.hashes,
             properties=properties,
         )
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from lakelog.filestore.assigning import AssignRules, checked_index
 from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.hash_index import HashIndex, is_changed, joined_changes
+from lakelog.filestore.index_manifest import hash_index
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
@@ -67,21 +70,39 @@ class BatchWrite:
     def write_files(self, rows: DataFrame, state: TableState) -> None:
         """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
         first_sequence = next_sequence(self.table, state)
-        if self.order_by:
+        options = self.table.schema.options
+        is_dynamic = self.table.schema.has_dynamic_buckets
+        is_exchanged = is_dynamic or bool(self.order_by)
+        if is_exchanged:
             sender = Sender(table=self.table, task_count=self.task_count)
             given = rows_by_bucket(rows, sender, order_by=self.order_by)
         else:
             given = project_rows(rows, self.table.schema, table_name=self.table.name)
-        write = FilesWrite(table=self.table, first_sequence=first_sequence, is_exchanged=bool(self.order_by))
+        write = FilesWrite(
+            table=self.table,
+            first_sequence=first_sequence,
+            is_exchanged=is_exchanged,
+            index=base_index(self.table, state.snapshot_id),
+            rules=AssignRules.of(options, writer_count=self.task_count) if is_dynamic else None,
+        )
         messages = run_tasks(given, write)
         files = [file for message in messages for file in message.files]
         changelog = [file for message in messages for file in message.changelog]
         if not self._is_worth_a_snapshot(messages, ()):
             return
+        hashes = [message.hashes for message in messages if message.hashes is not None]
         snapshots: Snapshots = self.snapshots
         if not self.table.schema.is_change_log:  # whose counts add up in any order
             snapshots = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
-        commit_files(self.batch, files, changelog, snapshots=snapshots, observe=process_observer(), clock=now_millis)
+        commit_files(
+            self.batch,
+            files,
+            changelog,
+            hashes=joined_changes(hashes) if is_dynamic else None,
+            snapshots=snapshots,
+            observe=process_observer(),
+            clock=now_millis,
+        )
         self._compact_later((file.partition, bucket) for bucket, file in files)
 
     def _compact_later(self, files: Iterable[BucketId]) -> None:
@@ -114,9 +135,20 @@ def next_sequence(table: FileStoreTable, state: TableState) -> int:
     return max((live.next_sequence(*bucket) for bucket in live.buckets), default=0)
 
 
+def base_index(table: FileStoreTable, snapshot_id: int) -> HashIndex | None:
+    """The HASH index that rows written on a snapshot go by, 0 before the first; None without dynamic buckets.
+
+    Raises CorruptDataError when it lacks a bucket.
+    """
+    return checked_index(table, table.snapshots.get(snapshot_id) if snapshot_id else None)
+
+
 @dataclass(frozen=True, slots=True)
 class UnchangedBase:
-    """Snapshots that refuse a batch whose sequence numbers another writer's rows have reached: it is run again."""
+    """Snapshots that refuse a batch which another writer has overtaken: it is run again.
+
+    That is when its sequence numbers are reached by younger rows, or its dynamic buckets were given other keys.
+    """
 
     snapshots: DriverSnapshots
     table: FileStoreTable
@@ -133,8 +165,13 @@ class UnchangedBase:
         def checked(state: TableState) -> SnapshotChange | None:
             change = decide(state)
             if change is not None and state.snapshot_id != self.base:
-                live = self.table.live_files.of(self.table.snapshots.get(state.snapshot_id))
-                if any(live.next_sequence(*bucket) > self.first_sequence for bucket in live.buckets):
+                newest = self.table.snapshots.get(state.snapshot_id)
+                live = self.table.live_files.of(newest)
+                has_other_buckets = change.hashes is not None and is_changed(
+                    hash_index(self.table, newest), change.hashes
+                )
+                is_older = any(live.next_sequence(*bucket) > self.first_sequence for bucket in live.buckets)
+                if is_older or has_other_buckets:
                     raise BucketConflictError(
                         f"snapshot {state.snapshot_id} of {self.table.name} appeared while the batch was written on "
                         f"snapshot {self.base}; it is run again"

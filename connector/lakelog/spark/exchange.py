@@ -22,7 +22,8 @@ import pyarrow as pa
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.bucket import bucket_of
+from lakelog.filestore.assigning import AssignRules
+from lakelog.filestore.bucket import bucket_of, hashes_of
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
 from lakelog.logstore.options import ChangelogMode
@@ -51,7 +52,9 @@ _NO_BUCKET = -1  # of a block that is an error
 class Sender:
     """The body of mapInArrow before the shuffle: rows in, blocks out, each for the task `bucket % task_count`.
 
-    `limit` is that of the table's topic and `mode` how changes become records; None for a table without a log.
+    Where buckets are dynamic, the task that is given the rows chooses them: then a block has all keys of a class of a
+    partition, see `lakelog.filestore.assigning`, and `bucket` is the task. `limit` is that of the table's topic and
+    `mode` how changes become records; None for a table without a log.
     """
 
     table: TableStore
@@ -98,6 +101,13 @@ class Sender:
 
     def _buckets(self, rows: pa.Table) -> npt.NDArray[np.int32]:
         schema = self.table.schema
+        if schema.has_dynamic_buckets:
+            classes = AssignRules.of(schema.options, writer_count=self.task_count).class_of(
+                hashes_of(rows, schema.key_fields)
+            )
+            # Partitions begin with different tasks, where they have fewer classes than there are tasks.
+            starts = hashes_of(rows, schema.partition_fields) if schema.partition_fields else np.int32(0)
+            return np.mod(np.abs(np.fmod(starts, self.task_count)) + classes, self.task_count)
         return bucket_of(rows, schema.bucket_fields, self.table.bucket_count, schema.bucket_function)
 
 

@@ -7,7 +7,7 @@ have owners, so tables with a log are refused and the error names what writes th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -20,11 +20,14 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
+from lakelog.filestore.index_manifest import hash_index
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.options import WRITE_BUFFER_SIZE
 from lakelog.filestore.row_kinds import kinds_of_texts
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.table_write import partitions_of
 from lakelog.filestore.users import USERS_KEY, CommitUser, users_to_json, with_user
 from lakelog.filestore.write import add_entry
 from lakelog.protocol.driver import Verdict, check_identity
@@ -32,7 +35,7 @@ from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.alignment import QUERY_ID
-from lakelog.spark.batch_write import next_sequence, now_millis
+from lakelog.spark.batch_write import base_index, next_sequence, now_millis
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.projection import check_schema
 from lakelog.spark.task import FilesWrite
@@ -47,6 +50,7 @@ class WrittenFiles(WriterCommitMessage):
     row_count: int
     base_id: int
     query_id: str | None
+    hashes: HashIndexChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class FilesPlan:
     base_id: int
     first_sequence: int
     is_overwrite: bool
+    index: HashIndex | None
 
     @classmethod
     def of(cls, table: Table, schema: spark.StructType, *, is_overwrite: bool) -> FilesPlan:
@@ -69,21 +74,30 @@ class FilesPlan:
             base_id=state.snapshot_id,
             first_sequence=next_sequence(table.file_store, state),
             is_overwrite=is_overwrite,
+            index=base_index(table.file_store, 0 if is_overwrite else state.snapshot_id),
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """Write the rows of one task. Raises InvalidRequestError for rows that do not fit."""
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
-        write = FilesWrite(table=self.table, first_sequence=self.first_sequence, is_overwrite=self.is_overwrite)
+        write = FilesWrite(
+            table=self.table,
+            first_sequence=self.first_sequence,
+            is_overwrite=self.is_overwrite,
+            index=self.index,
+        )
         pieces = pieces_of(map(_with_kind_values, batches), WRITE_BUFFER_SIZE.of(self.table.schema.options))
+        if self.index is not None and context.partitionId():
+            pieces = _refused(pieces, self.table.name)
         message = write.write(pieces, context.partitionId())
         query_id = context.getLocalProperty(QUERY_ID)
-        return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id)
+        return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id, message.hashes)
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
         """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
         snapshots = DriverSnapshots(self.table, None)
+        hashes = self._hashes(written)
         files = [file for message in written for file in message.files]
         # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
         base_id = min((message.base_id for message in written), default=self.base_id)
@@ -96,7 +110,7 @@ class FilesPlan:
                     return None
                 last = CommitUser(identifier=batch.identifier, digest=None, time_millis=now_millis())
                 properties[USERS_KEY] = users_to_json(with_user(state.users, batch.user, last))
-            self._check_base(latest, base_id, files)
+            self._check_base(latest, base_id, files, hashes)
             live = self.table.live_files.of(latest).entries() if self.is_overwrite else ()
             return CommitRequest(
                 commit_user=batch.user,
@@ -111,13 +125,30 @@ class FilesPlan:
                     for message in written
                     for bucket, file in message.changelog
                 ],
+                hashes=self._on_top_of(latest, hashes),
                 properties=properties,
             )
 
         if TableCommit(self.table).commit(resolve) is not None:
             compact_due(batch, snapshots, [(file.partition, bucket) for bucket, file in files])
 
-    def _check_base(self, latest: Snapshot | None, base_id: int, files: Sequence[tuple[int, BucketFile]]) -> None:
+    def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
+        """What the only task that had rows wrote of the HASH index."""
+        changes = [message.hashes for message in written if message.hashes is not None]
+        return joined_changes(changes) if self.index is not None else None
+
+    def _on_top_of(self, latest: Snapshot | None, hashes: HashIndexChange | None) -> HashIndexChange | None:
+        if hashes is None or not self.is_overwrite:
+            return hashes
+        return HashIndexChange(files=hashes.files, replaced=partitions_of(self.table, latest) | hashes.partitions)
+
+    def _check_base(
+        self,
+        latest: Snapshot | None,
+        base_id: int,
+        files: Sequence[tuple[int, BucketFile]],
+        hashes: HashIndexChange | None,
+    ) -> None:
         """Raise ConflictError when what has changed since would be lost, or be younger than these rows."""
         found = 0 if latest is None else latest.id
         if found == base_id:
@@ -127,7 +158,8 @@ class FilesPlan:
         is_older = has_order and any(
             file.meta.min_sequence_number < live.next_sequence(file.partition, bucket) for bucket, file in files
         )
-        if self.is_overwrite or is_older:
+        has_other_buckets = hashes is not None and is_changed(hash_index(self.table, latest), hashes)
+        if self.is_overwrite or is_older or has_other_buckets:
             raise ConflictError(
                 f"snapshot {found} of table {self.table.name} appeared while rows were written on snapshot {base_id}; "
                 "nothing was committed: write again"
@@ -186,6 +218,18 @@ def check_has_no_log(table: Table) -> None:
             "lakelog.spark.write_stream(df, table, ...) or with LakelogSink in foreachBatch. Batch statements (save, "
             "INSERT) on tables with a log come with a later version"
         )
+
+
+def _refused(pieces: Iterable[pa.Table], table_name: str) -> Iterator[pa.Table]:
+    """No rows. Raises InvalidRequestError when there are some, which this task cannot give buckets."""
+    for piece in pieces:
+        if piece.num_rows:
+            raise InvalidRequestError(
+                f"table {table_name} has dynamic buckets, and Spark brings the rows of format('lakelog') to any tasks: "
+                "two could give one key two buckets. Write one task with df.coalesce(1), or a stream with "
+                "lakelog.spark.write_stream or LakelogSink, which bring the rows of a key to one task"
+            )
+        yield piece
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:

@@ -58,7 +58,7 @@ class LakelogSink:
 
         `writer_name` tells several sinks on one table in one query apart. `commit_user` replaces Spark's query id; it
         is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a
-        log, at most one a bucket; as many as Spark has cores without it.
+        log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = [order_by] if isinstance(order_by, str) else list(order_by)
@@ -90,6 +90,12 @@ class LakelogSink:
         fields = [field for field in rows.schema.fields if field.name not in looked_at]
         check_schema(StructType(fields), self.table.schema, table_name=self.table.name)
 
+    def _tasks_of(self, rows: DataFrame) -> int:
+        """How many tasks write buckets of their own: no more than there are buckets, where their number is fixed."""
+        wanted = self._task_count or core_count(rows)
+        schema = self.table.schema
+        return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))
+
     def _write_once(self, rows: DataFrame, micro: MicroBatch) -> None:
         target = log_target(self.table)
         write = BatchWrite(
@@ -98,7 +104,7 @@ class LakelogSink:
                 user=micro.user, identifier=micro.identifier, source_digest=micro.source_digest, lineage=micro.lineage
             ),
             snapshots=DriverSnapshots(self.table.file_store, None if target is None else target.topic_id),
-            task_count=max(1, min(self.table.file_store.bucket_count, self._task_count or core_count(rows))),
+            task_count=self._tasks_of(rows),
             order_by=self.order_by,
             is_settled_later=self.is_settled_later,
         )

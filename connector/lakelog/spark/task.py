@@ -17,6 +17,8 @@ import pyarrow as pa
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.assigning import AssignRules, BucketAssigner
+from lakelog.filestore.hash_index import HashIndex, HashIndexChange
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.options import WRITE_BUFFER_SIZE
 from lakelog.filestore.store import TableStore
@@ -44,6 +46,7 @@ class TaskMessage:
     answers: tuple[BucketAnswer, ...] = ()
     files: tuple[tuple[int, BucketFile], ...] = ()
     changelog: tuple[tuple[int, BucketFile], ...] = ()
+    hashes: HashIndexChange | None = None
     row_count: int = 0
     error: LakelogError | None = None
 
@@ -129,13 +132,16 @@ class FilesWrite:
     """What a task needs to write level-0 files of a table without a log.
 
     Each task has a range of sequence numbers of its own, in the order of the tasks: no shuffle is needed, but where the
-    user's columns give the order of the rows (`is_exchanged`).
+    user's columns give the order of the rows, and where buckets are dynamic (`is_exchanged`). `index` and `rules` are
+    what these are chosen by: the HASH index of the snapshot that is written on, None for a table without.
     """
 
     table: TableStore
     first_sequence: int
     is_exchanged: bool = False
     is_overwrite: bool = False
+    index: HashIndex | None = None
+    rules: AssignRules | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow."""
@@ -152,6 +158,7 @@ class FilesWrite:
         row_count = 0
         files: list[tuple[int, BucketFile]] = []
         changelog: list[tuple[int, BucketFile]] = []
+        assigner = None if self.index is None else BucketAssigner(self.table, self.index, rules=self.rules)
         for piece in pieces:
             if row_count + piece.num_rows > SEQUENCES_PER_TASK:
                 raise InvalidRequestError(
@@ -163,12 +170,14 @@ class FilesWrite:
                 changes.rows,
                 changes.kinds,
                 first_sequence=_always(sequence + row_count),
+                assigner=assigner,
                 is_overwrite=self.is_overwrite,
             )
             files.extend(_bucket_files(written.entries))
             changelog.extend(_bucket_files(written.changelog))
             row_count += piece.num_rows
-        return TaskMessage(files=tuple(files), changelog=tuple(changelog), row_count=row_count)
+        hashes = None if assigner is None else assigner.write_index()
+        return TaskMessage(files=tuple(files), changelog=tuple(changelog), hashes=hashes, row_count=row_count)
 
 
 def _bucket_files(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, BucketFile]]:

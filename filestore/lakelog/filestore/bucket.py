@@ -10,7 +10,7 @@ Paimon's Java writers hash it so. Source: Paimon spec, "Bucket"; Paimon, `Binary
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -58,13 +58,23 @@ def bucket_of(
     if bucket_count == 1:
         return np.zeros(table.num_rows, np.int32)
     kinds = [field.type for field in key_fields]
+    chosen = BucketFunction(function)
+    buckets = [_bucket_block(columns, kinds, bucket_count, chosen) for columns in _blocks(table, key_fields)]
+    return np.concatenate(buckets) if buckets else np.zeros(0, np.int32)
+
+
+def hashes_of(table: pa.Table, key_fields: Sequence[DataField]) -> npt.NDArray[np.int32]:
+    """The default function's hash of every row, by the columns of a key; what tables with dynamic buckets go by."""
+    kinds = [field.type for field in key_fields]
+    hashes = [hash_of(columns, kinds) for columns in _blocks(table, key_fields)]
+    return np.concatenate(hashes) if hashes else np.zeros(0, np.int32)
+
+
+def _blocks(table: pa.Table, key_fields: Sequence[DataField]) -> Iterator[Sequence[pa.Array]]:
+    """The key columns, some rows at a time."""
     columns = [_as_type(table.column(field.name), field) for field in key_fields]
     one_chunk = pa.table(columns, names=[str(index) for index in range(len(columns))]).combine_chunks()
-    buckets = [
-        _bucket_block(batch.columns, kinds, bucket_count, BucketFunction(function))
-        for batch in one_chunk.to_batches(max_chunksize=_BLOCK_ROWS)
-    ]
-    return np.concatenate(buckets) if buckets else np.zeros(0, np.int32)
+    return (batch.columns for batch in one_chunk.to_batches(max_chunksize=_BLOCK_ROWS))
 
 
 def hash_of(columns: Sequence[pa.Array], kinds: Sequence[DataType]) -> npt.NDArray[np.int32]:

@@ -19,6 +19,7 @@ from lakelog.filestore.options import (
     DATA_FILE_DIRECTORY,
     DELETION_VECTORS,
     DELETION_VECTORS_MERGE_ON_READ,
+    DYNAMIC_BUCKET_INITIAL_BUCKETS,
     IGNORE_DELETE,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
@@ -50,6 +51,7 @@ _FIXED = frozenset(
         DATA_FILE_DIRECTORY,
         DELETION_VECTORS,
         DELETION_VECTORS_MERGE_ON_READ,
+        DYNAMIC_BUCKET_INITIAL_BUCKETS,
         IGNORE_DELETE,
         MERGE_ENGINE,
         PARTIAL_UPDATE_REMOVE_ON_DELETE,
@@ -66,7 +68,6 @@ _FIXED = frozenset(
 ) | {
     DEFAULT_AGGREGATE,
     "data-evolution.enabled",
-    "dynamic-bucket.initial-buckets",
     "force-lookup",
     "ignore-update-before",
     "index-file-in-data-file-dir",

@@ -24,7 +24,8 @@ from lakelog.common.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakelog.filestore.conflicts import check_conflicts
+from lakelog.filestore.conflicts import check_conflicts, check_indexed
+from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.index_manifest import BucketDeletions, index_after
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
@@ -61,6 +62,7 @@ AFTER_CREATE = "after snapshot create"
 class CommitRequest:
     """What one commit changes. An APPEND that deletes files becomes an OVERWRITE.
 
+    `hashes` says by which HASH index the buckets of rows were chosen, where a table has dynamic buckets.
     `properties` join those that the newest snapshot carries on, see `lakelog.filestore.users`.
     """
 
@@ -70,6 +72,7 @@ class CommitRequest:
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()
     deletions: Sequence[BucketDeletions] = ()
+    hashes: HashIndexChange | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
     operation: str | None = None
@@ -218,6 +221,8 @@ class TableCommit:
         has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
+        if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT:
+            check_indexed(request.entries, request.hashes, table_name=table.name)
         live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
         names = FileNames()
         index_manifest = index_after(
@@ -225,6 +230,7 @@ class TableCommit:
             latest,
             deleted=_deleted_files(request.entries),
             deletions=request.deletions,
+            hashes=request.hashes,
             is_compaction=kind is CommitKind.COMPACT,
             names=names,
         )
@@ -328,14 +334,16 @@ def append_commit(
     digest: str | None,
     entries: Sequence[ManifestEntry],
     changelog: Sequence[ManifestEntry] = (),
+    hashes: HashIndexChange | None = None,
     lineage: Sequence[Mapping[str, object]] = (),
     clock: CommitClock | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Snapshot | None:
     """Commit one batch of a user to a table without log, once; None when it is there already.
 
-    `identifier` grows from batch to batch; `digest` stands for the source offsets of the batch. Raises
-    InvalidRequestError for an identifier that the table has passed, or the same one with another digest.
+    `identifier` grows from batch to batch; `digest` stands for the source offsets of the batch. `hashes` is what the
+    assigner of dynamic buckets wrote. Raises InvalidRequestError for an identifier that the table has passed, or the
+    same one with another digest, ConflictError when others have given keys dynamic buckets meanwhile.
     """
     clock = clock or CommitClock()
 
@@ -353,6 +361,7 @@ def append_commit(
             kind=CommitKind.APPEND,
             entries=entries,
             changelog=changelog,
+            hashes=hashes,
             properties=properties,
             operation="WRITE",
         )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.common.types import DataType
+from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.levels import runs_of
 from lakelog.filestore.live_files import LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry
@@ -35,6 +36,16 @@ def check_conflicts(
                 f"bucket {bucket} was compacted by somebody else: {error}; compact again from the newest snapshot"
             ) from error
     return after
+
+
+def check_indexed(entries: Sequence[ManifestEntry], hashes: HashIndexChange | None, *, table_name: str) -> None:
+    """Raise InvalidRequestError for rows in dynamic buckets that were not chosen by the HASH index."""
+    known = set() if hashes is None else hashes.partitions
+    if any(entry.kind is FileKind.ADD and entry.partition not in known for entry in entries):
+        raise InvalidRequestError(
+            f"table {table_name} has dynamic buckets: rows are committed with the HASH index that their buckets were "
+            "chosen by, and this commit has none; use FileStoreTable.write"
+        )
 
 
 def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:

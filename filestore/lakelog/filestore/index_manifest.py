@@ -1,6 +1,7 @@
-"""The index manifest of a snapshot: which index files hold the deletion vectors of its data files.
+"""The index manifest of a snapshot: which index files hold the deletion vectors of its data files, and its HASH index.
 
-Source: Paimon spec, "Index manifest". lakelog writes one index file a bucket; a new one replaces the one before.
+Source: Paimon spec, "Index manifest". lakelog writes one index file of a kind a bucket; a new one replaces the one
+before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,15 @@ from typing import Any  # Any: Avro records are untyped
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, VectorRange, encode_vectors
 from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.hash_index import (
+    HASH_TYPE,
+    HashFile,
+    HashIndex,
+    HashIndexChange,
+    check_unchanged,
+    hash_index_of,
+)
+from lakelog.filestore.index_file import write_index_file
 from lakelog.filestore.integrity import damaged
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest_schemas import INDEX_SCHEMA
@@ -56,6 +66,13 @@ def deletion_files(table: TableStore, snapshot: Snapshot | None) -> Mapping[Buck
     return _vectors_of(table, read_index(table, snapshot.index_manifest))
 
 
+def hash_index(table: TableStore, snapshot: Snapshot | None) -> HashIndex:
+    """The HASH index of a snapshot; empty for a table without dynamic buckets. Raises CorruptDataError."""
+    if snapshot is None or snapshot.index_manifest is None or not table.schema.has_dynamic_buckets:
+        return {}
+    return hash_index_of(read_index(table, snapshot.index_manifest))
+
+
 def _vectors_of(table: TableStore, records: Sequence[Mapping[str, Any]]) -> dict[BucketId, dict[str, DeletionFile]]:
     found: dict[BucketId, dict[str, DeletionFile]] = {}
     for record in records:
@@ -79,11 +96,7 @@ def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
 def write_vectors(table: TableStore, vectors: Mapping[str, Positions]) -> IndexFile:
     """Write an index file of the deleted positions of data files, durable. Nothing names it yet."""
     data, ranges = encode_vectors(vectors, is_64_bit=DELETION_VECTORS_64_BIT.of(table.schema.options))
-    name = FileNames().index_file(data)
-    table.file_io.make_dirs(table.paths.index_dir)
-    with table.file_io.open_output(table.paths.index(name)) as output:
-        output.write(data)
-    table.file_io.sync(table.paths.index(name))
+    name = write_index_file(table, data)
     return IndexFile(file_name=name, size_bytes=len(data), ranges=tuple(ranges))
 
 
@@ -93,26 +106,29 @@ def index_after(
     *,
     deleted: Mapping[BucketId, Set[str]],
     deletions: Sequence[BucketDeletions],
+    hashes: HashIndexChange | None,
     is_compaction: bool,
     names: FileNames,
 ) -> str | None:
     """The name of the index manifest after a commit: the one that is there, or a new one; None when nothing is left.
 
     `deleted` are the names of the data files that the commit takes away. Raises ConflictError when others have deleted
-    rows of files that a compaction has merged or marked.
+    rows of files that a compaction has merged or marked, or have given keys buckets in partitions of `hashes`.
     """
     current = None if latest is None else latest.index_manifest
     changed = {(one.partition, one.bucket): one for one in deletions if one.is_changed}
-    if current is None and not changed:
-        return None
+    hashes = hashes or HashIndexChange()
     given = [] if current is None else read_index(table, current)
+    check_unchanged(table, hash_index_of(given), hashes)
     there = _vectors_of(table, given)
     if is_compaction:
         _check_unchanged(table, there, deleted, deletions)
-    if not changed and not any(there.get(bucket, {}).keys() & files for bucket, files in deleted.items()):
+    kept = [left for record in given if (left := _without(record, deleted, changed, hashes)) is not None]
+    added = [_record(bucket, one.file) for bucket, one in changed.items() if one.file is not None]
+    added += [_hash_record(bucket, file) for bucket, file in hashes.files.items()]
+    records = [*kept, *added]
+    if kept == given and not added:
         return current
-    kept = [left for record in given if (left := _without(record, deleted, changed)) is not None]
-    records = [*kept, *(_record(bucket, one.file) for bucket, one in changed.items() if one.file is not None)]
     if not records:
         return None
     codec = codec_of(MANIFEST_COMPRESSION.of(table.schema.options))
@@ -142,26 +158,30 @@ def _check_unchanged(
 
 
 def _without(
-    record: Mapping[str, Any], deleted: Mapping[BucketId, Set[str]], changed: Mapping[BucketId, BucketDeletions]
+    record: Mapping[str, Any],
+    deleted: Mapping[BucketId, Set[str]],
+    changed: Mapping[BucketId, BucketDeletions],
+    hashes: HashIndexChange,
 ) -> Mapping[str, Any] | None:
     """A record without the vectors of files that are gone; None when it is replaced or nothing is left of it."""
     bucket = (record["_PARTITION"], record["_BUCKET"])
+    if record["_INDEX_TYPE"] == HASH_TYPE:
+        return None if hashes.drops(*bucket) else record
     if record["_INDEX_TYPE"] != INDEX_TYPE:
         return record
     if bucket in changed:
         return None
+    ranges = record["_DELETIONS_VECTORS_RANGES"] or ()
     gone = deleted.get(bucket, set())
-    ranges = [one for one in record["_DELETIONS_VECTORS_RANGES"] or () if one["f0"] not in gone]
-    return {**record, "_DELETIONS_VECTORS_RANGES": ranges, "_ROW_COUNT": len(ranges)} if ranges else None
+    left = [one for one in ranges if one["f0"] not in gone]
+    if len(left) == len(ranges):
+        return record
+    return {**record, "_DELETIONS_VECTORS_RANGES": left, "_ROW_COUNT": len(left)} if left else None
 
 
 def _record(bucket: BucketId, file: IndexFile) -> Mapping[str, Any]:
     return {
-        "_VERSION": _RECORD_VERSION,
-        "_KIND": _ADD,
-        "_PARTITION": bucket[0],
-        "_BUCKET": bucket[1],
-        "_INDEX_TYPE": INDEX_TYPE,
+        **_head(bucket, INDEX_TYPE),
         "_FILE_NAME": file.file_name,
         "_FILE_SIZE": file.size_bytes,
         "_ROW_COUNT": len(file.ranges),
@@ -169,6 +189,26 @@ def _record(bucket: BucketId, file: IndexFile) -> Mapping[str, Any]:
             {"f0": one.file_name, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality}
             for one in file.ranges
         ],
+    }
+
+
+def _hash_record(bucket: BucketId, file: HashFile) -> Mapping[str, Any]:
+    return {
+        **_head(bucket, HASH_TYPE),
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.size_bytes,
+        "_ROW_COUNT": file.key_count,
+    }
+
+
+def _head(bucket: BucketId, index_type: str) -> Mapping[str, Any]:
+    partition, number = bucket
+    return {
+        "_VERSION": _RECORD_VERSION,
+        "_KIND": _ADD,
+        "_PARTITION": partition,
+        "_BUCKET": number,
+        "_INDEX_TYPE": index_type,
     }
 
 

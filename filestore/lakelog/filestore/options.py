@@ -73,6 +73,7 @@ class ScanMode(StrEnum):
 
 Value = TypeVar("Value")
 _NO_NAMES: tuple[str, ...] = ()
+_DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -112,6 +113,13 @@ def _not_negative(text: str) -> int:
     return number
 
 
+def _bucket_limit(text: str) -> int:
+    number = int(text)
+    if number != -1 and not 1 <= number <= _DYNAMIC_BUCKETS_MAX:
+        raise ValueError(f"expected a number from 1 to {_DYNAMIC_BUCKETS_MAX}, or -1 for none")
+    return number
+
+
 def _hour(text: str) -> int:
     number = int(text)
     if not -1 <= number <= 23:
@@ -124,7 +132,7 @@ BUCKET = Option(
     parse=parse_bucket_count,
     default=1,
     doc="Number of buckets: the unit of parallelism, ordering and ownership. lakelog writes it into every table that "
-    "it makes; a table of others without it has dynamic buckets (-1).",
+    "it makes; a table of others without it has dynamic buckets (-1), as many as its keys need.",
     kind="a positive number, -1 or -2",
 )
 BUCKET_KEY = Option(
@@ -141,6 +149,36 @@ BUCKET_FUNCTION = Option(
     default=BucketFunction.DEFAULT,
     doc="How the bucket follows from the bucket key: `default` (murmur3), `mod` or `hive`.",
     kind="default, mod or hive",
+)
+DYNAMIC_BUCKET_TARGET_ROW_NUM = Option(
+    key="dynamic-bucket.target-row-num",
+    parse=_positive,
+    default=2_000_000,
+    doc="Keys that a dynamic bucket takes before another one is opened.",
+    kind="a positive number",
+)
+DYNAMIC_BUCKET_INITIAL_BUCKETS: Option[int | None] = Option(
+    key="dynamic-bucket.initial-buckets",
+    parse=_positive,
+    default=None,
+    doc="Dynamic buckets that the first keys of a partition are spread over by their hash, instead of filling one "
+    "after the other; as many as `dynamic-bucket.assigner-parallelism` by default.",
+    kind="a positive number",
+)
+DYNAMIC_BUCKET_ASSIGNER_PARALLELISM: Option[int | None] = Option(
+    key="dynamic-bucket.assigner-parallelism",
+    parse=_positive,
+    default=None,
+    doc="How many tasks give the new keys of a partition their dynamic buckets, each filling buckets of its own: as "
+    "many as write in Spark, 1 without Spark.",
+    kind="a positive number",
+)
+DYNAMIC_BUCKET_MAX_BUCKETS = Option(
+    key="dynamic-bucket.max-buckets",
+    parse=_bucket_limit,
+    default=-1,
+    doc="Dynamic buckets of a partition at most: once they are full they take more than the target. -1 for no limit.",
+    kind="a positive number, or -1",
 )
 PRIMARY_KEY = Option(
     key="primary-key",

@@ -43,6 +43,7 @@ from lakelog.filestore.options import (
 )
 from lakelog.filestore.paths import SCHEMA_PREFIX, TablePaths
 from lakelog.filestore.schema_rules import (
+    UNAWARE_BUCKET,
     check_bucket,
     check_key_names,
     check_keys,
@@ -59,7 +60,6 @@ VALUE_KIND = "_VALUE_KIND"
 KEY_FIELD_ID_START = 1_073_741_823
 SEQUENCE_NUMBER_FIELD_ID = 2_147_483_646
 VALUE_KIND_FIELD_ID = 2_147_483_645
-UNAWARE_BUCKET = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +123,12 @@ class TableSchema:
         if BUCKET.key in self.options:
             return BUCKET.of(self.options)
         return 1 if self.version == 1 else UNAWARE_BUCKET
+
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether a HASH index says which bucket a key is in: not where keys move between partitions."""
+        has_key = bool(self.primary_keys) and set(self.primary_keys).issuperset(self.partition_keys)
+        return has_key and self.bucket_count == UNAWARE_BUCKET
 
     @cached_property
     def bucket_function(self) -> BucketFunction:

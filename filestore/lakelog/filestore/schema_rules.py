@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
 
 KEY_PREFIX = "_KEY_"
+UNAWARE_BUCKET = -1
+_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 _AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
@@ -37,13 +39,28 @@ def check_writable(schema: TableSchema) -> None:
     _check_producer(schema)
     _check_rowkind_field(schema)
     if schema.primary_keys and schema.bucket_count < 1:
-        raise UnsupportedError(
-            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number"
-        )
+        _check_dynamic(schema)
     if FileFormat.ORC in schema.file_formats:
         _check_orc(schema.fields)
     if FileFormat.AVRO in schema.file_formats:
         _check_avro(schema.fields)
+
+
+def _check_dynamic(schema: TableSchema) -> None:
+    """Raise UnsupportedError where the bucket of a key does not follow from the HASH index of its partition."""
+    if schema.bucket_count != UNAWARE_BUCKET:
+        raise UnsupportedError(
+            f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
+        )
+    if not schema.has_dynamic_buckets:
+        missing = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
+        raise UnsupportedError(
+            f"a table with bucket=-1 whose primary key ({', '.join(schema.primary_keys)}) lacks the partition columns "
+            f"{missing} is not written yet: a key could be in any partition; make a table whose key has them, or write "
+            "this one with Paimon"
+        )
+    if schema.options.get(_INDEX_BESIDE_DATA, "false").lower() == "true":
+        raise UnsupportedError(f"dynamic buckets of tables with {_INDEX_BESIDE_DATA}=true are not written yet")
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
@@ -257,5 +274,5 @@ def check_bucket(schema: TableSchema) -> None:
                     f"bucket key column {column.name!r} has the type {column.type}, which bucket-function.type=hive "
                     "does not know; use the default function"
                 )
-    if schema.bucket_count < 1 and not schema.primary_keys and BUCKET_KEY.of(schema.options):
+    if schema.bucket_count < 1 and BUCKET_KEY.of(schema.options):
         raise InvalidRequestError(f"bucket={schema.bucket_count} takes no bucket-key; leave it out or set bucket")

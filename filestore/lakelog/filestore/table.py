@@ -40,6 +40,7 @@ from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consume
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.location import Location
 from lakelog.filestore.manifest import FileKind
@@ -58,7 +59,7 @@ from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite
+from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
 from lakelog.filestore.value_stats import stats_modes
 from lakelog.filestore.write import check_table_writable
 from lakelog.filestore.writer_expiry import expire_after_commit
@@ -293,7 +294,7 @@ class FileStoreTable(TableStore):
             snapshot = commit.commit(write.resolve)
         except (ConflictError, NotFoundError):
             if not commit.has_unknown_outcome:
-                write.discard([*write.superseded, *write.files])
+                write.discard([*write.superseded, *write.paths])
             raise
         assert snapshot is not None
         write.discard(write.superseded)
@@ -341,7 +342,7 @@ class FileStoreTable(TableStore):
         check_table_writable(self)
         base = self.snapshots.latest()
         live = self.live_files.of(base)
-        gone = choose({partition for partition, _ in live.buckets})
+        gone = choose(partitions_of(self, base))
         entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in gone]
         if not entries:
             return None
@@ -350,6 +351,7 @@ class FileStoreTable(TableStore):
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             entries=entries,
+            hashes=HashIndexChange(replaced=gone),
             operation="OVERWRITE",
         )
 

@@ -10,9 +10,12 @@ from enum import Enum, auto
 import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.assigning import bucket_assigner
 from lakelog.filestore.binary_row import deserialize_row, to_table
 from lakelog.filestore.commit import CommitRequest
 from lakelog.filestore.data_writer import discard_files
+from lakelog.filestore.hash_index import HashIndexChange, is_changed
+from lakelog.filestore.index_manifest import hash_index
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema import TableSchema
@@ -72,8 +75,8 @@ class TableWrite:
         self._replaces = replaces
         self._user = str(uuid.uuid4())
         self._base = table.snapshots.latest()
-        self.superseded: list[ManifestEntry] = []  # of no use once the commit has succeeded
-        self._written = self._prepare(self._base)
+        self.superseded: list[str] = []  # the paths of files of no use once the commit has succeeded
+        self._written, self._hashes = self._prepare(self._base)
         if isinstance(replaces, PartitionFilter):
             self._check_inside(replaces)
 
@@ -86,16 +89,22 @@ class TableWrite:
                 raise ConflictError(
                     f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
                 )
-            if self._is_older_than(latest):
-                self.superseded += self.files
-                self._written = self._prepare(latest)
+            if self._is_older_than(latest) or self._has_other_buckets(latest):
+                self.superseded += self.paths
+                self._written, self._hashes = self._prepare(latest)
             self._base = latest
+        gone = self._replaced(latest)
+        live = self._table.live_files.of(latest).entries() if gone else ()
         return CommitRequest(
             commit_user=self._user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
-            entries=[*(replace(entry, kind=FileKind.DELETE) for entry in self._replaced(latest)), *self.entries],
+            entries=[
+                *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone),
+                *self.entries,
+            ],
             changelog=self._written.changelog,
+            hashes=None if self._hashes is None else replace(self._hashes, replaced=gone | self._hashes.replaced),
             operation="OVERWRITE" if is_overwrite else "WRITE",
         )
 
@@ -105,32 +114,34 @@ class TableWrite:
         return self._written.entries
 
     @property
-    def files(self) -> list[ManifestEntry]:
-        """All files that were written: data files and changelog files."""
-        return [*self._written.entries, *self._written.changelog]
-
-    def discard(self, entries: Iterable[ManifestEntry]) -> None:
-        """Delete files that no snapshot names."""
+    def paths(self) -> list[str]:
+        """The paths of all files that were written: data, changelog and index files."""
         table = self._table
-        discard_files(table, (table.data_path(entry.partition, entry.bucket, entry.file) for entry in entries))
+        entries = [*self._written.entries, *self._written.changelog]
+        indexes = () if self._hashes is None else self._hashes.files.values()
+        return [
+            *(table.data_path(entry.partition, entry.bucket, entry.file) for entry in entries),
+            *(table.paths.index(file.file_name) for file in indexes),
+        ]
 
-    def _replaced(self, latest: Snapshot | None) -> list[ManifestEntry]:
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files that no snapshot names."""
+        discard_files(self._table, paths)
+
+    def _replaced(self, latest: Snapshot | None) -> set[bytes]:
+        """The partitions whose rows are replaced, those that have an index alone too."""
         if self._replaces is None:
-            return []
-        live = self._table.live_files.of(latest)
-        if self._replaces is Overwrite.EVERYTHING:
-            return list(live.entries())
-        if isinstance(self._replaces, PartitionFilter):
-            gone = self._replaces.matching({partition for partition, _ in live.buckets})
-        else:
-            gone = {entry.partition for entry in self.entries}
-        return [entry for entry in live.entries() if entry.partition in gone]
+            return set()
+        if self._replaces is Overwrite.WRITTEN_PARTITIONS:
+            return {entry.partition for entry in self.entries}
+        there = partitions_of(self._table, latest)
+        return self._replaces.matching(there) if isinstance(self._replaces, PartitionFilter) else there
 
     def _check_inside(self, replaced: PartitionFilter) -> None:
         written = {entry.partition for entry in self.entries}
         outside = written - replaced.matching(written)
         if outside:
-            self.discard(self.files)
+            self.discard(self.paths)
             fields = self._table.schema.partition_fields
             values = deserialize_row([field.type for field in fields], min(outside))
             named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values, strict=True))
@@ -139,15 +150,23 @@ class TableWrite:
                 "written"
             )
 
-    def _prepare(self, latest: Snapshot | None) -> WrittenRows:
+    def _prepare(self, latest: Snapshot | None) -> tuple[WrittenRows, HashIndexChange | None]:
+        """The rows in files, and what their buckets were chosen by where they are dynamic."""
+        is_overwrite = self._replaces is not None
+        assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
-        return write_rows(
+        written = write_rows(
             self._table,
             self._rows,
             self._kinds,
             first_sequence=live.next_sequence,
-            is_overwrite=self._replaces is not None,
+            assigner=assigner,
+            is_overwrite=is_overwrite,
         )
+        if assigner is None:
+            return written, None
+        hashes = assigner.write_index()
+        return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
 
     def _is_older_than(self, latest: Snapshot | None) -> bool:
         if self._table.schema.is_change_log:  # counts add up in any order
@@ -156,3 +175,12 @@ class TableWrite:
         return any(
             entry.file.min_sequence_number < live.next_sequence(entry.partition, entry.bucket) for entry in self.entries
         )
+
+    def _has_other_buckets(self, latest: Snapshot | None) -> bool:
+        """Whether others have given keys buckets in the partitions of these rows."""
+        return self._hashes is not None and is_changed(hash_index(self._table, latest), self._hashes)
+
+
+def partitions_of(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
+    """The partitions that a snapshot has rows of, or a HASH index."""
+    return {partition for partition, _ in table.live_files.of(snapshot).buckets}.union(hash_index(table, snapshot))

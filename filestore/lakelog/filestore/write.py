@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS
+from lakelog.filestore.assigning import BucketAssigner
 from lakelog.filestore.binary_row import serialize_row, stored_row
 from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.counted_rows import counted_rows
@@ -130,20 +131,54 @@ def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None)
             rows=part.drop_columns([VALUE_KIND]),
             kinds=part.column(VALUE_KIND).combine_chunks(),
         )
-        for (partition, bucket), part in _parts(table, rows, given)
+        for (partition, bucket), part in _parts(_places_of(table, rows, None), given)
     ]
 
 
-def _parts(table: TableStore, rows: pa.Table, given: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-    """`given`, which has the rows and maybe more columns, split by partition and bucket, each in arrival order."""
-    buckets = bucket_of(rows, table.schema.bucket_fields, table.bucket_count, table.schema.bucket_function)
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Checked rows of one write in arrival order, and where each goes."""
+
+    rows: pa.Table
+    kinds: pa.Array
+    places: _Places
+    first_sequence: FirstSequence
+
+    def first(self, bucket_id: BucketId) -> int:
+        """The sequence number from which those of a bucket are counted."""
+        return self.first_sequence(*bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The partition and the bucket of each row: `partitions[codes[row]]`, `buckets[row]`."""
+
+    partitions: list[bytes]
+    codes: pl.Series
+    buckets: npt.NDArray[np.int32]
+
+
+def _places_of(table: TableStore, rows: pa.Table, assigner: BucketAssigner | None) -> _Places:
+    """Where rows go. Without a number of buckets or an assigner all rows are in bucket 0."""
+    schema = table.schema
     partitions, codes = _partitions_of(table, rows)
-    frame = pl.DataFrame({"code": codes, "bucket": buckets}).with_row_index("row")
+    if assigner is not None:
+        buckets = assigner.assign_rows(rows, partitions, codes)
+    elif table.bucket_count > 1:
+        buckets = bucket_of(rows, schema.bucket_fields, table.bucket_count, schema.bucket_function)
+    else:
+        buckets = np.zeros(rows.num_rows, np.int32)
+    return _Places(partitions, codes, buckets)
+
+
+def _parts(places: _Places, given: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+    """`given`, which has the rows and maybe more columns, split by partition and bucket, each in arrival order."""
+    frame = pl.DataFrame({"code": places.codes, "bucket": places.buckets}).with_row_index("row")
     ordered = frame.sort("code", "bucket", maintain_order=True)
     taken = given.take(ordered["row"].to_arrow())
     start = 0
     for code, bucket, count in ordered.group_by("code", "bucket", maintain_order=True).len().iter_rows():
-        yield (partitions[code], bucket), taken.slice(start, count)
+        yield (places.partitions[code], bucket), taken.slice(start, count)
         start += count
 
 
@@ -153,10 +188,12 @@ def write_rows(
     kinds: pa.Array | None = None,
     *,
     first_sequence: FirstSequence,
+    assigner: BucketAssigner | None = None,
     is_overwrite: bool = False,
 ) -> WrittenRows:
     """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
 
+    `assigner` chooses the buckets where they are dynamic, and knows afterwards what the commit adds to the HASH index.
     An overwrite tells no changes: it would have to tell those of the rows that it replaces too.
 
     `first_sequence` tells each (partition, bucket) where its sequence numbers start; a row's is that plus its position
@@ -164,6 +201,7 @@ def write_rows(
     deletes are left out. Raises InvalidRequestError.
     """
     check_table_writable(table)
+    assert (assigner is not None) == table.schema.has_dynamic_buckets, "dynamic buckets need an assigner"
     rows = validate_rows(table.schema, rows, table_name=table.name)
     kinds = written_kinds(table.schema, rows, kinds, table_name=table.name)
     if table.schema.is_change_log:
@@ -179,28 +217,24 @@ def write_rows(
     merge = row_merge(table.schema) if table.schema.primary_keys else None
     if merge is not None:
         _check_kinds(table, kinds)
-        entries = _write_merged(table, merge, rows, kinds, first_sequence)
-    else:
-        entries = _write_newest(table, rows, kinds, first_sequence)
+    given = _Given(rows, kinds, _places_of(table, rows, assigner), first_sequence)
+    entries = _write_newest(table, given) if merge is None else _write_merged(table, merge, given)
     is_told = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.INPUT and not is_overwrite
-    changelog = _write_changelog(table, rows, kinds, first_sequence) if is_told else []
+    changelog = _write_changelog(table, given) if is_told else []
     return WrittenRows(entries=entries, changelog=changelog)
 
 
-def _write_newest(
-    table: TableStore, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
-) -> list[ManifestEntry]:
+def _write_newest(table: TableStore, given: _Given) -> list[ManifestEntry]:
     """Write rows of which the last of each key stays, or all where there is no key."""
-    buckets, positions = _newest_by_bucket(table, rows)
+    buckets, positions = _newest_by_bucket(table, given)
     indices = pa.array(positions)
-    rows, kinds = rows.take(indices), kinds.take(indices)
+    rows, kinds = given.rows.take(indices), given.kinds.take(indices)
     names = FileNames()
     entries: list[ManifestEntry] = []
     for bucket_id, start, end in buckets:
-        first = _first(first_sequence, bucket_id)
         stored = StoredRows(
             rows=rows.slice(start, end - start),
-            sequences=pa.array(positions[start:end].astype(np.int64) + first),
+            sequences=pa.array(positions[start:end].astype(np.int64) + given.first(bucket_id)),
             kinds=kinds.slice(start, end - start),
         )
         files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
@@ -208,18 +242,12 @@ def _write_newest(
     return entries
 
 
-def _first(first_sequence: FirstSequence, bucket_id: BucketId) -> int:
-    return first_sequence(*bucket_id) if callable(first_sequence) else first_sequence[bucket_id]
-
-
-def _write_merged(
-    table: TableStore, merge: RowMerge, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
-) -> list[ManifestEntry]:
+def _write_merged(table: TableStore, merge: RowMerge, given: _Given) -> list[ManifestEntry]:
     """Write rows of a merge engine that folds them: the rows of a key are folded before they are stored."""
     names = FileNames()
     entries: list[ManifestEntry] = []
-    for bucket_id, given in _numbered_parts(table, rows, kinds, first_sequence):
-        one = Slice(keys=key_frame(given, table.schema.key_fields), rows=given)
+    for bucket_id, part in _numbered_parts(given):
+        one = Slice(keys=key_frame(part, table.schema.key_fields), rows=part)
         merged = merge.merge([one], keeps_deletes=True)
         stored = StoredRows(rows=merged, sequences=merged.column(SEQUENCE_NUMBER), kinds=merged.column(VALUE_KIND))
         files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
@@ -227,17 +255,15 @@ def _write_merged(
     return entries
 
 
-def _write_changelog(
-    table: TableStore, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
-) -> list[ManifestEntry]:
+def _write_changelog(table: TableStore, given: _Given) -> list[ManifestEntry]:
     """Write every row as it was given, by key and then in the order of arrival, to changelog files."""
     names = FileNames()
     prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
     entries: list[ManifestEntry] = []
-    for bucket_id, given in _numbered_parts(table, rows, kinds, first_sequence):
-        keys = key_frame(given, table.schema.key_fields)
+    for bucket_id, part in _numbered_parts(given):
+        keys = key_frame(part, table.schema.key_fields)
         order = keys.with_row_index("row").sort(keys.columns, maintain_order=True)["row"]
-        ordered = given.take(order.to_arrow())
+        ordered = part.take(order.to_arrow())
         stored = StoredRows(rows=ordered, sequences=ordered.column(SEQUENCE_NUMBER), kinds=ordered.column(VALUE_KIND))
         files = write_data_files(
             table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names, prefix=prefix
@@ -246,38 +272,33 @@ def _write_changelog(
     return entries
 
 
-def _numbered_parts(
-    table: TableStore, rows: pa.Table, kinds: pa.Array, first_sequence: FirstSequence
-) -> Iterator[tuple[BucketId, pa.Table]]:
+def _numbered_parts(given: _Given) -> Iterator[tuple[BucketId, pa.Table]]:
     """The rows of each bucket in the order of arrival, with their sequence numbers and kinds."""
-    numbered = rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(rows.num_rows)))
-    for bucket_id, part in _parts(table, rows, numbered.append_column(VALUE_KIND, kinds)):
-        numbers = pc.add(part.column(SEQUENCE_NUMBER), _first(first_sequence, bucket_id))
+    numbered = given.rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(given.rows.num_rows)))
+    for bucket_id, part in _parts(given.places, numbered.append_column(VALUE_KIND, given.kinds)):
+        numbers = pc.add(part.column(SEQUENCE_NUMBER), given.first(bucket_id))
         yield bucket_id, part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
 
 
 def _newest_by_bucket(
-    table: TableStore, rows: pa.Table
+    table: TableStore, given: _Given
 ) -> tuple[list[tuple[BucketId, int, int]], npt.NDArray[np.uint32]]:
     """The positions of the rows that stay, bucket by bucket, and where each bucket starts and ends.
 
     Of a primary key the last row stays, in key order: one sort by key, then a stable one by bucket, for sorting by both
     at once takes four times as long. Without primary key all rows stay as they came.
     """
-    schema = table.schema
-    partitions, codes = _partitions_of(table, rows)
+    schema, places = table.schema, given.places
+    partitions = places.partitions
     if schema.primary_keys:
-        keys = key_frame(rows, schema.key_fields)
+        keys = key_frame(given.rows, schema.key_fields)
         if len(partitions) > 1:
-            keys = keys.with_columns(codes.alias("partition"))
+            keys = keys.with_columns(places.codes.alias("partition"))
         staying = newest_rows(keys).to_numpy()
     else:
-        staying = np.arange(rows.num_rows, dtype=np.uint32)
-    bucket_count = max(1, table.bucket_count)  # a table without primary key may have none: all rows are in bucket 0
-    groups = codes.to_numpy().astype(np.int64) * bucket_count
-    if bucket_count > 1:
-        groups += bucket_of(rows, schema.bucket_fields, bucket_count, schema.bucket_function)
-    groups = groups[staying]
+        staying = np.arange(given.rows.num_rows, dtype=np.uint32)
+    bucket_count = int(places.buckets.max()) + 1
+    groups = (places.codes.to_numpy().astype(np.int64) * bucket_count + places.buckets)[staying]
     narrow = groups.astype(np.int16) if len(partitions) * bucket_count <= _INT16_MAX else groups
     order = np.argsort(narrow, kind="stable")  # of 16 bits: a radix sort
     ordered = groups[order]
@@ -331,6 +352,11 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
     """Raise UnsupportedError for a schema whose rows a log cannot tell."""
     if not schema.primary_keys:
         raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
+    if schema.has_dynamic_buckets:
+        raise UnsupportedError(
+            f"table {table_name} has a log, whose partitions are the buckets of the table: their number must be fixed, "
+            "found bucket=-1; set bucket to a positive number"
+        )
     if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
         raise UnsupportedError(
             f"table {table_name} has a log, which holds every change that is written: leave out "

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.filestore.assigning import bucket_assigner
 from lakelog.filestore.commit import append_commit
 from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.expiry import Retention
 from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.index_file import discard_index_files
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import write_rows
@@ -124,10 +126,15 @@ class Job(Writer):
             self.world.events["batch tried again"] += 1
         batch, change = self.open_batch
         try:
-            live = table.live_files.of(table.snapshots.latest())
+            newest = table.snapshots.latest()
+            live = table.live_files.of(newest)
+            assigner = bucket_assigner(table, newest)
+            written = write_rows(
+                table, batch.table, batch.kind_array, first_sequence=live.next_sequence, assigner=assigner
+            )
+            hashes = None if assigner is None else assigner.write_index()
         except NotFoundError:  # the newest snapshot expired while it was looked at
             return
-        written = write_rows(table, batch.table, batch.kind_array, first_sequence=live.next_sequence)
 
         def append() -> Snapshot | None:
             return append_commit(
@@ -137,14 +144,21 @@ class Job(Writer):
                 digest=str(self.identifier),
                 entries=written.entries,
                 changelog=written.changelog,
+                hashes=hashes,
                 clock=self.world.clock,
             )
 
+        def discard() -> None:
+            made = [*written.entries, *written.changelog]
+            discard_files(table, (table.data_path(one.partition, one.bucket, one.file) for one in made))
+            discard_index_files(table, [] if hashes is None else [one.file_name for one in hashes.files.values()])
+
         is_repeated = change.committed_as is not None
-        if self.commit(process, change, append):
+        if not self.commit(process, change, append):  # others gave keys dynamic buckets meanwhile
+            discard()
+        else:
             if is_repeated:  # the files of this attempt are in no snapshot
-                made = [*written.entries, *written.changelog]
-                discard_files(table, (table.data_path(one.partition, one.bucket, one.file) for one in made))
+                discard()
             if change.committed_as is None:
                 self.world.violate(f"{change.name} was acknowledged, and is not there")
             if self.world.rng.random() < 0.7:  # else the checkpoint was not written: the batch comes again

@@ -160,6 +160,12 @@ KINDS = (
         shows_compacted=True,
         options={**_TWO, "deletion-vectors.enabled": "true"},
     ),
+    TableKind(
+        name="dynamic",
+        takes_deletes=True,
+        is_partitioned=True,
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+    ),
     TableKind(name="append", has_key=False, options={"bucket": "-1", "compaction.min.file-num": "2"}),
     TableKind(
         name="append-partitioned",

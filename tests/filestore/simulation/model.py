@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.index_manifest import deletion_files
+from lakelog.filestore.index_manifest import read_index
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX
@@ -272,11 +272,9 @@ def referenced(table: FileStoreTable, snapshot: Snapshot, live: LiveFiles) -> fr
     """The names of all files that a snapshot needs."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     manifests = (one.file_name for name in lists for one in table.manifests.read_list(name))
-    index = [] if snapshot.index_manifest is None else [snapshot.index_manifest]
-    vectors = [
-        one.path.rpartition("/")[2] for bucket in deletion_files(table, snapshot).values() for one in bucket.values()
-    ]
-    return frozenset([*lists, *manifests, *index, *vectors, *(entry.file.file_name for entry in live.entries())])
+    name = snapshot.index_manifest
+    index = [] if name is None else [name, *(one["_FILE_NAME"] for one in read_index(table, name))]
+    return frozenset([*lists, *manifests, *index, *(entry.file.file_name for entry in live.entries())])
 
 
 def _changelog_files(table: FileStoreTable, snapshot: Snapshot) -> frozenset[str]:
