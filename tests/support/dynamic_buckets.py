@@ -9,7 +9,7 @@ from lakelog.filestore.bucket import hashes_of
 from lakelog.filestore.hash_index import read_hashes
 from lakelog.filestore.index_manifest import hash_index
 from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.read import read_split
+from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
@@ -28,7 +28,7 @@ def keys_by_bucket(table: TableStore) -> dict[BucketId, pa.Table]:
     """The keys that the data files of each bucket hold: the truth that the HASH index must tell."""
     parts: dict[BucketId, list[pa.RecordBatch]] = {}
     for split in plan(table, table.snapshots.latest()).splits:
-        parts.setdefault((split.partition, split.bucket), []).extend(read_split(table, split))
+        parts.setdefault((split.partition, split.bucket), []).extend(read_splits(table, [split]))
     names = list(table.schema.primary_keys)
     return {bucket: pa.Table.from_batches(batches).select(names) for bucket, batches in parts.items() if batches}
 
