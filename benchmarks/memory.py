@@ -29,7 +29,13 @@ YOUNGER_RUNS = 3
 PIECE_ROWS = 100_000
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("run", pa.int32()), ("payload", pa.binary())])
 # Arenas of the C library and stacks of pools take addresses, not memory: few are enough for a process of two cores.
-CHILD_SETTINGS = {"MALLOC_ARENA_MAX": "2", "POLARS_MAX_THREADS": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+# Arrow's allocator takes a gigabyte of addresses at its start; the C library's gives back large blocks when it is told.
+CHILD_SETTINGS = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+    "POLARS_MAX_THREADS": "2",
+}
 
 
 def make_rows(ids: np.ndarray, run: int) -> pa.Table:

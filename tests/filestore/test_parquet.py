@@ -18,6 +18,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.formats.parquet import ParquetFile, ParquetWriter, read_parquet, write_parquet
+from lakelog.filestore.formats.parquet_fetching import fetches_of
 from lakelog.filestore.schema import TableSchema, number_fields
 from lakelog.filestore.schema_rules import check_types
 from tests.support.column_types import column_types, exact_rows, fields_of, tables
@@ -199,6 +200,26 @@ def test_columns_and_row_groups_are_read_alone(tmp_path: Path) -> None:
         assert max(batch.num_rows for batch in batches) <= 1_000
         assert pa.Table.from_batches(batches).equals(table)
         assert pa.Table.from_batches(file.iter_batches(fields[:1], row_groups=[1])).num_rows == file.row_groups[1][0]
+
+
+def test_row_groups_are_fetched_together_as_far_as_they_fit(tmp_path: Path) -> None:
+    table, fields = sample()
+    path = str(tmp_path / "x.parquet")
+    write_parquet(IO, path, table, fields, row_group_bytes=table.nbytes // 3)
+    with ParquetFile(IO, path) as file:
+        names, groups = file.names, list(range(len(file.row_groups)))
+        (whole,) = fetches_of(file.footer.metadata, names, groups, 64 << 20)
+        assert whole.groups == groups
+        assert whole.span is not None
+        assert whole.span[0] == 4  # behind the magic bytes, up to the footer
+        assert whole.span[1] <= IO.size(path) - file.footer.metadata.serialized_size
+        parts = list(fetches_of(file.footer.metadata, names, groups, 1))
+        assert [part.groups for part in parts] == [[group] for group in groups]
+        assert all(part.buffer_bytes and part.span is None for part in parts)
+        apart = list(fetches_of(file.footer.metadata, names, [0, 2], 64 << 20))
+        assert [part.groups for part in apart] == [[0], [2]]
+        assert next(fetches_of(file.footer.metadata, names[:1], groups, 64 << 20)).span is None
+        assert pa.Table.from_batches(file.iter_batches(fields, fetch_bytes=1)).equals(table)
 
 
 def test_rows_may_come_in_pieces(tmp_path: Path) -> None:

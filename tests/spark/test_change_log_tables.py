@@ -142,7 +142,7 @@ def test_a_write_counts_though_another_one_came_first(table: Table) -> None:
     put(table, [ONE])
     plan = FilesPlan.of(table, to_spark_schema(table.schema.fields), is_overwrite=False)
     rows = pa.table([[1], ["mon"], pa.array([KINDS.index("-D")], pa.int8())], [*SCHEMA.names, "_row_kind"])
-    written = FilesWrite(table=table.file_store, first_sequence=plan.first_sequence).write([rows], task=0)
+    written = FilesWrite(table=table.file_store, first_sequence=plan.first_sequence).write(rows.to_batches(), task=0)
     put(table, [ONE, ONE])
     message = WrittenFiles(written.files, written.changelog, written.row_count, plan.base_id, None)
     plan.commit([message], Batch(user="u", identifier=1, source_digest=None), is_stream=False)

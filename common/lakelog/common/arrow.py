@@ -140,7 +140,7 @@ def pieces_of(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa
             continue
         held.append(batch)
         held_bytes += batch.nbytes
-        if held_bytes >= size_bytes:
+        if held_bytes + batch.nbytes // 2 >= size_bytes:  # one more like it would be further off than this
             yield pa.Table.from_batches(held)
             held, held_bytes = [], 0
     if held:

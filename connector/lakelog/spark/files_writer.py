@@ -16,14 +16,12 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
-from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
 from lakelog.filestore.index_manifest import hash_index
 from lakelog.filestore.manifest import FileKind
-from lakelog.filestore.options import WRITE_BUFFER_SIZE
 from lakelog.filestore.row_kinds import kinds_of_texts
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
@@ -87,10 +85,10 @@ class FilesPlan:
             is_overwrite=self.is_overwrite,
             index=self.index,
         )
-        pieces = pieces_of(map(_with_kind_values, batches), WRITE_BUFFER_SIZE.of(self.table.schema.options))
+        given: Iterator[pa.RecordBatch] = map(_with_kind_values, batches)
         if self.index is not None and context.partitionId():
-            pieces = _refused(pieces, self.table.name)
-        message = write.write(pieces, context.partitionId())
+            given = _refused(given, self.table.name)
+        message = write.write(given, context.partitionId())
         query_id = context.getLocalProperty(QUERY_ID)
         return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id, message.hashes)
 
@@ -220,16 +218,16 @@ def check_has_no_log(table: Table) -> None:
         )
 
 
-def _refused(pieces: Iterable[pa.Table], table_name: str) -> Iterator[pa.Table]:
+def _refused(batches: Iterable[pa.RecordBatch], table_name: str) -> Iterator[pa.RecordBatch]:
     """No rows. Raises InvalidRequestError when there are some, which this task cannot give buckets."""
-    for piece in pieces:
-        if piece.num_rows:
+    for batch in batches:
+        if batch.num_rows:
             raise InvalidRequestError(
                 f"table {table_name} has dynamic buckets, and Spark brings the rows of format('lakelog') to any tasks: "
                 "two could give one key two buckets. Write one task with df.coalesce(1), or a stream with "
                 "lakelog.spark.write_stream or LakelogSink, which bring the rows of a key to one task"
             )
-        yield piece
+        yield batch
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:

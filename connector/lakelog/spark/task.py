@@ -14,15 +14,13 @@ from functools import cache
 
 import pyarrow as pa
 
-from lakelog.common.arrow import pieces_of
-from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.errors import LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.assigning import AssignRules, BucketAssigner
 from lakelog.filestore.hash_index import HashIndex, HashIndexChange
 from lakelog.filestore.manifest import ManifestEntry
-from lakelog.filestore.options import WRITE_BUFFER_SIZE
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.write_buffer import write_batches
 from lakelog.logstore.debezium import EncodedRecords
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
@@ -145,47 +143,35 @@ class FilesWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow."""
-        yield _to_batch(_answered(lambda: self.write(self._pieces(batches), task_number())))
+        yield _to_batch(_answered(lambda: self.write(self._in_order(batches), task_number())))
 
-    def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Table]:
+    def _in_order(self, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         if self.is_exchanged:
-            return received(batches).values()
-        return pieces_of(batches, WRITE_BUFFER_SIZE.of(self.table.schema.options))
+            return (batch for part in received(batches).values() for batch in part.to_batches())
+        return batches
 
-    def write(self, pieces: Iterable[pa.Table], task: int) -> TaskMessage:
-        """Write the rows, a piece at a time."""
-        sequence = self.first_sequence + task * SEQUENCES_PER_TASK
-        row_count = 0
-        files: list[tuple[int, BucketFile]] = []
-        changelog: list[tuple[int, BucketFile]] = []
+    def write(self, batches: Iterable[pa.RecordBatch], task: int) -> TaskMessage:
+        """Write the rows, a write buffer at a time."""
+        first = self.first_sequence + task * SEQUENCES_PER_TASK
         assigner = None if self.index is None else BucketAssigner(self.table, self.index, rules=self.rules)
-        for piece in pieces:
-            if row_count + piece.num_rows > SEQUENCES_PER_TASK:
-                raise InvalidRequestError(
-                    f"table {self.table.name}: a task has more than {SEQUENCES_PER_TASK:,} rows; repartition the rows"
-                )
-            changes = _changes(piece)
-            written = write_rows(
-                self.table,
-                changes.rows,
-                changes.kinds,
-                first_sequence=_always(sequence + row_count),
-                assigner=assigner,
-                is_overwrite=self.is_overwrite,
-            )
-            files.extend(_bucket_files(written.entries))
-            changelog.extend(_bucket_files(written.changelog))
-            row_count += piece.num_rows
-        hashes = None if assigner is None else assigner.write_index()
-        return TaskMessage(files=tuple(files), changelog=tuple(changelog), hashes=hashes, row_count=row_count)
+        written, row_count = write_batches(
+            self.table,
+            batches,
+            first_sequence=lambda _partition, _bucket: first,
+            assigner=assigner,
+            is_overwrite=self.is_overwrite,
+            rows_max=SEQUENCES_PER_TASK,
+        )
+        return TaskMessage(
+            files=tuple(_bucket_files(written.entries)),
+            changelog=tuple(_bucket_files(written.changelog)),
+            hashes=None if assigner is None else assigner.write_index(),
+            row_count=row_count,
+        )
 
 
 def _bucket_files(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, BucketFile]]:
     return ((entry.bucket, BucketFile(partition=entry.partition, meta=entry.file)) for entry in entries)
-
-
-def _always(sequence: int) -> Callable[[bytes, int], int]:
-    return lambda _partition, _bucket: sequence
 
 
 def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:

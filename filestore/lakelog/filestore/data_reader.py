@@ -55,10 +55,8 @@ def read_data_file(
     mapping = FieldMapping.of(fields, stored)
     read = mapping.stored or (stored[0],)  # to have the rows counted
     with _opened(table, bucket, file) as opened:
-        estimate = max(row_bytes(read), opened.row_bytes, 1)
-        batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
         positions = None if deletions is None else read_positions(table.file_io, deletions)
-        for start, batches in _parts(opened, read, batch_rows, rows, (table.schema.fields, stored)):
+        for start, batches in _parts(opened, read, piece_bytes, rows, (table.schema.fields, stored)):
             left = batches if positions is None else without_deleted(batches, positions, start=start)
             for batch in left:
                 yield mapping.adapt(batch)
@@ -67,7 +65,7 @@ def read_data_file(
 def _parts(
     opened: DataFile,
     read: Sequence[DataField],
-    batch_rows: int,
+    piece_bytes: int,
     rows: RowFilter | None,
     columns: tuple[Sequence[DataField], Sequence[DataField]],
 ) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
@@ -75,14 +73,20 @@ def _parts(
 
     `columns` are those of the table's schema and those of the file's.
     """
-    if rows is None or not isinstance(opened, ParquetFile):
+    estimate = max(row_bytes(read), opened.row_bytes, 1)
+    batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
+    if not isinstance(opened, ParquetFile):
         yield 0, opened.iter_batches(read, batch_rows=batch_rows)
+        return
+    batches_of = partial(opened.iter_batches, read, batch_rows=batch_rows, fetch_bytes=piece_bytes)
+    if rows is None:
+        yield 0, batches_of()
         return
     left = groups_left(opened, rows, *columns)
     starts = [0, *itertools.accumulate(count for count, _ in opened.row_groups)]
     for _, numbered in itertools.groupby(enumerate(left), key=lambda item: item[1] - item[0]):
         neighbours = [group for _, group in numbered]
-        yield starts[neighbours[0]], opened.iter_batches(read, batch_rows=batch_rows, row_groups=neighbours)
+        yield starts[neighbours[0]], batches_of(row_groups=neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,7 +150,7 @@ def _joined_pieces(pieces: Iterable[StoredRows], block_bytes: int) -> Iterator[S
             part = _slice(piece, start, step)
             held.append(part)
             held_bytes += part.rows.nbytes
-            if held_bytes >= block_bytes:
+            if held_bytes + part.rows.nbytes // 2 >= block_bytes:
                 yield _concat(held)
                 held, held_bytes = [], 0
     if held:

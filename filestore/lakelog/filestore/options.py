@@ -106,6 +106,13 @@ def _positive(text: str) -> int:
     return number
 
 
+def _at_least_two(text: str) -> int:
+    number = int(text)
+    if number < 2:
+        raise ValueError("expected at least 2")
+    return number
+
+
 def _not_negative(text: str) -> int:
     number = int(text)
     if number < 0:
@@ -461,8 +468,44 @@ WRITE_BUFFER_SIZE = Option(
     key="write-buffer-size",
     parse=parse_size_bytes,
     default=256 << 20,
-    doc="Memory for the rows of one writing task of a table without a log; more rows go to another level-0 file.",
+    doc="Memory for the rows of one writing task of a table without a log; sorting them takes as much again. More rows "
+    "are spilled, or go to another level-0 file.",
     kind="a size such as 256 mb",
+)
+WRITE_BUFFER_SPILLABLE = Option(
+    key="write-buffer-spillable",
+    parse=parse_bool,
+    default=True,
+    doc="Whether full write buffers of a table with a primary key are sorted, spilled to the folder for temporary "
+    "files (`TMPDIR`) and merged at the end of the task; else each goes to level-0 files of its own.",
+    kind="true or false",
+)
+WRITE_BUFFER_SPILL_MAX_DISK_SIZE = Option(
+    key="write-buffer-spill.max-disk-size",
+    parse=parse_size_bytes,
+    default=None,
+    doc="Bytes of spilled rows of one task at which they go to level-0 files of their own; without a limit by default.",
+    kind="a size such as 10 gb",
+)
+LOCAL_SORT_MAX_NUM_FILE_HANDLES = Option(
+    key="local-sort.max-num-file-handles",
+    parse=_at_least_two,
+    default=128,
+    doc="Spilled files of one task at which they are merged into one.",
+    kind="a number from 2 on",
+)
+SPILL_COMPRESSION = Option(
+    key="spill-compression",
+    parse=str,
+    default="zstd",
+    doc="The compression of spilled rows: `zstd`, `lz4` or `none`.",
+)
+SPILL_COMPRESSION_ZSTD_LEVEL = Option(
+    key="spill-compression.zstd-level",
+    parse=int,
+    default=1,
+    doc="The level of zstd in spilled rows.",
+    kind="a number",
 )
 NUM_SORTED_RUNS_TRIGGER = Option(
     key="num-sorted-run.compaction-trigger",

@@ -7,7 +7,7 @@ Nothing here changes the table: the files become part of it when a commit names 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +27,7 @@ from lakelog.filestore.data_writer import StoredRows, write_data_files
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
-from lakelog.filestore.merge.engines import RowMerge, row_merge
+from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.options import (
     CHANGELOG_FILE_PREFIX,
@@ -136,9 +136,10 @@ def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """Checked rows of one write in arrival order, and where each goes."""
+class PlacedRows:
+    """Checked rows of one write in arrival order, as the files of `table` have them, and where each goes."""
 
+    table: TableStore
     rows: pa.Table
     kinds: pa.Array
     places: _Places
@@ -200,6 +201,27 @@ def write_rows(
     among all rows. Row kinds are told by `kinds`, or by the column that `rowkind.field` names; with `ignore-delete`
     deletes are left out. Raises InvalidRequestError.
     """
+    given = placed_rows(table, rows, kinds, first_sequence=first_sequence, assigner=assigner)
+    if given is None:
+        return WrittenRows()
+    return WrittenRows(
+        entries=write_level0_files(given.table, sorted_rows(given)),
+        changelog=[] if is_overwrite else write_changelog(given),
+    )
+
+
+def placed_rows(
+    table: TableStore,
+    rows: pa.Table,
+    kinds: pa.Array | None,
+    *,
+    first_sequence: FirstSequence,
+    assigner: BucketAssigner | None = None,
+) -> PlacedRows | None:
+    """Check rows of any buckets, and find where each goes; None when none is left. For the parameters see `write_rows`.
+
+    Raises InvalidRequestError, UnsupportedError.
+    """
     check_table_writable(table)
     assert (assigner is not None) == table.schema.has_dynamic_buckets, "dynamic buckets need an assigner"
     rows = validate_rows(table.schema, rows, table_name=table.name)
@@ -212,51 +234,55 @@ def write_rows(
     elif IGNORE_DELETE.of(table.schema.options):
         adds = are_adds(to_series(kinds)).to_arrow()
         rows, kinds = rows.filter(adds), kinds.filter(adds)
-    if not rows.num_rows:
-        return WrittenRows()
-    merge = row_merge(table.schema) if table.schema.primary_keys else None
-    if merge is not None:
+    if table.schema.primary_keys:
         _check_kinds(table, kinds)
-    given = _Given(rows, kinds, _places_of(table, rows, assigner), first_sequence)
-    entries = _write_newest(table, given) if merge is None else _write_merged(table, merge, given)
-    is_told = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.INPUT and not is_overwrite
-    changelog = _write_changelog(table, given) if is_told else []
-    return WrittenRows(entries=entries, changelog=changelog)
+    if not rows.num_rows:
+        return None
+    return PlacedRows(table, rows, kinds, _places_of(table, rows, assigner), first_sequence)
 
 
-def _write_newest(table: TableStore, given: _Given) -> list[ManifestEntry]:
-    """Write rows of which the last of each key stays, or all where there is no key."""
-    buckets, positions = _newest_by_bucket(table, given)
+def sorted_rows(given: PlacedRows) -> Iterator[tuple[BucketId, StoredRows]]:
+    """What level 0 holds of rows, bucket by bucket: in key order, each key once, folded by the merge engine.
+
+    Rows of a table without primary key stay as they came.
+    """
+    schema = given.table.schema
+    merge = row_merge(schema) if schema.primary_keys else None
+    if merge is not None:
+        for bucket_id, part in _numbered_parts(given):
+            one = Slice(keys=key_frame(part, schema.key_fields), rows=part)
+            merged = merge.merge([one], keeps_deletes=True)
+            sequences, merged_kinds = merged.column(SEQUENCE_NUMBER), merged.column(VALUE_KIND)
+            yield bucket_id, StoredRows(rows=merged, sequences=sequences, kinds=merged_kinds)
+        return
+    buckets, positions = _newest_by_bucket(given)
     indices = pa.array(positions)
     rows, kinds = given.rows.take(indices), given.kinds.take(indices)
-    names = FileNames()
-    entries: list[ManifestEntry] = []
     for bucket_id, start, end in buckets:
-        stored = StoredRows(
-            rows=rows.slice(start, end - start),
-            sequences=pa.array(positions[start:end].astype(np.int64) + given.first(bucket_id)),
-            kinds=kinds.slice(start, end - start),
-        )
-        files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
-        entries.extend(add_entry(table, *bucket_id, file) for file in files)
-    return entries
+        sequences = pa.array(positions[start:end].astype(np.int64) + given.first(bucket_id))
+        count = end - start
+        yield bucket_id, StoredRows(rows=rows.slice(start, count), sequences=sequences, kinds=kinds.slice(start, count))
 
 
-def _write_merged(table: TableStore, merge: RowMerge, given: _Given) -> list[ManifestEntry]:
-    """Write rows of a merge engine that folds them: the rows of a key are folded before they are stored."""
+def write_level0_files(table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]]) -> list[ManifestEntry]:
+    """Write sorted rows to level-0 files. Neighbouring parts of one bucket, whose key ranges rise, share files."""
     names = FileNames()
     entries: list[ManifestEntry] = []
-    for bucket_id, part in _numbered_parts(given):
-        one = Slice(keys=key_frame(part, table.schema.key_fields), rows=part)
-        merged = merge.merge([one], keeps_deletes=True)
-        stored = StoredRows(rows=merged, sequences=merged.column(SEQUENCE_NUMBER), kinds=merged.column(VALUE_KIND))
-        files = write_data_files(table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names)
-        entries.extend(add_entry(table, *bucket_id, file) for file in files)
+    for (partition, bucket), own in itertools.groupby(parts, key=lambda part: part[0]):
+        pieces = (piece for _, piece in own)
+        files = write_data_files(table, partition, bucket, pieces, level=0, source=FileSource.APPEND, names=names)
+        entries.extend(add_entry(table, partition, bucket, file) for file in files)
     return entries
 
 
-def _write_changelog(table: TableStore, given: _Given) -> list[ManifestEntry]:
-    """Write every row as it was given, by key and then in the order of arrival, to changelog files."""
+def write_changelog(given: PlacedRows) -> list[ManifestEntry]:
+    """Write every row as it was given, by key and then in the order of arrival, to changelog files.
+
+    Writes none where the table's changes are not those that are written to it.
+    """
+    table = given.table
+    if CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.INPUT:
+        return []
     names = FileNames()
     prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
     entries: list[ManifestEntry] = []
@@ -272,7 +298,7 @@ def _write_changelog(table: TableStore, given: _Given) -> list[ManifestEntry]:
     return entries
 
 
-def _numbered_parts(given: _Given) -> Iterator[tuple[BucketId, pa.Table]]:
+def _numbered_parts(given: PlacedRows) -> Iterator[tuple[BucketId, pa.Table]]:
     """The rows of each bucket in the order of arrival, with their sequence numbers and kinds."""
     numbered = given.rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(given.rows.num_rows)))
     for bucket_id, part in _parts(given.places, numbered.append_column(VALUE_KIND, given.kinds)):
@@ -280,15 +306,13 @@ def _numbered_parts(given: _Given) -> Iterator[tuple[BucketId, pa.Table]]:
         yield bucket_id, part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
 
 
-def _newest_by_bucket(
-    table: TableStore, given: _Given
-) -> tuple[list[tuple[BucketId, int, int]], npt.NDArray[np.uint32]]:
+def _newest_by_bucket(given: PlacedRows) -> tuple[list[tuple[BucketId, int, int]], npt.NDArray[np.uint32]]:
     """The positions of the rows that stay, bucket by bucket, and where each bucket starts and ends.
 
     Of a primary key the last row stays, in key order: one sort by key, then a stable one by bucket, for sorting by both
     at once takes four times as long. Without primary key all rows stay as they came.
     """
-    schema, places = table.schema, given.places
+    schema, places = given.table.schema, given.places
     partitions = places.partitions
     if schema.primary_keys:
         keys = key_frame(given.rows, schema.key_fields)

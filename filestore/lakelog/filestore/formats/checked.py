@@ -195,6 +195,12 @@ class CheckedInput(io.RawIOBase):
             self._held = self._blocks(self._held_start, end)
         return self._held.slice(start - self._held_start, end - start)
 
+    def hold(self, start: int, end: int) -> None:
+        """Read a range of bytes at once, so that reads inside of it find it here. Raises CorruptDataError."""
+        self._held = pa.py_buffer(b"")  # before more is read
+        self._held_start = start - start % BLOCK_BYTES
+        self._held = self._blocks(self._held_start, min(end, self._size))
+
     def _blocks(self, start: int, end: int) -> pa.Buffer:
         """Whole blocks that hold the bytes from the block start `start` to `end`."""
         stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._size)
@@ -220,6 +226,14 @@ def open_checked(
 
     Raises CorruptDataError for a file of another size, and on reads of damaged blocks; NotFoundError.
     """
+    opened = open_input(file_io, path, size_bytes=size_bytes, checksums=checksums)
+    return pa.PythonFile(opened, mode="r") if isinstance(opened, CheckedInput) else opened
+
+
+def open_input(
+    file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
+) -> CheckedInput | pa.NativeFile:
+    """As `open_checked`, with what checks the blocks where there are checksums."""
     source = file_io.open_input(path)
     try:
         found = source.size()
@@ -233,7 +247,7 @@ def open_checked(
     except BaseException:
         source.close()
         raise
-    return pa.PythonFile(CheckedInput(source, path, size_bytes=found, checksums=checksums), mode="r")
+    return CheckedInput(source, path, size_bytes=found, checksums=checksums)
 
 
 class WatchedInput(io.RawIOBase):

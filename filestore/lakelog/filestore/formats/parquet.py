@@ -25,14 +25,14 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.formats.checked import ChecksummedFile, errors_named, open_checked
+from lakelog.filestore.formats.checked import CheckedInput, ChecksummedFile, errors_named, open_input
 from lakelog.filestore.formats.field_ids import element_id, key_id
+from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of
 from lakelog.filestore.formats.parquet_footer import ParquetFooter, remember_footer, remembered_footer
 from lakelog.filestore.formats.storing import stored_rows
 
 ROW_GROUP_BYTES = 64 << 20
-_BUFFER_BYTES = 1 << 20
-_BUFFERED_FROM = 16 << 20  # bytes of a row group
+FETCH_BYTES = 32 << 20
 ROW_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -185,7 +185,9 @@ class ParquetFile:
         self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
     ) -> None:
         self._path = path
-        self._source = open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums)
+        opened = open_input(file_io, path, size_bytes=size_bytes, checksums=checksums)
+        self._checked = opened if isinstance(opened, CheckedInput) else None
+        self._source = opened if self._checked is None else pa.PythonFile(opened, mode="r")
         self._checks_pages = checksums is None
         try:
             with errors_named(path, "Parquet"):
@@ -194,6 +196,7 @@ class ParquetFile:
                     self._source,
                     metadata=None if known is None else known.metadata,
                     page_checksum_verification=self._checks_pages,
+                    pre_buffer=False,  # see `parquet_fetching`
                 )
                 self.footer = ParquetFooter(self._file.metadata) if known is None else known
         except BaseException:
@@ -260,35 +263,47 @@ class ParquetFile:
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
         groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
+        if len(groups) == 1:
+            for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], groups, FETCH_BYTES):
+                self._hold(fetch)
         with errors_named(self._path, "Parquet"):
             parts = [part.file.read_row_groups(groups, columns=part.names) for part in self._parts(fields)]
         return self._joined(parts, fields)
 
     def iter_batches(
-        self, fields: Sequence[DataField], *, batch_rows: int = 65_536, row_groups: Sequence[int] | None = None
+        self,
+        fields: Sequence[DataField],
+        *,
+        batch_rows: int = 65_536,
+        row_groups: Sequence[int] | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """The columns `fields` in batches of at most `batch_rows`. Raises CorruptDataError."""
-        groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
-        batches = [
-            part.file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=part.names)
-            for part in self._parts(fields, buffer_bytes=self._buffer_bytes(batch_rows))
-        ]
-        while True:
-            with errors_named(self._path, "Parquet"):
-                tables = [
-                    pa.Table.from_batches([found]) for batch in batches if (found := next(batch, None)) is not None
-                ]
-            if not tables:
-                return
-            yield from self._joined(tables, fields).to_batches()
+        """The columns `fields` in batches of at most `batch_rows`. Raises CorruptDataError.
 
-    def _buffer_bytes(self, batch_rows: int) -> int:
-        """How much of a column is fetched at a time; 0 for all of its row group, where that is not much more.
-
-        Memory is bounded by the batches that are asked for, and rows of a kilobyte make row groups of many of them.
+        About `fetch_bytes` of the file are held beside a batch: row groups are fetched together up to that many, and a
+        larger one a part at a time.
         """
-        largest = max((size for _, size in self.row_groups), default=0)
-        return _BUFFER_BYTES if largest > max(_BUFFERED_FROM, 2 * batch_rows * self.row_bytes) else 0
+        groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
+        for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], groups, fetch_bytes):
+            self._hold(fetch)
+            batches = [
+                part.file.iter_batches(batch_size=batch_rows, row_groups=fetch.groups, columns=part.names)
+                for part in self._parts(fields, buffer_bytes=fetch.buffer_bytes)
+            ]
+            while True:
+                with errors_named(self._path, "Parquet"):
+                    tables = [
+                        pa.Table.from_batches([found]) for batch in batches if (found := next(batch, None)) is not None
+                    ]
+                if not tables:
+                    break
+                yield from self._joined(tables, fields).to_batches()
+            batches = []  # they refer to what is held of the file
+
+    def _hold(self, fetch: Fetch) -> None:
+        if self._checked is not None and fetch.span is not None:
+            with errors_named(self._path, "Parquet"):
+                self._checked.hold(*fetch.span)
 
     def _parts(self, fields: Sequence[DataField], *, buffer_bytes: int = 0) -> list[_Part]:
         """Which columns are read in which unit.
@@ -319,6 +334,7 @@ class ParquetFile:
                 page_checksum_verification=self._checks_pages,
                 coerce_int96_timestamp_unit=unit,
                 buffer_size=buffer_bytes,
+                pre_buffer=False,
             )
 
     def _joined(self, parts: Sequence[pa.Table], fields: Sequence[DataField]) -> pa.Table:

@@ -59,7 +59,8 @@ class RunCursor:
 def aligned_slices(cursors: Sequence[RunCursor]) -> Iterator[list[Slice]]:
     """Slices of the runs, in the order of the cursors, that hold every row of their key range; ranges rise.
 
-    A range ends at the smallest last key of the loaded pieces that have more behind them.
+    A range ends at the smallest last key of the loaded pieces that have more behind them. A list is emptied when the
+    next one is asked for, so that its rows are gone before others are read.
     """
     open_cursors = list(cursors)
     while True:
@@ -67,8 +68,9 @@ def aligned_slices(cursors: Sequence[RunCursor]) -> Iterator[list[Slice]]:
         if not open_cursors:
             return
         bound = min((cursor.last_key() for cursor in open_cursors if cursor.rows_left > 0), default=None)
-        slices = [cursor.take_up_to(bound) for cursor in open_cursors]
-        yield [part for part in slices if part is not None]
+        slices = [part for cursor in open_cursors if (part := cursor.take_up_to(bound)) is not None]
+        yield slices
+        slices.clear()
 
 
 def are_ranked(runs: Sequence[SortedRun]) -> bool:

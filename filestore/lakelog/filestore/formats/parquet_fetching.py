@@ -1,0 +1,91 @@
+"""Which row groups of a Parquet file are fetched at a time, so that a reader holds only so much of the file. Pure.
+
+Arrow can fetch ahead itself, but then it keeps everything until the last row group that it was asked for is read: asked
+for a whole file it ends up with the whole file in memory. And its threads may still hold a file of Python's when the
+interpreter ends, which aborts the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+
+from lakelog.filestore.formats.checked import BLOCK_BYTES
+
+_BUFFER_BYTES_MAX = 1 << 20
+_BUFFER_BYTES_MIN = 128 << 10  # each read verifies whole blocks: smaller ones read them again and again
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Row groups that are read together; with `buffer_bytes`, so much of each column at a time.
+
+    `span` is a range of the file's bytes to fetch at once, None where columns are better fetched one by one.
+    """
+
+    groups: list[int]
+    span: tuple[int, int] | None = None
+    buffer_bytes: int = 0
+
+
+def fetches_of(
+    footer: pq.FileMetaData, names: Sequence[str], groups: Sequence[int], fetch_bytes: int
+) -> Iterator[Fetch]:
+    """The row groups in their order, together up to `fetch_bytes` of the columns `names`, larger ones in parts."""
+    columns = _Columns(footer, names)
+    held: list[int] = []
+    held_bytes = 0
+    for group in groups:
+        size = columns.fetched_bytes(group)
+        if held and (held_bytes + size > fetch_bytes or group != held[-1] + 1):
+            yield Fetch(held, columns.span(held))
+            held, held_bytes = [], 0
+        if size > fetch_bytes:
+            share = fetch_bytes // max(1, len(columns.leaves))
+            yield Fetch([group], buffer_bytes=min(max(share, _BUFFER_BYTES_MIN), _BUFFER_BYTES_MAX))
+            continue
+        held.append(group)
+        held_bytes += size
+    if held:
+        yield Fetch(held, columns.span(held))
+
+
+class _Columns:
+    """The parts of row groups that columns make up."""
+
+    def __init__(self, footer: pq.FileMetaData, names: Sequence[str]) -> None:
+        wanted = set(names)
+        roots = [footer.schema.column(leaf).path.split(".")[0] for leaf in range(footer.num_columns)]
+        self.leaves = [leaf for leaf, root in enumerate(roots) if root in wanted]
+        self._footer = footer
+        self._is_dense = 2 * len(self.leaves) > footer.num_columns
+
+    def fetched_bytes(self, group: int) -> int:
+        """The most that is held of the file while a row group is read: whole blocks around its columns."""
+        if self._is_dense:
+            start, end = self._range_of(group)
+            return end - start + 2 * BLOCK_BYTES
+        found = self._footer.row_group(group)
+        sizes: list[int] = [found.column(leaf).total_compressed_size for leaf in self.leaves]
+        return sum(sizes) + 2 * BLOCK_BYTES * len(sizes)
+
+    def span(self, groups: Sequence[int]) -> tuple[int, int] | None:
+        """The bytes from the first to the last of the columns; None where most of that is of others."""
+        if not self._is_dense:
+            return None
+        return self._range_of(groups[0])[0], self._range_of(groups[-1])[1]
+
+    def _range_of(self, group: int) -> tuple[int, int]:
+        found = self._footer.row_group(group)
+        starts: list[int] = []
+        ends: list[int] = []
+        for leaf in self.leaves:
+            chunk = found.column(leaf)
+            start: int = chunk.data_page_offset
+            if chunk.has_dictionary_page:
+                start = min(start, chunk.dictionary_page_offset)
+            starts.append(start)
+            ends.append(start + chunk.total_compressed_size)
+        return min(starts, default=0), max(ends, default=0)
