@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 
 from lakelog.common.errors import OptionError
 from lakelog.common.options import Option
 from lakelog.filestore import options
 from lakelog.filestore.options import FILESTORE_OPTIONS, check_options
+from lakelog.filestore.options.layout import BUCKET
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET, ScanMode
 
 PAIMON_DEFAULTS = {
     "bucket-function.type": "default",
@@ -48,12 +53,13 @@ def test_defaults_are_those_of_paimon() -> None:
 
 
 def test_a_table_of_ours_has_one_bucket() -> None:
-    assert options.BUCKET.of({}) == 1
-    assert options.READ_MEMORY_BUDGET.of({}) == 256 << 20
+    assert BUCKET.of({}) == 1
+    assert READ_MEMORY_BUDGET.of({}) == 256 << 20
 
 
 def test_every_declared_option_is_listed_once_and_documented() -> None:
-    declared = [value for value in vars(options).values() if isinstance(value, Option)]
+    modules = (import_module(f"{options.__name__}.{found.name}") for found in iter_modules(options.__path__))
+    declared = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Option)}
     assert len({option.key for option in FILESTORE_OPTIONS}) == len(FILESTORE_OPTIONS) == len(declared)
     for option in FILESTORE_OPTIONS:
         assert option.doc.endswith(".")
@@ -78,7 +84,7 @@ def test_no_option_takes_every_text(key: str) -> None:
         ("snapshot.time-retained", "2 h", 7_200_000),
         ("write-only", "TRUE", True),
         ("bucket-key", "a, b,,c", ("a", "b", "c")),
-        ("scan.mode", "from-snapshot", options.ScanMode.FROM_SNAPSHOT),
+        ("scan.mode", "from-snapshot", ScanMode.FROM_SNAPSHOT),
         ("scan.snapshot-id", "3", 3),
     ],
 )

@@ -23,7 +23,8 @@ from lakelog.common.errors import (
 from lakelog.common.options import Option
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.options import BucketFunction, FileFormat
+from lakelog.filestore.options.files import FileFormat
+from lakelog.filestore.options.layout import BucketFunction
 from lakelog.filestore.paths import TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema, number_fields
 from tests.support.column_types import column_types, fields_of

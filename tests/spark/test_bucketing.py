@@ -14,7 +14,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
 from lakelog.filestore.bucket import bucket_of
-from lakelog.filestore.options import BucketFunction
+from lakelog.filestore.options.layout import BucketFunction
 from lakelog.filestore.schema import TableSchema
 from lakelog.spark.bucketing import bucket_column_of, native_bucket_sql
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema

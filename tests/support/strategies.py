@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakelog.common.arrow import time_unit, to_arrow_schema, to_arrow_type
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
-from lakelog.filestore.options import FileFormat
+from lakelog.filestore.options.files import FileFormat
 from lakelog.filestore.schema import TableSchema, build_schema
 from tests.support.column_types import column_types, exact_rows, scalar_types, values_of
 

@@ -16,7 +16,7 @@ from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.types import DataField
 from lakelog.filestore.location import Location, store_options
-from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable

@@ -22,7 +22,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import IN_SLOT_BYTES, MAX_COMPACT_PRECISION, null_bits_width
 from lakelog.filestore.bucket import bucket_of
-from lakelog.filestore.options import BucketFunction
+from lakelog.filestore.options.layout import BucketFunction
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.types import to_spark_type

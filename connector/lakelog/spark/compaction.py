@@ -28,7 +28,7 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.live_files import BucketId, LiveFiles
-from lakelog.filestore.options import WRITE_ONLY
+from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.writer_expiry import expire_after_commit
 from lakelog.protocol.driver import commit_compaction

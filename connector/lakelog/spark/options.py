@@ -11,7 +11,8 @@ from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
 from lakelog.filestore.location import store_options
-from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_names
+from lakelog.filestore.options.parsing import parse_names
+from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.logstore.options import SCAN as LOG_SCAN

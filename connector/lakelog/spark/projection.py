@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
-from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.filestore.row_kinds import kinds_twice
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.validate import check_columns

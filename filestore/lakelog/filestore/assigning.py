@@ -29,7 +29,7 @@ from lakelog.filestore.hash_index import (
     write_hashes,
 )
 from lakelog.filestore.index_manifest import hash_index
-from lakelog.filestore.options import (
+from lakelog.filestore.options.layout import (
     DYNAMIC_BUCKET_ASSIGNER_PARALLELISM,
     DYNAMIC_BUCKET_INITIAL_BUCKETS,
     DYNAMIC_BUCKET_MAX_BUCKETS,

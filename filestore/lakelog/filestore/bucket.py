@@ -30,7 +30,7 @@ from lakelog.filestore.buffers import (
     minimal_big_endian,
     null_mask,
 )
-from lakelog.filestore.options import BucketFunction
+from lakelog.filestore.options.layout import BucketFunction
 
 U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import highest_level
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.options import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
 from lakelog.filestore.schema import VALUE_KIND
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.store import KIND_FIELD, TableStore

@@ -10,31 +10,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.options import (
-    AGGREGATION_REMOVE_ON_DELETE,
+from lakelog.filestore.options.layout import (
     BUCKET,
     BUCKET_FUNCTION,
     BUCKET_KEY,
-    CHANGELOG_PRODUCER,
     DATA_FILE_DIRECTORY,
-    DELETION_VECTORS,
-    DELETION_VECTORS_MERGE_ON_READ,
     DYNAMIC_BUCKET_INITIAL_BUCKETS,
-    IGNORE_DELETE,
-    MERGE_ENGINE,
-    PARTIAL_UPDATE_REMOVE_ON_DELETE,
-    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     PARTITION,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
     PRIMARY_KEY,
+    TABLE_UUID,
+)
+from lakelog.filestore.options.merging import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    DELETION_VECTORS_MERGE_ON_READ,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
-    TABLE_UUID,
     WRITE_MODE,
-    parse_names,
 )
+from lakelog.filestore.options.parsing import parse_names
 
 PREFIX = "fields."
 SEQUENCE_GROUP = "sequence-group"

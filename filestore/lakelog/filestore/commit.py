@@ -30,13 +30,12 @@ from lakelog.filestore.index_manifest import BucketDeletions, index_after
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
 from lakelog.filestore.manifest_merging import pick_manifests
-from lakelog.filestore.options import (
+from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
+from lakelog.filestore.options.writing import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
     COMMIT_MIN_RETRY_WAIT,
     COMMIT_TIMEOUT,
-    MANIFEST_FULL_COMPACTION_SIZE,
-    MANIFEST_MERGE_MIN_COUNT,
 )
 from lakelog.filestore.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.paths import FileNames

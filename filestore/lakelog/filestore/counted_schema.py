@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.options import (
+from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     IGNORE_DELETE,

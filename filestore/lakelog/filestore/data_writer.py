@@ -22,17 +22,17 @@ from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bound
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
-from lakelog.filestore.options import (
-    DATA_FILE_PREFIX,
+from lakelog.filestore.options.files import (
     FILE_BLOCK_SIZE,
     FILE_COMPRESSION,
     FILE_COMPRESSION_PER_LEVEL,
     FILE_COMPRESSION_ZSTD_LEVEL,
     FILE_FORMAT_PER_LEVEL,
-    READ_MEMORY_BUDGET,
     TARGET_FILE_SIZE,
     THIN_MODE,
 )
+from lakelog.filestore.options.layout import DATA_FILE_PREFIX
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.paths import FileNames
 from lakelog.filestore.schema import KEY_FIELD_ID_START, TableSchema
 from lakelog.filestore.schema_rules import KEY_PREFIX

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.consumers import ConsumerManager
 from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.options import CHANGELOG_PRODUCER, CONSUMER_EXPIRATION_TIME, ChangelogProducer
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 from lakelog.filestore.references import (
     References,
     branches_of,

@@ -17,7 +17,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.evolution import keeps_order
 from lakelog.filestore.levels import Section
 from lakelog.filestore.manifest import ManifestFileMeta
-from lakelog.filestore.options import DELETION_VECTORS, MERGE_ENGINE, MergeEngine
+from lakelog.filestore.options.merging import DELETION_VECTORS, MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import (
     ColumnBounds,
     Predicate,

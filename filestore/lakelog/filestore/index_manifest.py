@@ -25,7 +25,8 @@ from lakelog.filestore.index_file import write_index_file
 from lakelog.filestore.integrity import damaged
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest_schemas import INDEX_SCHEMA
-from lakelog.filestore.options import DELETION_VECTORS_64_BIT, MANIFEST_COMPRESSION
+from lakelog.filestore.options.files import MANIFEST_COMPRESSION
+from lakelog.filestore.options.merging import DELETION_VECTORS_64_BIT
 from lakelog.filestore.paths import FileNames
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore

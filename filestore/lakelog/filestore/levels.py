@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataType
 from lakelog.filestore.binary_row import key_order
 from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.options import NUM_LEVELS, NUM_SORTED_RUNS_TRIGGER
+from lakelog.filestore.options.compaction import NUM_LEVELS, NUM_SORTED_RUNS_TRIGGER
 
 Comparable = tuple[object, ...]
 

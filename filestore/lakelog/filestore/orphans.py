@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.fileio import FileEntry
-from lakelog.filestore.options import DATA_FILE_DIRECTORY
+from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY
 from lakelog.filestore.paths import TablePaths
 from lakelog.filestore.references import References, branches_of, line_of
 from lakelog.filestore.store import TableStore

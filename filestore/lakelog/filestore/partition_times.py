@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.binary_row import deserialize_row, to_scalar
-from lakelog.filestore.options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
+from lakelog.filestore.options.layout import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 from lakelog.filestore.schema import TableSchema
 
 _DIRECTIVES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "%f"}

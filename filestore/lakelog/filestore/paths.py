@@ -23,7 +23,7 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
 from lakelog.filestore.integrity import name_with_digest
-from lakelog.filestore.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
+from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema

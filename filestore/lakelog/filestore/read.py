@@ -13,7 +13,7 @@ from lakelog.filestore.counted_schema import count_field
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.reading import COPIES, BucketReader
-from lakelog.filestore.options import READ_MEMORY_BUDGET
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Bound, Predicate, RowTest
 from lakelog.filestore.row_groups import RowFilter
 from lakelog.filestore.scan import DataSplit

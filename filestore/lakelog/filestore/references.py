@@ -14,7 +14,7 @@ from lakelog.filestore.data_file import FileSource
 from lakelog.filestore.index_manifest import read_index
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.name_cache import NameCache
-from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from lakelog.filestore.retention import Retention
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager

@@ -27,18 +27,17 @@ from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.options import (
-    BUCKET,
+from lakelog.filestore.options.layout import BUCKET
+from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
-    COMMIT_MAX_RETRIES,
     DELETION_VECTORS,
     IGNORE_DELETE,
     MERGE_ENGINE,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
-    WRITE_BUFFER_SIZE,
     ChangelogProducer,
 )
+from lakelog.filestore.options.writing import COMMIT_MAX_RETRIES, WRITE_BUFFER_SIZE
 from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import TableSchema

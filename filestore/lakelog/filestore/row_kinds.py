@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
-from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.filestore.schema import TableSchema
 
 _ROW_KINDS = [int(kind) for kind in RowKind]

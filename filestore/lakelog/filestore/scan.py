@@ -14,11 +14,8 @@ from lakelog.filestore.file_pruning import Pruning, is_merged_on_read
 from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import sections_of_files
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.options import (
-    DELETION_VECTORS_MERGE_ON_READ,
-    SOURCE_SPLIT_OPEN_FILE_COST,
-    SOURCE_SPLIT_TARGET_SIZE,
-)
+from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
+from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore

@@ -28,19 +28,14 @@ from lakelog.filestore.counted_schema import (
 )
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
-from lakelog.filestore.options import (
-    BUCKET,
-    BUCKET_FUNCTION,
-    BUCKET_KEY,
+from lakelog.filestore.options import check_options
+from lakelog.filestore.options.files import (
     FILE_FORMAT,
     FILE_FORMAT_PER_LEVEL,
     ORC_TIMESTAMP_LTZ_LEGACY_TYPE,
-    PARTITION,
-    PRIMARY_KEY,
-    BucketFunction,
     FileFormat,
-    check_options,
 )
+from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, PARTITION, PRIMARY_KEY, BucketFunction
 from lakelog.filestore.paths import SCHEMA_PREFIX, TablePaths
 from lakelog.filestore.schema_rules import (
     UNAWARE_BUCKET,

@@ -26,16 +26,10 @@ from lakelog.filestore.column_options import (
 from lakelog.filestore.column_paths import Fields, Path, edit_siblings, edit_type, find, named_fields, path_of, shown
 from lakelog.filestore.counted_schema import check_write_mode
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.options import (
-    BUCKET,
-    BUCKET_KEY,
-    FILE_FORMAT,
-    MERGE_ENGINE,
-    SEQUENCE_FIELD,
-    WRITE_MODE,
-    MergeEngine,
-    check_options,
-)
+from lakelog.filestore.options import check_options
+from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
+from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, WRITE_MODE, MergeEngine
 from lakelog.filestore.schema import SCHEMA_VERSION, TableSchema, number_type, with_orc_options
 from lakelog.filestore.schema_changes import (
     AddColumn,

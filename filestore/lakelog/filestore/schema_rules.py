@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.options import (
-    BUCKET_KEY,
+from lakelog.filestore.options.compaction import FULL_COMPACTION_DELTA_COMMITS
+from lakelog.filestore.options.files import FILE_FORMAT, FileFormat
+from lakelog.filestore.options.layout import BUCKET_KEY, BucketFunction
+from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
-    FILE_FORMAT,
-    FULL_COMPACTION_DELTA_COMMITS,
     MERGE_ENGINE,
     ROWKIND_FIELD,
-    BucketFunction,
     ChangelogProducer,
-    FileFormat,
     MergeEngine,
 )
 

@@ -23,7 +23,7 @@ from lakelog.filestore.merge.deduplicate import merge_ordered
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.reading import COPIES
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices
-from lakelog.filestore.options import (
+from lakelog.filestore.options.writing import (
     LOCAL_SORT_MAX_NUM_FILE_HANDLES,
     SPILL_COMPRESSION,
     SPILL_COMPRESSION_ZSTD_LEVEL,

@@ -11,7 +11,8 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.live_files import LiveFilesCache
 from lakelog.filestore.manifest import ManifestFiles
-from lakelog.filestore.options import DATA_FILE_DIRECTORY, MANIFEST_COMPRESSION, TABLE_UUID
+from lakelog.filestore.options.files import MANIFEST_COMPRESSION
+from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema import (
     SEQUENCE_NUMBER,

@@ -45,7 +45,9 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.location import Location
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.options import PARTITION_EXPIRATION_TIME, READ_MEMORY_BUDGET, TABLE_UUID, WRITE_ONLY
+from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
 from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths

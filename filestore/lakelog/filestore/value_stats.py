@@ -20,7 +20,7 @@ from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, serialize_row
 from lakelog.filestore.data_file import EMPTY_STATS, SimpleStats
 from lakelog.filestore.formats.parquet_bounds import bounds_in_footer, leaves_of
-from lakelog.filestore.options import STATS_DENSE_STORE, STATS_MODE
+from lakelog.filestore.options.files import STATS_DENSE_STORE, STATS_MODE
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.stats_mode import StatsMode, parse_stats_mode, truncated_bounds
 

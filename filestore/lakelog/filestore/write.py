@@ -29,8 +29,8 @@ from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
-from lakelog.filestore.options import (
-    CHANGELOG_FILE_PREFIX,
+from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
+from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
     IGNORE_DELETE,

@@ -16,7 +16,11 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.assigning import BucketAssigner
 from lakelog.filestore.manifest import ManifestEntry
-from lakelog.filestore.options import WRITE_BUFFER_SIZE, WRITE_BUFFER_SPILL_MAX_DISK_SIZE, WRITE_BUFFER_SPILLABLE
+from lakelog.filestore.options.writing import (
+    WRITE_BUFFER_SIZE,
+    WRITE_BUFFER_SPILL_MAX_DISK_SIZE,
+    WRITE_BUFFER_SPILLABLE,
+)
 from lakelog.filestore.spilling import BucketPart, Spills
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.expiry import expire_snapshots
-from lakelog.filestore.options import WRITE_ONLY
+from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.retention import Retention
 from lakelog.filestore.store import TableStore
 

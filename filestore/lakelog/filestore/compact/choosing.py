@@ -22,8 +22,7 @@ from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import SortedRun, highest_level, runs_of
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.options import (
-    CHANGELOG_PRODUCER,
+from lakelog.filestore.options.compaction import (
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_MIN_FILE_NUM,
     COMPACTION_OFFPEAK_END,
@@ -38,8 +37,8 @@ from lakelog.filestore.options import (
     SETTLING_AMPLIFICATION_PERCENT,
     SIZE_AMPLIFICATION_PERCENT,
     SIZE_RATIO_PERCENT,
-    ChangelogProducer,
 )
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 

@@ -23,7 +23,7 @@ from lakelog.filestore.merge.deduplicate import Slice, are_absent, merge_ordered
 from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
 from lakelog.filestore.merge.reading import BucketReader
 from lakelog.filestore.merge.runs import are_ranked
-from lakelog.filestore.options import (
+from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORED,

@@ -27,7 +27,8 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import merged_kinds
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.reading import COPIES, BucketReader
-from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, READ_MEMORY_BUDGET, ChangelogProducer
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.row_kinds import checked_kinds
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore

@@ -21,7 +21,7 @@ from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.merge.removals import removing
-from lakelog.filestore.options import (
+from lakelog.filestore.options.merging import (
     AGGREGATION_REMOVE_ON_DELETE,
     IGNORE_DELETE,
     MERGE_ENGINE,
@@ -31,8 +31,8 @@ from lakelog.filestore.options import (
     SEQUENCE_FIELD_SORT_ORDER,
     MergeEngine,
     SortOrder,
-    parse_names,
 )
+from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 _GROUP_SUFFIX = ".sequence-group"

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from lakelog.filestore.options import CHANGELOG_PRODUCER, DELETION_VECTORS, MERGE_ENGINE, ChangelogProducer, MergeEngine
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    MERGE_ENGINE,
+    ChangelogProducer,
+    MergeEngine,
+)
 from lakelog.filestore.schema import TableSchema
 
 

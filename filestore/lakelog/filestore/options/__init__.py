@@ -1,0 +1,30 @@
+"""Every option of the file store, by topic. Names and defaults are Paimon's, unless the doc says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lakelog.common.options import Option, check_known
+from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, writing
+
+PREFIXES = ("fields.",)
+FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
+    value
+    for topic in (layout, merging, files, writing, compaction, retention, reading)
+    for value in vars(topic).values()
+    if isinstance(value, Option)
+)
+
+
+def check_options(
+    given: Mapping[str, str], *, also: Iterable[Option[object]] = (), also_prefixes: Iterable[str] = ()
+) -> None:
+    """Raise OptionError for the first key that nobody declares and for the first value outside its type.
+
+    `also` and `also_prefixes` are the options of other parts of a table. For options that a user gives: unknown
+    options that a table holds already are kept and ignored.
+    """
+    declared = (*FILESTORE_OPTIONS, *also)
+    check_known(given, declared, (*PREFIXES, *also_prefixes))
+    for option in declared:
+        option.of(given)

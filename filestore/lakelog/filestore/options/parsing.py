@@ -1,0 +1,73 @@
+"""How the texts of options are read. All raise ValueError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+_DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
+
+Value = TypeVar("Value")
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Column names with commas between them."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def by_level(parse: Callable[[str], Value]) -> Callable[[str], Mapping[int, Value]]:
+    """A parser of pairs such as `0:avro,3:parquet`. Raises ValueError."""
+
+    def parse_pairs(text: str) -> Mapping[int, Value]:
+        pairs = (part.split(":", 1) for part in parse_names(text))
+        return {not_negative(level.strip()): parse(value.strip()) for level, value in pairs}
+
+    return parse_pairs
+
+
+def parse_bucket_count(text: str) -> int:
+    """A number of buckets, -1 (dynamic, or none for append tables) or -2 (postponed). Raises ValueError."""
+    count = int(text)
+    if count == 0 or count < -2:
+        raise ValueError("expected a positive number, -1 or -2")
+    return count
+
+
+def positive(text: str) -> int:
+    """A number above 0."""
+    number = int(text)
+    if number < 1:
+        raise ValueError("expected at least 1")
+    return number
+
+
+def at_least_two(text: str) -> int:
+    """A number above 1."""
+    number = int(text)
+    if number < 2:
+        raise ValueError("expected at least 2")
+    return number
+
+
+def not_negative(text: str) -> int:
+    """A number from 0 on."""
+    number = int(text)
+    if number < 0:
+        raise ValueError("expected at least 0")
+    return number
+
+
+def bucket_limit(text: str) -> int:
+    """A number of dynamic buckets, or -1 for none."""
+    number = int(text)
+    if number != -1 and not 1 <= number <= _DYNAMIC_BUCKETS_MAX:
+        raise ValueError(f"expected a number from 1 to {_DYNAMIC_BUCKETS_MAX}, or -1 for none")
+    return number
+
+
+def hour(text: str) -> int:
+    """An hour of the day, or -1 for none."""
+    number = int(text)
+    if not -1 <= number <= 23:
+        raise ValueError("expected an hour from 0 to 23, or -1 for none")
+    return number

@@ -1,0 +1,71 @@
+"""Options of reads."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from lakelog.common.options import Option, parse_size_bytes
+from lakelog.filestore.options.parsing import not_negative, positive
+
+
+class ScanMode(StrEnum):
+    """Which rows a read gives."""
+
+    DEFAULT = "default"
+    LATEST_FULL = "latest-full"
+    FULL = "full"
+    LATEST = "latest"
+    FROM_TIMESTAMP = "from-timestamp"
+    FROM_SNAPSHOT = "from-snapshot"
+    FROM_SNAPSHOT_FULL = "from-snapshot-full"
+
+
+SCAN_MODE = Option(
+    key="scan.mode",
+    parse=ScanMode,
+    default=ScanMode.DEFAULT,
+    doc="Which rows a read gives; by default the newest snapshot, or the one that another scan option names.",
+    kind="default, latest-full, full, latest, from-timestamp, from-snapshot or from-snapshot-full",
+)
+SCAN_SNAPSHOT_ID = Option(
+    key="scan.snapshot-id",
+    parse=positive,
+    default=None,
+    doc="The snapshot to read.",
+    kind="a positive number",
+)
+SCAN_TIMESTAMP = Option(
+    key="scan.timestamp",
+    parse=str,
+    default=None,
+    doc="The moment whose state is read, as text such as 2026-01-31 12:00:00; UTC unless a zone is given.",
+    kind="a timestamp",
+)
+SCAN_TIMESTAMP_MILLIS = Option(
+    key="scan.timestamp-millis",
+    parse=not_negative,
+    default=None,
+    doc="The moment whose state is read, in milliseconds since 1970 UTC.",
+    kind="a number from 0 on",
+)
+SOURCE_SPLIT_TARGET_SIZE = Option(
+    key="source.split.target-size",
+    parse=parse_size_bytes,
+    default=128 << 20,
+    doc="Bytes of files that one split of a read holds; files that share keys stay together.",
+    kind="a size such as 128 mb",
+)
+SOURCE_SPLIT_OPEN_FILE_COST = Option(
+    key="source.split.open-file-cost",
+    parse=parse_size_bytes,
+    default=4 << 20,
+    doc="Bytes that a file counts at least for in a split: opening many small ones takes time too.",
+    kind="a size such as 4 mb",
+)
+READ_MEMORY_BUDGET = Option(
+    key="read.memory-budget",
+    parse=parse_size_bytes,
+    default=256 << 20,
+    doc="Memory that merging one bucket may use; larger buckets are merged in key ranges. An option of lakelog.",
+    kind="a size such as 256 mb",
+)

@@ -1,0 +1,85 @@
+"""Options of write buffers and commits."""
+
+from __future__ import annotations
+
+from lakelog.common.options import Option, parse_bool, parse_duration_millis, parse_size_bytes
+from lakelog.filestore.options.parsing import at_least_two, not_negative
+
+WRITE_BUFFER_SIZE = Option(
+    key="write-buffer-size",
+    parse=parse_size_bytes,
+    default=256 << 20,
+    doc="Memory for the rows of one writing task of a table without a log; sorting them takes as much again. More rows "
+    "are spilled, or go to another level-0 file.",
+    kind="a size such as 256 mb",
+)
+WRITE_BUFFER_SPILLABLE = Option(
+    key="write-buffer-spillable",
+    parse=parse_bool,
+    default=True,
+    doc="Whether full write buffers of a table with a primary key are sorted, spilled to the folder for temporary "
+    "files (`TMPDIR`) and merged at the end of the task; else each goes to level-0 files of its own.",
+    kind="true or false",
+)
+WRITE_BUFFER_SPILL_MAX_DISK_SIZE = Option(
+    key="write-buffer-spill.max-disk-size",
+    parse=parse_size_bytes,
+    default=None,
+    doc="Bytes of spilled rows of one task at which they go to level-0 files of their own; without a limit by default.",
+    kind="a size such as 10 gb",
+)
+LOCAL_SORT_MAX_NUM_FILE_HANDLES = Option(
+    key="local-sort.max-num-file-handles",
+    parse=at_least_two,
+    default=128,
+    doc="Spilled files of one task at which they are merged into one.",
+    kind="a number from 2 on",
+)
+SPILL_COMPRESSION = Option(
+    key="spill-compression",
+    parse=str,
+    default="zstd",
+    doc="The compression of spilled rows: `zstd`, `lz4` or `none`.",
+)
+SPILL_COMPRESSION_ZSTD_LEVEL = Option(
+    key="spill-compression.zstd-level",
+    parse=int,
+    default=1,
+    doc="The level of zstd in spilled rows.",
+    kind="a number",
+)
+WRITE_ONLY = Option(
+    key="write-only",
+    parse=parse_bool,
+    default=False,
+    doc="Whether writers leave compaction and expiry to somebody else.",
+    kind="true or false",
+)
+COMMIT_MAX_RETRIES = Option(
+    key="commit.max-retries",
+    parse=not_negative,
+    default=10,
+    doc="How often a commit that lost a race is tried again.",
+    kind="a number from 0 on",
+)
+COMMIT_TIMEOUT = Option(
+    key="commit.timeout",
+    parse=parse_duration_millis,
+    default=None,
+    doc="How long a commit is tried again; without end by default.",
+    kind="a duration such as 10 min",
+)
+COMMIT_MIN_RETRY_WAIT = Option(
+    key="commit.min-retry-wait",
+    parse=parse_duration_millis,
+    default=10,
+    doc="The wait before the first retry of a commit.",
+    kind="a duration such as 10 ms",
+)
+COMMIT_MAX_RETRY_WAIT = Option(
+    key="commit.max-retry-wait",
+    parse=parse_duration_millis,
+    default=10_000,
+    doc="The longest wait between retries of a commit.",
+    kind="a duration such as 10 s",
+)
