@@ -14,7 +14,8 @@ from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.table import FileStoreTable, Selection, WriteMode
+from lakelog.filestore.table import FileStoreTable, WriteMode
+from lakelog.filestore.table_reading import Selection
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,32 +5,19 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
-    Any,
     Literal,
-    TypedDict,
-    Unpack,
     get_args,
 )  # Any: duckdb is an optional extra without types here
 
-import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
-from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.alter import alter_schema
-from lakelog.filestore.changes import (
-    ChangeSource,
-    change_files,
-    first_changes,
-    read_change_file,
-    snapshot_of_changes,
-)
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
@@ -46,28 +33,23 @@ from lakelog.filestore.location import Location
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
 from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.planned_read import PlannedRead
-from lakelog.filestore.polars_scan import lazy_frame
-from lakelog.filestore.predicate import Predicate, check_filter, parse_where
-from lakelog.filestore.predicate.tree import And
+from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.rescale import move_rows, rescale_schema
-from lakelog.filestore.scan import check_schema, plan
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.table_reading import ReadableTable
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
 from lakelog.filestore.value_stats import stats_modes
 from lakelog.filestore.write import check_table_writable
 from lakelog.filestore.writer_expiry import expire_after_commit
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+    pass
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -76,27 +58,8 @@ _LOG_SYSTEM_KEY = "log.system"
 _NO_LOG = "none"
 
 
-class Which(TypedDict, total=False):
-    """Which state of a table a read shows: one of these, or without any the newest."""
-
-    snapshot_id: int | None
-    timestamp_millis: int | None
-    tag: str | None
-
-
-class Selection(Which, total=False):
-    """Which rows and columns a read gives.
-
-    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp_millis` the newest one at that moment
-    or before, `tag` the one that the tag keeps; without any of them it is the newest.
-    """
-
-    columns: Sequence[str] | None
-    where: str | Predicate | None
-
-
 @dataclass(frozen=True, kw_only=True)
-class FileStoreTable(TableStore):
+class FileStoreTable(ReadableTable):
     """One table: LSM files in the Paimon format."""
 
     @classmethod
@@ -159,115 +122,6 @@ class FileStoreTable(TableStore):
     def options(self) -> dict[str, str]:
         """The table's options as they are stored."""
         return dict(self.schema.options)
-
-    def snapshot(
-        self, *, snapshot_id: int | None = None, timestamp_millis: int | None = None, tag: str | None = None
-    ) -> Snapshot | None:
-        """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.
-
-        Raises NotFoundError for an id or a tag that is not there and for a time before the oldest living snapshot.
-        """
-        if sum(given is not None for given in (snapshot_id, timestamp_millis, tag)) > 1:
-            raise InvalidRequestError("a read takes one of a snapshot id, a timestamp and a tag")
-        if tag is not None:
-            return self.snapshots.tagged(tag)
-        if snapshot_id is not None:
-            return self.snapshots.get(snapshot_id)
-        if timestamp_millis is None:
-            return self.snapshots.latest()
-        found = self.snapshots.at_or_before(timestamp_millis)
-        if found is None:
-            raise NotFoundError(f"{self.name} has no snapshot at or before {timestamp_millis} ms; name a later time")
-        return found
-
-    def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
-        """The rows in batches and in no order. What is wrong with the arguments is raised before the first batch."""
-        return self._planned(**what).batches()
-
-    def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
-        """The rows as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
-        return self._planned(**what).to_table()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""
-        return self._planned().__arrow_c_stream__(requested_schema)
-
-    def _planned(
-        self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
-    ) -> PlannedRead:
-        if which:
-            check_schema(self, self.snapshots.latest())
-        return self._read_of(self.snapshot(**which), columns, parse_where(where) if isinstance(where, str) else where)
-
-    def _read_of(
-        self, snapshot: Snapshot | None, columns: Sequence[str] | None, where: Predicate | None
-    ) -> PlannedRead:
-        return PlannedRead(
-            table=self,
-            fields=self.schema.fields if columns is None else self.schema.select(columns),
-            where=where,
-            splits=plan(self, snapshot, where=where).splits,
-            budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
-        )
-
-    def to_polars(
-        self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
-    ) -> pl.LazyFrame:
-        """The rows as a lazy polars frame, in no order; maps become lists of key and value.
-
-        The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
-        `where`. What goes wrong while a query runs is raised by polars as a ComputeError that quotes it.
-        """
-        predicate = parse_where(where) if isinstance(where, str) else where
-        fields = self.schema.fields if columns is None else self.schema.select(columns)
-        if predicate is not None:
-            check_filter(predicate, self.schema.fields)
-        snapshot = self.snapshot(**which)
-
-        def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
-            parts = tuple(part for part in (predicate, also) if part is not None)
-            return self._read_of(snapshot, names, And(parts=parts) if parts else None)
-
-        return lazy_frame(fields, planned)
-
-    def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
-        """The rows of one snapshot as a DuckDB relation; each query of it reads them as a stream. Needs duckdb."""
-        try:
-            import duckdb  # noqa: PLC0415
-        except ImportError as error:
-            raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
-        return duckdb.from_arrow(self._planned(**what), connection=connection or duckdb.default_connection())
-
-    def changes(
-        self,
-        *,
-        after: int | None = None,
-        up_to: int | None = None,
-        source: ChangeSource = ChangeSource.AUTO,
-        columns: Sequence[str] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The changes of the snapshots behind `after`, up to `up_to`: all that are there by default.
-
-        The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
-        NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
-        """
-        check_schema(self, self.snapshots.latest())
-        fields = self.schema.fields if columns is None else self.schema.select(columns)
-        first = first_changes(self) if after is None else after + 1
-        last = (self.snapshots.latest_id() or 0) if up_to is None else up_to
-        found = [snapshot_of_changes(self, number) for number in range(first, last + 1)]
-        return self._changes(found, fields, source)
-
-    def _changes(
-        self, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
-    ) -> Iterator[pa.RecordBatch]:
-        texts = pa.array(ROW_KIND_TEXTS)
-        schema = pa.schema([pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *to_arrow_schema(fields)])
-        for snapshot in snapshots:
-            for entry in change_files(self, snapshot, source):
-                for batch in read_change_file(self, entry, fields, kind_name=ROW_KIND_COLUMN):
-                    *values, kinds = batch.columns
-                    yield pa.RecordBatch.from_arrays([texts.take(kinds), *values], schema=schema)
 
     def write(
         self,
