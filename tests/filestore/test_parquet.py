@@ -17,8 +17,9 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
 from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.formats.parquet import ParquetFile, ParquetWriter, read_parquet, write_parquet
+from lakelog.filestore.formats.parquet import ParquetFile, read_parquet
 from lakelog.filestore.formats.parquet_fetching import fetches_of
+from lakelog.filestore.formats.parquet_writing import ParquetWriter, write_parquet
 from lakelog.filestore.schema import TableSchema, number_fields
 from lakelog.filestore.schema_rules import check_types
 from tests.support.column_types import column_types, exact_rows, fields_of, tables

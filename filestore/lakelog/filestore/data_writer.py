@@ -16,7 +16,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
-from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES
+from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES
 from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
 from lakelog.filestore.merge.deduplicate import are_adds

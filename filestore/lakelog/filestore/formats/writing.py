@@ -13,7 +13,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro_writing import AvroWriter
 from lakelog.filestore.formats.orc_writing import STRIPE_BYTES, OrcWriter
-from lakelog.filestore.formats.parquet import ROW_GROUP_BYTES, ParquetWriter
+from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES, ParquetWriter
 
 
 class DataFileWriter(Protocol):

@@ -1,0 +1,167 @@
+"""Parquet data files are written, with checksums of their pages. For the types see `parquet_layout`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.types import DataField
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.checked import ChecksummedFile
+from lakelog.filestore.formats.parquet_layout import has_nanos, parquet_schema
+from lakelog.filestore.formats.storing import stored_rows
+
+ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
+_SAMPLE_ROWS = 2_048
+_COMPRESSIONS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "none": "none",
+    "uncompressed": "none",
+}
+
+
+def write_parquet(
+    file_io: FileIO,
+    path: str,
+    table: pa.Table,
+    fields: Sequence[DataField],
+    *,
+    compression: str = "zstd",
+    compression_level: int = 1,
+    row_group_bytes: int = ROW_GROUP_BYTES,
+) -> int:
+    """Write a table of the columns `fields` to a new file, make it durable and give its size in bytes.
+
+    The table's columns have the Arrow types of `fields`, in their order. Raises InvalidRequestError for others and for
+    nulls in NOT NULL columns.
+    """
+    writer = ParquetWriter(
+        file_io,
+        path,
+        fields,
+        compression=compression,
+        compression_level=compression_level,
+        row_group_bytes=row_group_bytes,
+    )
+    with writer:
+        writer.write(table)
+        return writer.finish()
+
+
+class ParquetWriter:
+    """One new data file, written piece by piece. A context manager: what is not finished at its end is given up."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        *,
+        compression: str = "zstd",
+        compression_level: int = 1,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> None:
+        self._path = path
+        self._schema = parquet_schema(fields)
+        self._row_group_bytes = row_group_bytes
+        self._codec = _compression(compression)
+        self._level = compression_level if self._codec == "zstd" else None
+        self._in_int96 = has_nanos(fields)
+        self._output = ChecksummedFile(file_io, path)
+        self._writer: pq.ParquetWriter | None = None
+        self._footers: list[pq.FileMetaData] = []
+
+    def __enter__(self) -> ParquetWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._output.is_finished:
+            return
+        if self._writer is not None:
+            # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
+            with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
+                self._writer.close()
+        self._output.abort()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far, without what is still buffered."""
+        return self._output.size_bytes
+
+    @property
+    def checksums(self) -> bytes:
+        """Checksums of the blocks of a finished file."""
+        return self._output.checksums
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
+        stored = stored_rows(table, self._schema, self._path)
+        rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
+        self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, ROW_GROUP_ROWS))
+
+    def finish(self) -> int:
+        """Write the footer, make the file durable and give its size in bytes."""
+        self._opened(self._schema.empty_table()).close()
+        return self._output.finish()
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """The footer of the finished file."""
+        return self._footers[0]
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        """Arrow's writer, made when the first rows are there to see which columns are worth a dictionary."""
+        if self._writer is None:
+            packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
+            others = [column.name for column in self._schema if column.name not in packed]
+            self._writer = pq.ParquetWriter(
+                self._output.sink,
+                self._schema,
+                compression=self._codec,
+                compression_level=self._level,
+                use_dictionary=_repetitive(first.select(others)),
+                column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+                use_deprecated_int96_timestamps=self._in_int96,
+                store_decimal_as_integer=True,
+                write_page_checksum=True,
+                write_time_adjusted_to_utc=True,
+                store_schema=False,
+                metadata_collector=self._footers,
+            )
+        return self._writer
+
+
+def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
+    """Whether a column is stored as differences of neighbours: integers get smaller by that, and both ways faster."""
+    if pa.types.is_timestamp(kind):
+        return not in_int96
+    return any(is_integer(kind) for is_integer in (pa.types.is_int32, pa.types.is_int64, pa.types.is_date32))
+
+
+def _repetitive(table: pa.Table) -> list[str]:
+    """The columns worth a dictionary: those with few different values in a sample. Others it slows by half."""
+    count = min(table.num_rows, _SAMPLE_ROWS)
+    sample = table.take(np.linspace(0, max(table.num_rows - 1, 0), count, dtype=np.int64))
+    return [
+        name
+        for name, values in zip(sample.column_names, sample.columns, strict=True)
+        if not pa.types.is_nested(values.type) and pc.count_distinct(values).as_py() <= count // 2
+    ]
+
+
+def _compression(name: str) -> str:
+    try:
+        return _COMPRESSIONS[name.lower()]
+    except KeyError as error:
+        known = ", ".join(sorted(_COMPRESSIONS))
+        raise InvalidRequestError(f"file.compression {name!r} is not known for Parquet; known are {known}") from error
