@@ -12,15 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.assigning import BucketAssigner
-from lakelog.filestore.binary_row import serialize_row, stored_row
-from lakelog.filestore.bucket import bucket_of
 from lakelog.filestore.counted_rows import counted_rows
 from lakelog.filestore.data_file import DataFileMeta, FileSource
 from lakelog.filestore.data_writer import StoredRows, write_data_files
@@ -40,6 +37,7 @@ from lakelog.filestore.options.merging import (
     MergeEngine,
 )
 from lakelog.filestore.paths import MAIN_BRANCH, FileNames
+from lakelog.filestore.places import Places, parts_of, places_of
 from lakelog.filestore.row_kinds import checked_kinds, written_kinds
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakelog.filestore.schema_rules import check_writable
@@ -131,7 +129,7 @@ def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None)
             rows=part.drop_columns([VALUE_KIND]),
             kinds=part.column(VALUE_KIND).combine_chunks(),
         )
-        for (partition, bucket), part in _parts(_places_of(table, rows, None), given)
+        for (partition, bucket), part in parts_of(places_of(table, rows, None), given)
     ]
 
 
@@ -142,45 +140,12 @@ class PlacedRows:
     table: TableStore
     rows: pa.Table
     kinds: pa.Array
-    places: _Places
+    places: Places
     first_sequence: FirstSequence
 
     def first(self, bucket_id: BucketId) -> int:
         """The sequence number from which those of a bucket are counted."""
         return self.first_sequence(*bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The partition and the bucket of each row: `partitions[codes[row]]`, `buckets[row]`."""
-
-    partitions: list[bytes]
-    codes: pl.Series
-    buckets: npt.NDArray[np.int32]
-
-
-def _places_of(table: TableStore, rows: pa.Table, assigner: BucketAssigner | None) -> _Places:
-    """Where rows go. Without a number of buckets or an assigner all rows are in bucket 0."""
-    schema = table.schema
-    partitions, codes = _partitions_of(table, rows)
-    if assigner is not None:
-        buckets = assigner.assign_rows(rows, partitions, codes)
-    elif table.bucket_count > 1:
-        buckets = bucket_of(rows, schema.bucket_fields, table.bucket_count, schema.bucket_function)
-    else:
-        buckets = np.zeros(rows.num_rows, np.int32)
-    return _Places(partitions, codes, buckets)
-
-
-def _parts(places: _Places, given: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-    """`given`, which has the rows and maybe more columns, split by partition and bucket, each in arrival order."""
-    frame = pl.DataFrame({"code": places.codes, "bucket": places.buckets}).with_row_index("row")
-    ordered = frame.sort("code", "bucket", maintain_order=True)
-    taken = given.take(ordered["row"].to_arrow())
-    start = 0
-    for code, bucket, count in ordered.group_by("code", "bucket", maintain_order=True).len().iter_rows():
-        yield (places.partitions[code], bucket), taken.slice(start, count)
-        start += count
 
 
 def write_rows(
@@ -238,7 +203,7 @@ def placed_rows(
         _check_kinds(table, kinds)
     if not rows.num_rows:
         return None
-    return PlacedRows(table, rows, kinds, _places_of(table, rows, assigner), first_sequence)
+    return PlacedRows(table, rows, kinds, places_of(table, rows, assigner), first_sequence)
 
 
 def sorted_rows(given: PlacedRows) -> Iterator[tuple[BucketId, StoredRows]]:
@@ -301,7 +266,7 @@ def write_changelog(given: PlacedRows) -> list[ManifestEntry]:
 def _numbered_parts(given: PlacedRows) -> Iterator[tuple[BucketId, pa.Table]]:
     """The rows of each bucket in the order of arrival, with their sequence numbers and kinds."""
     numbered = given.rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(given.rows.num_rows)))
-    for bucket_id, part in _parts(given.places, numbered.append_column(VALUE_KIND, given.kinds)):
+    for bucket_id, part in parts_of(given.places, numbered.append_column(VALUE_KIND, given.kinds)):
         numbers = pc.add(part.column(SEQUENCE_NUMBER), given.first(bucket_id))
         yield bucket_id, part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
 
@@ -401,20 +366,3 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
             f"table {table_name} has a log, whose fold is the last change of each key: merge-engine, sequence.field "
             "and ignore-delete are for tables without a log"
         )
-
-
-def _partitions_of(table: TableStore, rows: pa.Table) -> tuple[list[bytes], pl.Series]:
-    """The serialized partitions among the rows, and for each row the position of its own."""
-    fields = table.schema.partition_fields
-    if not fields:
-        return [serialize_row([], [])], pl.Series(np.zeros(rows.num_rows, np.uint32))
-    keys = key_frame(rows, fields)
-    names = keys.columns
-    firsts = keys.with_row_index("row").group_by(names, maintain_order=True).first()
-    codes = keys.join(
-        firsts.select(*names).with_row_index("code"), on=names, how="left", nulls_equal=True, maintain_order="left"
-    )["code"]
-    kinds = [field.type for field in fields]
-    columns = [rows.column(field.name) for field in fields]
-    partitions = [serialize_row(kinds, stored_row(kinds, columns, row)) for row in firsts["row"]]
-    return partitions, codes
