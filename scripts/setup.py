@@ -37,6 +37,10 @@ def main(arguments: Sequence[str]) -> None:
 
 def make_current(venv: Path, pins: Path, *, editable: bool = False, uv: Path | None = None) -> None:
     """Bring one environment to its pins, unless its stamp says that it is there."""
+    if venv.is_symlink():  # another checkout's: it would be changed to this one's pins and code
+        raise failure(
+            f"{venv} is a link to {venv.resolve()}; remove the link, each checkout has environments of its own"
+        )
     wanted = fingerprint(pins, editable=editable)
     if stamp_of(venv) == wanted:
         return
