@@ -63,8 +63,16 @@ def run_race(table: FileStoreTable, options: dict[str, str], *, processes: int, 
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("processes", "commits"), [pytest.param(4, 5), pytest.param(16, 50, marks=pytest.mark.full)])
-@pytest.mark.parametrize("store", ["local", "s3", pytest.param("hdfs", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("store", "processes", "commits"),
+    [
+        ("local", 4, 5),
+        ("s3", 4, 5),
+        pytest.param("local", 16, 50, marks=pytest.mark.full),
+        pytest.param("s3", 16, 50, marks=pytest.mark.full),
+        pytest.param("hdfs", 6, 5, marks=pytest.mark.full),
+    ],
+)
 def test_every_acknowledged_commit_of_racing_processes_is_there_once(
     tmp_path: Path, request: pytest.FixtureRequest, store: str, processes: int, commits: int
 ) -> None:

@@ -7,16 +7,23 @@ job tries its batch again, as a checkpoint would have it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.filestore.assigning import bucket_assigner
 from lakelog.filestore.commit import append_commit
+from lakelog.filestore.compact.choosing import due_work
+from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.picking import CompactUnit, pick_level0
+from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_writer import discard_files
 from lakelog.filestore.expiry import Retention
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.index_file import discard_index_files
+from lakelog.filestore.levels import runs_of
+from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import write_rows
@@ -28,6 +35,8 @@ from tests.filestore.simulation.world import Process, World
 HOUR = 3_600_000
 JOB_KEYS = 100  # its order is its own: no other writer has these keys
 REOPEN_SHARE = 0.15
+LEVEL_MAX = 5
+LIKE_NO_SIZE = -100  # percent: no run is as small as the ones before it
 
 
 @dataclass(slots=True)
@@ -210,10 +219,23 @@ class Overwriter(Writer):
 class Compactor(Worker):
     """Merges files; no row changes, which the model looks at."""
 
+    def compact(self, table: FileStoreTable) -> Snapshot | None:
+        """Merge what is due, or all, or level 0 alone: files are too small here for sizes to keep runs apart."""
+        chance = self.world.rng.random()
+        if chance < 0.7 or not table.schema.primary_keys:
+            return table.compact(full=chance < 0.4, clock=self.world.clock)
+
+        def pick(_: BucketId, files: Sequence[DataFileMeta], __: object) -> CompactUnit | None:
+            return pick_level0(runs_of(files, table.key_types), percent=LIKE_NO_SIZE, level_max=LEVEL_MAX)
+
+        work = due_work(table, table.snapshots.latest(), None, pick)
+        results = [result for one in work if (result := compact_bucket(table, one)) is not None]
+        return commit_results(table, results, clock=self.world.clock) if results else None
+
     def step(self, table: FileStoreTable, process: Process) -> None:
         self.model.pending.pop(process.name, None)
         try:
-            done = table.compact(full=self.world.rng.random() < 0.6, clock=self.world.clock)
+            done = self.compact(table)
             self.world.events["nothing to compact" if done is None else "compacted"] += 1
         except ConflictError:
             self.world.events["compaction dropped"] += 1
