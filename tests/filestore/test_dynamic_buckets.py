@@ -23,13 +23,14 @@ from lakelog.common.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakelog.filestore.assigning import BUCKETS_MAX, AssignRules, bucket_assigner, spread
+from lakelog.filestore.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.bucket import hashes_of
 from lakelog.filestore.commit import append_commit
 from lakelog.filestore.expiry import Retention
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.hash_index import HashIndexChange, read_hashes
 from lakelog.filestore.index_manifest import deletion_files, hash_index
+from lakelog.filestore.options.parsing import DYNAMIC_BUCKETS_MAX
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.table_write import TableWrite
@@ -197,9 +198,9 @@ def test_new_keys_go_to_buckets_of_their_class_with_room(  # noqa: PLR0917 - dra
 
 def test_more_buckets_than_16_bits_count_are_refused() -> None:
     rules = AssignRules(target_key_count=1)
-    assert spread(BUCKETS_MAX, {}, 0, rules).tolist() == list(range(BUCKETS_MAX))
+    assert spread(DYNAMIC_BUCKETS_MAX, {}, 0, rules).tolist() == list(range(DYNAMIC_BUCKETS_MAX))
     with pytest.raises(InvalidRequestError, match=r"more than 32,767 buckets of 1 keys; raise dynamic-bucket\.target"):
-        spread(BUCKETS_MAX + 1, {}, 0, rules)
+        spread(DYNAMIC_BUCKETS_MAX + 1, {}, 0, rules)
 
 
 def test_the_pieces_of_one_write_know_each_other(tmp_path: Path) -> None:

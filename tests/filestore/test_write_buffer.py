@@ -63,7 +63,7 @@ def batches(*, kinds: bool, rows: int = ROWS) -> list[pa.RecordBatch]:
 
 
 def commit(table: FileStoreTable, given: list[pa.RecordBatch]) -> list[ManifestEntry]:
-    written, _ = write_batches(table, given, first_sequence=lambda _partition, _bucket: 0)
+    written, _ = write_batches(table, given, first_sequence=0)
     request = CommitRequest(
         commit_user="u", commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND, entries=written.entries
     )
@@ -147,7 +147,7 @@ def test_spills_leave_nothing_behind_whatever_happens(tmp_path: Path, monkeypatc
 
     table = make(tmp_path / "t2", TINY)
     with pytest.raises(InvalidRequestError, match="the source broke"):
-        write_batches(table, failing(), first_sequence=lambda _partition, _bucket: 0)
+        write_batches(table, failing(), first_sequence=0)
     assert list(folder.iterdir()) == []
     assert not list((tmp_path / "t2").rglob("*.parquet"))
     assert len(list(Path("/proc/self/fd").iterdir())) <= open_before
@@ -174,7 +174,7 @@ def wide_batches() -> Iterator[pa.RecordBatch]:
 
 def write_wide(path: str) -> None:
     """Print how many rows were written, and the most bytes that Arrow held at a time."""
-    _, count = write_batches(FileStoreTable.open(path), wide_batches(), first_sequence=lambda _partition, _bucket: 0)
+    _, count = write_batches(FileStoreTable.open(path), wide_batches(), first_sequence=0)
     print(count, pa.default_memory_pool().max_memory())
 
 

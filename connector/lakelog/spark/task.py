@@ -152,12 +152,11 @@ class FilesWrite:
 
     def write(self, batches: Iterable[pa.RecordBatch], task: int) -> TaskMessage:
         """Write the rows, a write buffer at a time."""
-        first = self.first_sequence + task * SEQUENCES_PER_TASK
         assigner = None if self.index is None else BucketAssigner(self.table, self.index, rules=self.rules)
         written, row_count = write_batches(
             self.table,
             batches,
-            first_sequence=lambda _partition, _bucket: first,
+            first_sequence=self.first_sequence + task * SEQUENCES_PER_TASK,
             assigner=assigner,
             is_overwrite=self.is_overwrite,
             rows_max=SEQUENCES_PER_TASK,

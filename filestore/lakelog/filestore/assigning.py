@@ -35,11 +35,11 @@ from lakelog.filestore.options.layout import (
     DYNAMIC_BUCKET_MAX_BUCKETS,
     DYNAMIC_BUCKET_TARGET_ROW_NUM,
 )
+from lakelog.filestore.options.parsing import DYNAMIC_BUCKETS_MAX
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 
 Buckets = npt.NDArray[np.int32]
-BUCKETS_MAX = 32_767  # Paimon's numbers of buckets have 16 bits
 _NONE = -1
 
 
@@ -58,7 +58,7 @@ class AssignRules:
         wanted = DYNAMIC_BUCKET_INITIAL_BUCKETS.of(options) or DYNAMIC_BUCKET_ASSIGNER_PARALLELISM.of(options)
         return cls(
             target_key_count=DYNAMIC_BUCKET_TARGET_ROW_NUM.of(options),
-            class_count=min(wanted or writer_count, most if most > 0 else BUCKETS_MAX),
+            class_count=min(wanted or writer_count, most if most > 0 else DYNAMIC_BUCKETS_MAX),
             buckets_max=most if most > 0 else None,
         )
 
@@ -79,7 +79,7 @@ def spread(count: int, held: Mapping[int, int], number: int, rules: AssignRules)
     own = sorted(bucket for bucket in held if bucket % rules.class_count == number)
     rooms = {bucket: target - held[bucket] for bucket in own if held[bucket] < target}
     left = count - sum(rooms.values())
-    limit = BUCKETS_MAX if rules.buckets_max is None else rules.buckets_max
+    limit = DYNAMIC_BUCKETS_MAX if rules.buckets_max is None else rules.buckets_max
     for bucket in range(number, limit, rules.class_count):
         if left <= 0:
             break
@@ -89,7 +89,7 @@ def spread(count: int, held: Mapping[int, int], number: int, rules: AssignRules)
             left -= target
     if left > 0 and rules.buckets_max is None:
         raise InvalidRequestError(
-            f"a partition would need more than {BUCKETS_MAX:,} buckets of {target:,} keys; raise "
+            f"a partition would need more than {DYNAMIC_BUCKETS_MAX:,} buckets of {target:,} keys; raise "
             f"{DYNAMIC_BUCKET_TARGET_ROW_NUM.key}"
         )
     ends = np.minimum(np.cumsum([0, *rooms.values()]), count)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -44,7 +44,7 @@ from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_rules import check_bucket, check_writable
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.write import add_entry, check_table_writable, write_rows
+from lakelog.filestore.write import add_entry, check_table_writable, starting_at, write_rows
 
 # What becomes of several rows of a key, which kind a row has, and who is told: none of it is asked of rows that move.
 _RULES = frozenset(
@@ -168,7 +168,7 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
     row_count = 0
     batches = read_splits(table, plan(table, base).splits)
     for rows in pieces_of(batches, WRITE_BUFFER_SIZE.of(table.schema.options)):
-        for entry in write_rows(plain, rows, first_sequence=_always(row_count)).entries:
+        for entry in write_rows(plain, rows, first_sequence=starting_at(row_count)).entries:
             written.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         row_count += rows.num_rows
     return [
@@ -191,7 +191,3 @@ def _as_one_run(table: TableStore, bucket: BucketId, files: Sequence[DataFileMet
 
 def _with_options(table: TableStore, options: Mapping[str, str]) -> TableStore:
     return replace(table, schema=replace(table.schema, options=options))
-
-
-def _always(sequence: int) -> Callable[[bytes, int], int]:
-    return lambda _partition, _bucket: sequence

@@ -67,7 +67,7 @@ class Spills:
         """Spill rows that are younger than all before. Raises UnavailableError when the disk does not take them."""
         self._runs.append(self._written(parts))
         if len(self._runs) >= self._runs_max:
-            joined = self._written(self._all_merged())
+            joined = self._written(self.all_merged())
             self.clear()
             self._runs = [joined]
 
@@ -100,7 +100,8 @@ class Spills:
             run.source.close()
         self._runs = []
 
-    def _all_merged(self) -> Iterator[BucketPart]:
+    def all_merged(self) -> Iterator[BucketPart]:
+        """The rows of all buckets, one after the other. See `merged`."""
         return ((bucket, piece) for bucket in self.buckets() for piece in self.merged(bucket))
 
     def _written(self, parts: Iterable[BucketPart]) -> _Run:

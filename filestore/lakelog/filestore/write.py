@@ -48,6 +48,11 @@ FirstSequence = Callable[[bytes, int], int] | Mapping[BucketId, int]
 _INT16_MAX = (1 << 15) - 1
 
 
+def starting_at(sequence: int) -> FirstSequence:
+    """Sequence numbers that start at the same one in every bucket."""
+    return lambda _partition, _bucket: sequence
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestRows:
     """The last row of each key among rows of one bucket, in key order, deletes too.

@@ -21,13 +21,13 @@ from lakelog.filestore.options.writing import (
     WRITE_BUFFER_SPILL_MAX_DISK_SIZE,
     WRITE_BUFFER_SPILLABLE,
 )
-from lakelog.filestore.spilling import BucketPart, Spills
+from lakelog.filestore.spilling import Spills
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.write import (
-    FirstSequence,
     WrittenRows,
     placed_rows,
     sorted_rows,
+    starting_at,
     write_changelog,
     write_level0_files,
 )
@@ -47,16 +47,16 @@ def write_batches(
     table: TableStore,
     batches: Iterable[pa.RecordBatch],
     *,
-    first_sequence: FirstSequence,
+    first_sequence: int,
     assigner: BucketAssigner | None = None,
     is_overwrite: bool = False,
     rows_max: int | None = None,
 ) -> tuple[WrittenRows, int]:
     """Write rows of any buckets to level-0 files; gives the entries that a commit adds, and the number of rows.
 
-    Row kinds are in the column `_row_kind` (int8); without it every row is an upsert. A row's sequence number is what
-    `first_sequence` tells for its bucket plus its position among all rows. Raises InvalidRequestError, also for more
-    than `rows_max` rows, and UnavailableError when rows cannot be spilled.
+    Row kinds are in the column `_row_kind` (int8); without it every row is an upsert. A row's sequence number is
+    `first_sequence` plus its position among all rows. Raises InvalidRequestError, also for more than `rows_max` rows,
+    and UnavailableError when rows cannot be spilled.
     """
     options = table.schema.options
     stored = table.stored
@@ -67,7 +67,7 @@ def write_batches(
         for given in _buffers(batches, WRITE_BUFFER_SIZE.of(options)):
             row_count = given.rows_before + given.rows.num_rows
             _check_count(table, row_count, rows_max)
-            first = _behind(first_sequence, given.rows_before)
+            first = starting_at(first_sequence + given.rows_before)
             placed = placed_rows(table, given.rows, given.kinds, first_sequence=first, assigner=assigner)
             if placed is None:
                 continue
@@ -86,8 +86,7 @@ def write_batches(
 
 def _merged_files(table: TableStore, spills: Spills) -> list[ManifestEntry]:
     """Write all that is spilled to level-0 files, one sorted run a bucket, and free it."""
-    parts: Iterator[BucketPart] = ((bucket, piece) for bucket in spills.buckets() for piece in spills.merged(bucket))
-    entries = write_level0_files(table, parts)
+    entries = write_level0_files(table, spills.all_merged())
     spills.clear()
     return entries
 
@@ -112,13 +111,6 @@ def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[Giv
         rows = rows if kinds is None else rows.drop_columns([ROW_KIND_COLUMN])
         yield Given(rows=rows, kinds=kinds, rows_before=rows_before, has_more=ahead is not None)
         rows_before += rows.num_rows
-
-
-def _behind(first_sequence: FirstSequence, row_count: int) -> FirstSequence:
-    """Where sequence numbers start behind so many rows."""
-    if callable(first_sequence):
-        return lambda partition, bucket: first_sequence(partition, bucket) + row_count
-    return {bucket: first + row_count for bucket, first in first_sequence.items()}
 
 
 def _check_count(table: TableStore, row_count: int, rows_max: int | None) -> None:

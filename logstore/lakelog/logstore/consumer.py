@@ -180,7 +180,7 @@ def open_consumer(client_config: Mapping[str, str], topic: str, partition: int) 
     consumer = _pool.take(key) or PartitionConsumer(client_config, topic, partition)
     try:
         yield consumer
-    except Exception:
+    except Exception:  # whatever it was: where the consumer stands is not known any more
         consumer.close()
         raise
     else:

@@ -123,9 +123,8 @@ class _Rewrite:
     def _pieces(
         self, merge: FollowedMerge, group: Sequence[Section], changelog: ChangelogWriter
     ) -> Iterator[StoredRows]:
-        is_marked = DELETION_VECTORS.of(
-            self.table.schema.options
-        )  # what a delete overtakes is marked: it need not stay
+        # With deletion vectors what a delete overtakes is marked: it need not stay.
+        is_marked = DELETION_VECTORS.of(self.table.schema.options)
         keeps_deletes = not (self.unit.drops_deletes or is_marked)
         for section in group:
             for part in merge.rows(section, keeps_deletes=keeps_deletes):

@@ -80,8 +80,7 @@ class AvroWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._output.is_finished:
-            self._output.abort()
+        self._output.give_up()
 
     @property
     def size_bytes(self) -> int:

@@ -12,7 +12,7 @@ import contextlib
 import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -122,6 +122,16 @@ class ChecksummedFile:
     def check(self) -> None:
         """Raise the error of a write that failed."""
         self._counted.check()
+
+    def give_up(self, close: Callable[[], None] | None = None) -> None:
+        """Abort the file unless it is finished; `close` ends what writes to it."""
+        if self.is_finished:
+            return
+        if close is not None:
+            # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
+            with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
+                close()
+        self.abort()
 
     def finish(self) -> int:
         """Make the file durable and give its size in bytes."""

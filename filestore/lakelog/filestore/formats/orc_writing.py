@@ -7,7 +7,6 @@ Each column, member, element, key and value has its field id in the attribute `p
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakelog.common.arrow import to_arrow_type
-from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import ChecksummedFile
@@ -64,12 +63,7 @@ class OrcWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._output.is_finished:
-            return
-        # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
-        with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
-            self._writer.close()
-        self._output.abort()
+        self._output.give_up(self._writer.close)
 
     @property
     def size_bytes(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import ChecksummedFile
@@ -85,13 +84,7 @@ class ParquetWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._output.is_finished:
-            return
-        if self._writer is not None:
-            # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
-            with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
-                self._writer.close()
-        self._output.abort()
+        self._output.give_up(None if self._writer is None else self._writer.close)
 
     @property
     def size_bytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-_DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
+DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 
 Value = TypeVar("Value")
 
@@ -60,8 +60,8 @@ def not_negative(text: str) -> int:
 def bucket_limit(text: str) -> int:
     """A number of dynamic buckets, or -1 for none."""
     number = int(text)
-    if number != -1 and not 1 <= number <= _DYNAMIC_BUCKETS_MAX:
-        raise ValueError(f"expected a number from 1 to {_DYNAMIC_BUCKETS_MAX}, or -1 for none")
+    if number != -1 and not 1 <= number <= DYNAMIC_BUCKETS_MAX:
+        raise ValueError(f"expected a number from 1 to {DYNAMIC_BUCKETS_MAX}, or -1 for none")
     return number
 
 
