@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.bucket import hashes_of
+from lakelog.filestore.bucket import hashes_of, shares_of
 from lakelog.filestore.hash_index import (
     Hashes,
     HashFile,
@@ -64,8 +64,7 @@ class AssignRules:
 
     def class_of(self, hashes: Hashes) -> Buckets:
         """The class of each hash."""
-        classes: Buckets = np.abs(np.fmod(hashes, np.int32(self.class_count)))
-        return classes
+        return shares_of(hashes, self.class_count)
 
 
 def spread(count: int, held: Mapping[int, int], number: int, rules: AssignRules) -> Buckets:

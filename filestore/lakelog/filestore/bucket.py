@@ -136,8 +136,7 @@ def _bucket_block(
 ) -> npt.NDArray[np.int32]:
     match function:
         case BucketFunction.DEFAULT:
-            buckets: npt.NDArray[np.int32] = np.abs(np.fmod(hash_of(columns, kinds), np.int32(bucket_count)))
-            return buckets
+            return shares_of(hash_of(columns, kinds), bucket_count)
         case BucketFunction.MOD:
             return np.mod(fixed_values(columns[0], np.int64), bucket_count).astype(np.int32)
         case BucketFunction.HIVE:
@@ -145,6 +144,12 @@ def _bucket_block(
             for column, kind in zip(columns, kinds, strict=True):
                 hashes = hashes * np.uint32(31) + _hive_hash(column, kind)
             return ((hashes & np.uint32(0x7FFF_FFFF)) % np.uint32(bucket_count)).astype(np.int32)
+
+
+def shares_of(hashes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int32]:
+    """Which of `count` shares each hash belongs to, as Java's `Math.abs(hash % count)`."""
+    shares: npt.NDArray[np.int32] = np.abs(np.fmod(hashes, np.int32(count)))
+    return shares
 
 
 def _null_words(columns: Sequence[pa.Array], width: int) -> list[U32]:

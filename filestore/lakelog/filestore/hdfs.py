@@ -17,8 +17,9 @@ from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.client_cache import ClientCache
-from lakelog.filestore.fileio import FileEntry, NewFile
+from lakelog.filestore.fileio import FileEntry
 from lakelog.filestore.range_reader import TAIL_BYTES, RangeReader
+from lakelog.filestore.store_writer import StoreWriter
 
 SCHEME = "hdfs"
 _STORE_ERRORS = (OSError, RuntimeError, ValueError)
@@ -151,13 +152,13 @@ class HdfsFileIO:
         return _client_of(authority, self.settings), name
 
 
-class HdfsWriter(NewFile):
+class HdfsWriter(StoreWriter):
     """A new file while it is written: others may see a part of it. Its bytes are durable once `close` has returned."""
 
     def __init__(self, client: Client, name: str, path: str) -> None:
         """Create the file."""
-        self._client, self._name, self._path = client, name, path
-        self._size = 0
+        super().__init__(path)
+        self._client, self._name = client, name
         self._file: FileWriter | None = client.create(name, WriteOptions(overwrite=True))
 
     @property
@@ -165,22 +166,10 @@ class HdfsWriter(NewFile):
         """True after `close` and `abort`."""
         return self._file is None
 
-    def write(self, data: bytes | pa.Buffer) -> int:
-        """Append bytes."""
-        if self._file is None:
-            raise ValueError(f"{self._path} is closed")
-        view = memoryview(data).cast("B")
+    def _send(self, data: memoryview) -> None:
+        assert self._file is not None
         with _errors_named(self._path):
-            self._file.write(view)
-        self._size += len(view)
-        return len(view)
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self._size
-
-    def flush(self) -> None:
-        """Nothing: `close` makes the bytes durable."""
+            self._file.write(data)
 
     def close(self) -> None:
         """The file is whole, and on disks. Raises UnavailableError."""

@@ -7,9 +7,9 @@ import pyarrow as pa
 from obstore.store import S3Store
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.fileio import NewFile
 from lakelog.filestore.object_errors import errors_named
 from lakelog.filestore.range_reader import NOTHING, TAIL_BYTES, RangeReader
+from lakelog.filestore.store_writer import StoreWriter
 
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 4
@@ -39,7 +39,7 @@ def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
         return 0, NOTHING
 
 
-class ObjectWriter(NewFile):
+class ObjectWriter(StoreWriter):
     """A new object, sent in parts while it is written. It is there once `close` has returned, and never in part.
 
     What is given up, or left behind by a process that died, is an upload that nobody sees; the store's rule for
@@ -48,8 +48,7 @@ class ObjectWriter(NewFile):
 
     def __init__(self, store: S3Store, key: str, path: str) -> None:
         """Send nothing yet."""
-        self._path = path
-        self._size = 0
+        super().__init__(path)
         with errors_named(path):
             self._upload: obstore.WritableFile | None = obstore.open_writer(
                 store, key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
@@ -60,26 +59,14 @@ class ObjectWriter(NewFile):
         """True after `close` and `abort`."""
         return self._upload is None
 
-    def write(self, data: bytes | pa.Buffer) -> int:
-        """Append bytes."""
-        if self._upload is None:
-            raise ValueError(f"{self._path} is closed")
-        view = memoryview(data).cast("B")
+    def _send(self, data: memoryview) -> None:
+        assert self._upload is not None
         try:
             with errors_named(self._path):
-                self._upload.write(view)
+                self._upload.write(data)
         except UnavailableError:
             self.abort()  # what is sent now would lack these bytes
             raise
-        self._size += len(view)
-        return len(view)
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self._size
-
-    def flush(self) -> None:
-        """Nothing: an object is there whole or not at all."""
 
     def close(self) -> None:
         """Make the object. Raises UnavailableError; then it may be there or not."""
