@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any  # Any: values of any type
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -77,8 +78,7 @@ def written(folder: Path, values: list[Any], kind: pa.DataType, **options: str) 
         (["é", "z", "a"], pa.string(), ("a", "é", 0)),
         (["a" * 17, "b" * 17], pa.string(), ("a" * 16, "b" * 15 + "c", 0)),
         (["\U0010ffff" * 17], pa.string(), (None, None, 0)),
-        ([b"\x00", b"\xff"], pa.binary(), (b"\x00", b"\xff", 0)),
-        ([b"\xff" * 17], pa.binary(), (None, None, 0)),
+        ([b"\x00", b"\xff", None], pa.binary(), (None, None, 1)),  # Paimon in Java compares bytes as signed numbers
         ([Decimal("-7.10"), Decimal("8.00")], pa.decimal128(5, 2), (Decimal("-7.10"), Decimal("8.00"), 0)),
         ([Decimal(-(10**29)), Decimal(1)], pa.decimal128(38, 2), (Decimal(-(10**29)), Decimal(1), 0)),
         ([-1, 1], pa.timestamp("s"), (-1, 1, 0)),
@@ -106,6 +106,62 @@ def test_nan_is_the_largest_number_and_both_zeros_are_within_the_bounds(tmp_path
     assert math.isnan(least)
     least, most, _ = written(tmp_path / "zero", [0.0, 0.0], pa.float64())
     assert (math.copysign(1, least), math.copysign(1, most)) == (-1, 1)
+
+
+def test_keys_of_bytes_have_no_bounds_in_manifests_and_still_skip_files(tmp_path: Path) -> None:
+    columns = pa.schema([pa.field("b", pa.binary(), nullable=False), pa.field("n", pa.int32(), nullable=False)])
+    schema = build_schema(columns, primary_keys=["b", "n"], options={"bucket": "1", "write-only": "true"})
+    table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
+    for key in (b"\x01", b"\xff"):
+        table.write(pa.table([[key], [7]], schema=columns))
+    for entry in table.live_files.of(table.snapshots.latest()).entries():
+        stats = entry.file.key_stats
+        kinds = [field.type for field in schema.key_fields]
+        assert deserialize_row(kinds, stats.min_values) == deserialize_row(kinds, stats.max_values) == (None, 7)
+        assert stats.null_counts == (0, 0)
+    (split,) = plan(table, table.snapshots.latest(), where=parse_where("b = X'FF'")).splits
+    assert len(split.files) == 1
+
+
+@pytest.mark.parametrize("primary_keys", [[], ["x", "id"]], ids=["append", "keyed"])
+def test_columns_with_nan_have_no_bounds_in_footers(tmp_path: Path, primary_keys: list[str]) -> None:
+    """Arrow would leave NaN out of them, and Java's readers of Parquet would skip rows that are more than a number."""
+    columns = pa.schema(
+        [
+            pa.field("id", pa.int32(), nullable=False),
+            pa.field("x", pa.float64(), nullable=False),
+            pa.field("y", pa.float32()),
+            pa.field("l", pa.list_(pa.float32())),
+        ]
+    )
+    options = {"bucket": "1" if primary_keys else "-1", "write-only": "true"}
+    schema = build_schema(columns, primary_keys=primary_keys, options=options)
+    table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
+    rows = pa.table([[1, 2, 3], [1.5, math.nan, 0.0], [2.0, 3.0, None], [[math.nan], None, [1.0]]], schema=columns)
+    table.write(rows)
+    (entry,) = table.live_files.of(table.snapshots.latest()).entries()
+    footer = pq.read_metadata(table.data_path(entry.partition, entry.bucket, entry.file))
+    chunks = [footer.row_group(0).column(index) for index in range(footer.num_columns)]
+    told = {chunk.path_in_schema for chunk in chunks if chunk.statistics is not None and chunk.statistics.has_min_max}
+    system = {"_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND"} if primary_keys else set()
+    assert told == {"id", "y", *system}
+    least, most, nulls = stored_stats(table, entry.file)["x"]
+    assert (str(least), str(most), nulls) == ("-0.0", "nan", 0)
+
+
+def test_a_nan_that_comes_late_begins_another_file(tmp_path: Path) -> None:
+    schema = build_schema(
+        pa.schema([pa.field("x", pa.float64())]),
+        options={"bucket": "-1", "write-only": "true", "file.block-size": "8 b"},
+    )
+    table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
+    values = [2.0, 1.0, math.nan, 4.0, math.nan, -1.0]
+    table.write(pa.table([pa.array(values)], names=["x"]))
+    entries = table.live_files.of(table.snapshots.latest()).entries()
+    found = {entry.file.row_count: stored_stats(table, entry.file)["x"] for entry in entries}
+    assert found[2] == (1.0, 2.0, 0)
+    assert str(found[4]) == "(-1.0, nan, 0)"
+    assert sorted(map(str, table.to_arrow()["x"].to_pylist())) == sorted(map(str, values))
 
 
 @given(texts=st.lists(st.text(max_size=6), min_size=1), length=st.integers(1, 4))

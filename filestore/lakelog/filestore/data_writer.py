@@ -37,7 +37,7 @@ from lakelog.filestore.paths import FileNames
 from lakelog.filestore.schema import KEY_FIELD_ID_START, TableSchema
 from lakelog.filestore.schema_rules import KEY_PREFIX
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.value_stats import StatsCollector
+from lakelog.filestore.value_stats import StatsCollector, columns_with_nan, has_comparable_bounds
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -109,11 +109,16 @@ def write_data_files(
     )
     done: list[DataFileMeta] = []
     current: _OpenFile | None = None
+    with_nan: frozenset[str] = frozenset()
     try:
         for piece in _joined_pieces(pieces, block_bytes):
+            with_nan |= columns_with_nan(piece.rows, table.schema.fields)
+            if current is not None and current.with_nan != with_nan:  # its footer would have bounds that leave NaN out
+                done.append(current.finish(source))
+                current = None
             if current is None:
                 name = names.data_file(extension, prefix=prefix)
-                current = _OpenFile(table, f"{folder}/{name}", name, level, group_bytes)
+                current = _OpenFile(table, f"{folder}/{name}", name, level, block_bytes=group_bytes, with_nan=with_nan)
             current.write(piece)
             if current.size_bytes >= target:
                 done.append(current.finish(source))
@@ -197,8 +202,18 @@ class _Facts:
 class _OpenFile:
     """One data file being written."""
 
-    def __init__(self, table: TableStore, path: str, name: str, level: int, block_bytes: int | None) -> None:
+    def __init__(
+        self,
+        table: TableStore,
+        path: str,
+        name: str,
+        level: int,
+        *,
+        block_bytes: int | None,
+        with_nan: frozenset[str],
+    ) -> None:
         options = table.schema.options
+        self.with_nan = with_nan  # the columns that may hold NaN
         self._table = table
         self._path = path
         self._name = name
@@ -215,6 +230,7 @@ class _OpenFile:
             ),
             compression_level=FILE_COMPRESSION_ZSTD_LEVEL.of(options),
             block_bytes=block_bytes,
+            without_bounds={*with_nan, *(KEY_PREFIX + name for name in with_nan)},
         )
 
     @property
@@ -230,7 +246,7 @@ class _OpenFile:
             keys = () if THIN_MODE.of(schema.options) else schema.trimmed_primary_keys
             columns = [*(piece.rows.column(name) for name in keys), piece.sequences, piece.kinds, *columns]
         self._writer.write(pa.table(columns, names=[column.name for column in self._fields]))
-        self._stats.learn(piece.rows)
+        self._stats.learn(piece.rows, with_nan=self.with_nan)
         self._learn(piece)
 
     def finish(self, source: FileSource) -> DataFileMeta:
@@ -248,11 +264,7 @@ class _OpenFile:
             row_count=facts.row_count,
             min_key=serialize_row(kinds, facts.first_key),
             max_key=serialize_row(kinds, facts.last_key),
-            key_stats=SimpleStats(
-                min_values=serialize_row(kinds, [column.least for column in facts.bounds]),
-                max_values=serialize_row(kinds, [column.most for column in facts.bounds]),
-                null_counts=tuple(column.null_count for column in facts.bounds),
-            ),
+            key_stats=_key_stats(facts.bounds),
             value_stats=value_stats,
             value_stats_cols=value_stats_cols,
             min_sequence_number=facts.min_sequence,
@@ -284,3 +296,13 @@ class _OpenFile:
         facts.min_sequence = low if facts.min_sequence is None else min(low, facts.min_sequence)
         facts.max_sequence = high if facts.max_sequence is None else max(high, facts.max_sequence)
         facts.bounds = joined_bounds(facts.bounds, bounds_of_keys(piece.rows, self._table.schema.key_fields))
+
+
+def _key_stats(bounds: Sequence[KeyBounds]) -> SimpleStats:
+    told = [(column.least, column.most) if has_comparable_bounds(column.kind) else (None, None) for column in bounds]
+    kinds = [column.kind for column in bounds]
+    return SimpleStats(
+        min_values=serialize_row(kinds, [least for least, _ in told]),
+        max_values=serialize_row(kinds, [most for _, most in told]),
+        null_counts=tuple(column.null_count for column in bounds),
+    )

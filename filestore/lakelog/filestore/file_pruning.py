@@ -169,9 +169,12 @@ class _StatsColumns:
             return None
         counts = stats.null_counts
         nulls = counts[index] if counts is not None and index < len(counts) else None
+        least, most = (read_slot(kind, row, index) for row in (stats.min_values, stats.max_values))
+        if index == 0 and least is None and most is None and nulls == 0:  # bytes: rows are in the order of this column
+            least, most = (read_slot(kind, row, index) for row in (file.min_key, file.max_key))
         return ColumnBounds(
-            least=read_slot(kind, stats.min_values, index),
-            most=read_slot(kind, stats.max_values, index),
+            least=least,
+            most=most,
             may_be_null=kind.nullable and nulls != 0,
             may_be_present=not kind.nullable or nulls != file.row_count,
         )

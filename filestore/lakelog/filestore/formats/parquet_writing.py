@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -69,13 +69,16 @@ class ParquetWriter:
         compression: str = "zstd",
         compression_level: int = 1,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        without_bounds: Collection[str] = (),
     ) -> None:
+        """Make the file. `without_bounds` names columns that get no statistics; nested ones get none beside them."""
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
         self._codec = _compression(compression)
         self._level = compression_level if self._codec == "zstd" else None
         self._in_int96 = has_nanos(fields)
+        self._without_bounds = frozenset(without_bounds)
         self._output = ChecksummedFile(file_io, path)
         self._writer: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
@@ -124,6 +127,7 @@ class ParquetWriter:
                 compression_level=self._level,
                 use_dictionary=_repetitive(first.select(others)),
                 column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+                write_statistics=self._with_statistics(),
                 use_deprecated_int96_timestamps=self._in_int96,
                 store_decimal_as_integer=True,
                 write_page_checksum=True,
@@ -132,6 +136,15 @@ class ParquetWriter:
                 metadata_collector=self._footers,
             )
         return self._writer
+
+    def _with_statistics(self) -> bool | list[str]:
+        """True for all columns."""
+        told = [
+            column.name
+            for column in self._schema
+            if column.name not in self._without_bounds and not pa.types.is_nested(column.type)
+        ]
+        return told if self._without_bounds.intersection(self._schema.names) else True
 
 
 def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:

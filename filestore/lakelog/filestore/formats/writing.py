@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, Self
 
 import pyarrow as pa
@@ -55,10 +55,12 @@ def create_data_file(
     compression: str,
     compression_level: int,
     block_bytes: int | None = None,
+    without_bounds: Collection[str] = (),
 ) -> DataFileWriter:
     """A new data file of the columns `fields`; the part of its name after the last dot is its format.
 
-    `block_bytes` is the size of a row group or stripe, None leaves it to the format. Raises InvalidRequestError.
+    `block_bytes` is the size of a row group or stripe, None leaves it to the format. The columns `without_bounds` get
+    no statistics in a Parquet footer. Raises InvalidRequestError.
     """
     extension = path.rpartition(".")[2]
     if extension == "parquet":
@@ -69,6 +71,7 @@ def create_data_file(
             compression=compression,
             compression_level=compression_level,
             row_group_bytes=block_bytes or ROW_GROUP_BYTES,
+            without_bounds=without_bounds,
         )
     if extension == "orc":
         return OrcWriter(file_io, path, fields, compression=compression, stripe_bytes=block_bytes or STRIPE_BYTES)
