@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -232,6 +233,22 @@ def test_rows_may_come_in_pieces(tmp_path: Path) -> None:
         size = writer.finish()
     assert size == IO.size(path)
     assert read_parquet(IO, path, fields).equals(table)
+
+
+def test_decimals_in_bytes_get_no_dictionary_in_which_java_would_not_find_them(tmp_path: Path) -> None:
+    kinds = {18: True, 19: False, 38: False}
+    fields, _ = number_fields(
+        [
+            DataField(id=0, name=f"d{digits}", type=DataType(root=TypeRoot.DECIMAL, precision=digits, scale=2))
+            for digits in kinds
+        ]
+    )
+    schema = to_arrow_schema(fields)
+    path = str(tmp_path / "x.parquet")
+    values = [Decimal("1234567.00"), None] * 50
+    write_parquet(IO, path, pa.table([pa.array(values, field.type) for field in schema], schema=schema), fields)
+    group = pq.read_metadata(path).row_group(0)
+    assert [group.column(index).has_dictionary_page for index in range(3)] == list(kinds.values())
 
 
 def test_repetitive_columns_get_a_dictionary_and_integers_are_delta_packed(tmp_path: Path) -> None:

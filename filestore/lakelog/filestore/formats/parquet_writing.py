@@ -19,6 +19,7 @@ from lakelog.filestore.formats.storing import stored_rows
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
 _SAMPLE_ROWS = 2_048
+_INTEGER_DIGITS = 18  # decimals of more digits are no integers in Parquet
 _COMPRESSIONS = {
     "zstd": "zstd",
     "snappy": "snappy",
@@ -119,7 +120,11 @@ class ParquetWriter:
         """Arrow's writer, made when the first rows are there to see which columns are worth a dictionary."""
         if self._writer is None:
             packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
-            others = [column.name for column in self._schema if column.name not in packed]
+            others = [
+                column.name
+                for column in self._schema
+                if column.name not in packed and not _is_fixed_decimal(column.type)
+            ]
             self._writer = pq.ParquetWriter(
                 self._output.sink,
                 self._schema,
@@ -152,6 +157,15 @@ def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
     if pa.types.is_timestamp(kind):
         return not in_int96
     return any(is_integer(kind) for is_integer in (pa.types.is_int32, pa.types.is_int64, pa.types.is_date32))
+
+
+def _is_fixed_decimal(kind: pa.DataType) -> bool:
+    """Whether a column is a decimal that is stored as bytes of fixed length.
+
+    Paimon's writers give those no dictionary, and its Java readers do not find a filter's value in one: they skip the
+    rows that have it.
+    """
+    return bool(pa.types.is_decimal(kind) and kind.precision > _INTEGER_DIGITS)
 
 
 def _repetitive(table: pa.Table) -> list[str]:
