@@ -99,7 +99,8 @@ MANIFEST_COMPRESSION = Option(
     key="manifest.compression",
     parse=str,
     default="zstd",
-    doc="The compression of manifests: `zstd`, `deflate` or `none`.",
+    doc="The compression of manifests: `zstd`, `deflate` or `null`. `none` is the same as `null`, but Paimon's Java "
+    "writers do not know the word.",
 )
 MANIFEST_TARGET_FILE_SIZE = Option(
     key="manifest.target-file-size",
