@@ -13,11 +13,14 @@ Source: Paimon spec, "File layouts".
 from __future__ import annotations
 
 import itertools
+import math
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, DataType, TypeRoot
@@ -213,11 +216,23 @@ def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
         if is_legacy:
             return str(seconds * 1_000 + fraction * 1_000 // _units_per_second(kind))
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        return clock + _fraction_text(fraction, kind, digits=kind.precision or 0)
+        digits = _fraction_text(fraction, kind, digits=kind.precision or 0)
+        return clock + digits[:2] + digits[2:].rstrip("0")
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         assert isinstance(value, int)
         return _timestamp_text(kind, value, is_legacy)
-    return str(value)
+    return _float_text(kind, value) if isinstance(value, float) else str(value)
+
+
+def _float_text(kind: DataType, value: float) -> str:
+    """Java's text of a number: with an exponent from 1.0E7 on and below 0.001."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    number = np.float32(value) if kind.root is TypeRoot.FLOAT else np.float64(value)
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return np.format_float_positional(number, trim="0")
+    mantissa, exponent = np.format_float_scientific(number, trim="0").split("e")
+    return f"{mantissa}E{int(exponent)}"
 
 
 def _timestamp_text(kind: DataType, value: int, is_legacy: bool) -> str:
