@@ -13,19 +13,17 @@ Source: Paimon spec, "File layouts".
 from __future__ import annotations
 
 import itertools
-import math
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
 from lakelog.filestore.integrity import name_with_digest
+from lakelog.filestore.java_texts import float_text, time_text
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 
 if TYPE_CHECKING:
@@ -38,6 +36,7 @@ CHANGELOG_PREFIX = "changelog-"
 CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
 MAIN_BRANCH = "main"
+INDEX_BESIDE_DATA = "index-file-in-data-file-dir"  # an option of Paimon: index files are in the folders of buckets
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
 
@@ -212,27 +211,12 @@ def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
         return str(value) if is_legacy else str(to_scalar(kind, value))
     if kind.root is TypeRoot.TIME:
         assert isinstance(value, int)
-        seconds, fraction = divmod(value, _units_per_second(kind))
-        if is_legacy:
-            return str(seconds * 1_000 + fraction * 1_000 // _units_per_second(kind))
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        digits = _fraction_text(fraction, kind, digits=kind.precision or 0)
-        return clock + digits[:2] + digits[2:].rstrip("0")
+        millis = value * 1_000 // _units_per_second(kind)
+        return str(millis) if is_legacy else time_text(millis, kind.precision or 0)
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         assert isinstance(value, int)
         return _timestamp_text(kind, value, is_legacy)
-    return _float_text(kind, value) if isinstance(value, float) else str(value)
-
-
-def _float_text(kind: DataType, value: float) -> str:
-    """Java's text of a number: with an exponent from 1.0E7 on and below 0.001."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    number = np.float32(value) if kind.root is TypeRoot.FLOAT else np.float64(value)
-    if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return np.format_float_positional(number, trim="0")
-    mantissa, exponent = np.format_float_scientific(number, trim="0").split("e")
-    return f"{mantissa}E{int(exponent)}"
+    return float_text(kind, value) if isinstance(value, float) else str(value)
 
 
 def _timestamp_text(kind: DataType, value: int, is_legacy: bool) -> str:

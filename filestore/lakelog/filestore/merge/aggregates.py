@@ -185,7 +185,7 @@ def _may_outgrow(given: GroupedRows, field: DataField) -> bool:
     extremes = pc.min_max(given.rows.column(field.name)).as_py()
     largest = max((abs(value) for value in extremes.values() if value is not None), default=0)
     longest = int((given.ends - given.starts + 1).max(initial=0))
-    return largest * longest >= 10 ** ((field.type.precision or 0) - (field.type.scale or 0))
+    return bool(largest * longest >= 10 ** ((field.type.precision or 0) - (field.type.scale or 0)))
 
 
 def _max(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array | pa.ChunkedArray:
