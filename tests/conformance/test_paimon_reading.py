@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -190,3 +191,16 @@ def test_deletion_vectors_count_also_where_the_option_was_taken_back(tmp_path: P
     assert newest == as_multiset(expected("deletion_vectors", name, "latest"))
     plain.compact()
     assert rows_of(plain) == newest
+
+
+@pytest.mark.parametrize("name", ["dv", "dv64"])
+def test_deletion_vectors_beside_the_data_are_found(tmp_path: Path, name: str) -> None:
+    table = open_case("deletion_vectors", name, tmp_path)
+    root = Path(table.path)
+    for bucket in root.rglob("bucket-*"):
+        for index in (root / "index").iterdir():
+            shutil.copy(index, bucket)
+    shutil.rmtree(root / "index")
+    options = {**table.schema.options, "index-file-in-data-file-dir": "true"}
+    beside = replace(table, schema=replace(table.schema, options=options))
+    assert rows_of(beside) == as_multiset(expected("deletion_vectors", name, "latest"))

@@ -448,3 +448,11 @@ def test_what_an_engine_cannot_take_back_is_an_error() -> None:
         merged(schema_with({"merge-engine": "partial-update"}), runs)
     with pytest.raises(UnsupportedError, match="function 'theta_sketch'; known are bool_and"):
         merged(schema_with({"merge-engine": "aggregation", "fields.a.aggregate-function": "theta_sketch"}), runs)
+
+
+def test_a_table_that_forces_lookups_has_whole_rows_above_level_0() -> None:
+    schema = schema_with({"merge-engine": "aggregation", "fields.a.aggregate-function": "sum", "force-lookup": "true"})
+    row: Row = {"id": 1, "s": 1, "a": 1, "b": "x", "c": 1, "kind": 0}
+    oldest, older = slices_of(schema, [[row], [{**row, "a": 3}]])
+    runs = [replace(part, level=level) for part, level in ((oldest, 5), (older, 4))]
+    assert shown(schema, runs)[1]["a"] == 3  # which holds the 1 already

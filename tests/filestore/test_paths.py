@@ -74,6 +74,40 @@ def test_values_have_their_sql_names_where_the_option_says_so() -> None:
     assert path_of(types, [86_399_001, 3_600_000, -1]) == "t=86399001/u=3600000/l=1969-12-31T23%3A59%3A59.999999/"
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "folder"),
+    [
+        ("FLOAT", float("nan"), "NaN"),
+        ("DOUBLE", float("inf"), "Infinity"),
+        ("FLOAT", float("-inf"), "-Infinity"),
+        ("DOUBLE", -0.0, "-0.0"),
+        ("DOUBLE", 1e-300, "1.0E-300"),
+        ("DOUBLE", 9.99e-4, "9.99E-4"),
+        ("DOUBLE", 0.001, "0.001"),
+        ("DOUBLE", 9999999.5, "9999999.5"),
+        ("DOUBLE", -1234567890123.25, "-1.23456789012325E12"),
+        ("FLOAT", 0.10000000149011612, "0.1"),
+        ("FLOAT", 9999999.0, "9999999.0"),
+        ("FLOAT", 1e7, "1.0E7"),
+        ("FLOAT", 25e9, "2.5E10"),
+        ("FLOAT", 1e-38, "1.0E-38"),
+    ],
+)
+def test_a_float_is_named_as_java_prints_it(kind: str, value: float, folder: str) -> None:
+    assert path_of({"f": kind}, [value]) == f"f={folder}/"
+    assert path_of({"f": kind}, [value], **{"partition.legacy-name": "false"}) == f"f={folder}/"
+
+
+def test_a_time_is_named_without_zeros_at_its_end() -> None:
+    options = {"partition.legacy-name": "false"}
+    assert path_of({"t": "TIME(3)", "u": "TIME(3)"}, [0, 47_277_390], **options) == (
+        "t=00%3A00%3A00.0/u=13%3A07%3A57.39/"
+    )
+    assert path_of({"t": "TIME(3)", "u": "TIME(2)"}, [100_500, 86_399_990], **options) == (
+        "t=00%3A01%3A40.5/u=23%3A59%3A59.99/"
+    )
+
+
 def test_an_unpartitioned_table_has_no_partition_folder() -> None:
     schema = TableSchema(id=0, fields=(), highest_field_id=0)
     assert partition_path(schema, bytes(12)) == ""

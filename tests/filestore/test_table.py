@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -272,3 +273,14 @@ def test_files_that_an_unknown_commit_may_name_are_kept(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="lost 3 races"):
         table.write(rows_of(0), clock=CommitClock(sleep=lambda _: None))
     assert len(data_files(table)) == 2
+
+
+def test_a_local_file_elsewhere_is_found_by_the_path_that_java_writes(tmp_path: Path) -> None:
+    table = FileStoreTable.create(tmp_path / "t", build_schema(pa.schema({"v": pa.int64()})))
+    table.write(pa.table({"v": pa.array([1], pa.int64())}))
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    (entry,) = table.live_files.of(snapshot).entries()
+    for path in ("file:/other folder/x.parquet", "file:///other folder/x.parquet"):
+        elsewhere = replace(entry.file, external_path=path)
+        assert table.data_path(entry.partition, entry.bucket, elsewhere) == "/other folder/x.parquet"

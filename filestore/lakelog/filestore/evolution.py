@@ -10,19 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.casting import BYTES, FLOATS, INTEGERS, TEXT, TIMES, cast_scalars
 
-_DIGITS_MAX = 38
-_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
-_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-_TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
-_WIDENED = (_INTEGERS, _FLOATS, _TEXT)
-_TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_WIDENED = (INTEGERS, FLOATS, TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +125,8 @@ def keeps_order(stored: DataType, wanted: DataType) -> bool:
     """Whether values of one type, read as another, are the same and in the same order."""
     if stored.with_nullable(True) == wanted.with_nullable(True):
         return True
+    if stored.root in TEXT and (stored.length or 1) > (wanted.length or 1):  # they are cut
+        return False
     return any(
         stored.root in family and wanted.root in family and family.index(stored.root) < family.index(wanted.root)
         for family in _WIDENED
@@ -158,17 +154,8 @@ def cast_values(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array
             keys = cast_values(values.keys, found.key, wanted.key)
             items = cast_values(values.items, found.value, wanted.value)
             return pa.MapArray.from_arrays(_offsets(values), keys, items, type=target, mask=_nulls(values))
-        case TypeRoot.DECIMAL:
-            wide = (
-                values if found.root is TypeRoot.DECIMAL else values.cast(pa.decimal128(_DIGITS_MAX, wanted.scale or 0))
-            )
-            return pc.round(wide, wanted.scale or 0, round_mode="half_towards_infinity").cast(target)
-        case TypeRoot.BOOLEAN if found.root in _INTEGERS:
-            return pc.not_equal(values, pa.scalar(0, values.type))
-        case TypeRoot.CHAR | TypeRoot.VARCHAR if found.root in _TIMES:
-            return pc.replace_substring(values.cast(pa.timestamp(values.type.unit)).cast(pa.string()), "Z", "")
         case _:
-            return values.cast(target, safe=False)
+            return cast_scalars(values, found, wanted)
 
 
 def _cast_rows(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array:
@@ -199,18 +186,20 @@ def _family(root: TypeRoot) -> str:
 
 
 _FAMILIES: Mapping[str, Sequence[TypeRoot]] = {
-    "i": _INTEGERS,
-    "f": _FLOATS,
+    "i": INTEGERS,
+    "f": FLOATS,
     "m": (TypeRoot.DECIMAL,),
     "o": (TypeRoot.BOOLEAN,),
-    "s": _TEXT,
-    "y": _BYTES,
+    "s": TEXT,
+    "y": BYTES,
     "d": (TypeRoot.DATE,),
-    "t": _TIMES,
+    "t": TIMES,
+    "c": (TypeRoot.TIME,),
 }
-# From one family to another: i integer, f float, m decimal, o boolean, s text, y bytes, d date, t timestamp.
+# From one family to another: i integer, f float, m decimal, o boolean, s text, y bytes, d date, t timestamp, c time.
 _CASTS = {"ii", "if", "im", "is", "io", "ff", "fi", "fm", "mm", "mi", "mf", "ms", "oi", "os", "ss", "sy", "yy"}
-_CASTS |= {"ds", "dt", "td", "ts", "tt"}
+_CASTS |= {"ds", "dt", "td", "ts", "tt", "it", "ti", "tc", "ct", "cs", "cc", "fs", "of", "om", "ys"}
+_CASTS |= {"si", "sf", "sm", "so", "sd", "sc"}
 
 
 def _no_cast(found: DataType, wanted: DataType, name: str) -> UnsupportedError:

@@ -27,7 +27,7 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest_schemas import INDEX_SCHEMA
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.merging import DELETION_VECTORS_64_BIT
-from lakelog.filestore.paths import FileNames
+from lakelog.filestore.paths import INDEX_BESIDE_DATA, FileNames
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 
@@ -214,7 +214,10 @@ def _head(bucket: BucketId, index_type: str) -> Mapping[str, Any]:
 
 
 def _files_of(record: Mapping[str, Any], table: TableStore) -> Iterator[tuple[str, DeletionFile]]:
-    path = record.get("_EXTERNAL_PATH") or table.paths.index(record["_FILE_NAME"])
+    name = record["_FILE_NAME"]
+    is_beside_data = table.schema.options.get(INDEX_BESIDE_DATA, "").lower() == "true"
+    folder = table.bucket_dir(record["_PARTITION"], record["_BUCKET"]) if is_beside_data else table.paths.index_dir
+    path = record.get("_EXTERNAL_PATH") or f"{folder}/{name}"
     for entry in record["_DELETIONS_VECTORS_RANGES"] or ():
         yield (
             entry["f0"],

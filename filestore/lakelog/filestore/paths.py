@@ -23,6 +23,7 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
 from lakelog.filestore.integrity import name_with_digest
+from lakelog.filestore.java_texts import float_text, time_text
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ CHANGELOG_PREFIX = "changelog-"
 CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
 MAIN_BRANCH = "main"
+INDEX_BESIDE_DATA = "index-file-in-data-file-dir"  # an option of Paimon: index files are in the folders of buckets
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
 
@@ -209,15 +211,12 @@ def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
         return str(value) if is_legacy else str(to_scalar(kind, value))
     if kind.root is TypeRoot.TIME:
         assert isinstance(value, int)
-        seconds, fraction = divmod(value, _units_per_second(kind))
-        if is_legacy:
-            return str(seconds * 1_000 + fraction * 1_000 // _units_per_second(kind))
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        return clock + _fraction_text(fraction, kind, digits=kind.precision or 0)
+        millis = value * 1_000 // _units_per_second(kind)
+        return str(millis) if is_legacy else time_text(millis, kind.precision or 0)
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         assert isinstance(value, int)
         return _timestamp_text(kind, value, is_legacy)
-    return str(value)
+    return float_text(kind, value) if isinstance(value, float) else str(value)
 
 
 def _timestamp_text(kind: DataType, value: int, is_legacy: bool) -> str:

@@ -110,7 +110,7 @@ def _splits(table: TableStore, snapshot: Snapshot, wanted: Pruning, *, is_follow
 def check_readable(table: TableStore) -> None:
     """Raise UnsupportedError for tables whose rows lakelog cannot tell right."""
     row_merge(table.schema)
-    if DELETION_VECTORS_MERGE_ON_READ.of(table.schema.options):
+    if table.schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(table.schema.options):
         raise UnsupportedError(
             f"table {table.name} has {DELETION_VECTORS_MERGE_ON_READ.key}=true, which is not read yet"
         )

@@ -19,13 +19,13 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
+from lakelog.filestore.paths import INDEX_BESIDE_DATA
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
 
 KEY_PREFIX = "_KEY_"
 UNAWARE_BUCKET = -1
-_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 _AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
@@ -57,8 +57,13 @@ def _check_dynamic(schema: TableSchema) -> None:
             f"{missing} is not written yet: a key could be in any partition; make a table whose key has them, or write "
             "this one with Paimon"
         )
-    if schema.options.get(_INDEX_BESIDE_DATA, "false").lower() == "true":
-        raise UnsupportedError(f"dynamic buckets of tables with {_INDEX_BESIDE_DATA}=true are not written yet")
+    _check_index_folder(schema, "dynamic buckets")
+
+
+def _check_index_folder(schema: TableSchema, what: str) -> None:
+    """Raise UnsupportedError for a table whose index files are beside its data."""
+    if schema.options.get(INDEX_BESIDE_DATA, "false").lower() == "true":
+        raise UnsupportedError(f"{what} of tables with {INDEX_BESIDE_DATA}=true are not written yet")
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
@@ -128,6 +133,7 @@ def _check_producer(schema: TableSchema) -> None:
     if DELETION_VECTORS.of(schema.options):
         if not schema.primary_keys:
             raise UnsupportedError(f"{DELETION_VECTORS.key} of tables without primary key is read, not written yet")
+        _check_index_folder(schema, "deletion vectors")
         if engine is MergeEngine.FIRST_ROW or producer is ChangelogProducer.FULL_COMPACTION:
             raise InvalidRequestError(
                 f"{DELETION_VECTORS.key} does not go with {MERGE_ENGINE.key}={engine} and "

@@ -116,4 +116,6 @@ class TableStore:
 
     def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
         """Where a data file is."""
-        return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+        if file.external_path is not None:  # Java writes a local one as file:/folder
+            return file.external_path.removeprefix("file://").removeprefix("file:")
+        return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"

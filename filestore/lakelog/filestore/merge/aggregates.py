@@ -1,30 +1,38 @@
 """Aggregate functions of merge engines: one value of a column for each key. Pure.
 
-Nulls are left out but by `first_value` and `last_value`. A retraction (-U or -D) takes back what `sum` and the last
-values have; the other functions cannot. Source: Paimon spec, "Aggregation"; Paimon, `FieldAggregator`.
+Nulls are left out but by `first_value` and `last_value`. A retraction (-U or -D) takes back what sums, products, lists,
+maps and the last values have; the other functions cannot. What has no columnar form, and what depends on the order in
+which late rows of a sequence group came, is folded value by value, see `lakelog.filestore.merge.folds`.
+Source: Paimon spec, "Aggregation"; Paimon, `FieldAggregator`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any  # Any: values of list and map columns
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
+from lakelog.filestore.binary_row import MAX_COMPACT_PRECISION
+from lakelog.filestore.merge.folds import FOLDS, FoldSettings, Step, fold
 from lakelog.filestore.merge.grouped import Flags, GroupedRows
-from lakelog.filestore.merge.order import to_series
+from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.options.parsing import parse_names
 
 PREFIX = "fields."
 _DEFAULT_KEY = f"{PREFIX}default-aggregate-function"
-LAST_VALUE = "last_value"
+_LAST_VALUE = "last_value"
 _FALLBACK = "last_non_null_value"
+_NESTED_SEQUENCE = "nested-sequence-field"
+_FLOATS = {TypeRoot.FLOAT, TypeRoot.DOUBLE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,40 +42,89 @@ class Aggregate:
     field: DataField
     function: str
     ignores_retract: bool = False
-    delimiter: str = ","
-    is_distinct: bool = False
+    settings: FoldSettings
 
-    def of(self, given: GroupedRows) -> pa.Array | pa.ChunkedArray:
-        """One value a key. Raises InvalidRequestError for a retraction that the function cannot take back."""
+    def of(
+        self, given: GroupedRows, *, counts: Flags | None = None, late: Flags | None = None
+    ) -> pa.Array | pa.ChunkedArray:
+        """One value a key, of the rows that count. Those of a sequence group that are `late` come before the others.
+
+        Raises InvalidRequestError for a retraction that the function cannot take back.
+        """
         name = self.field.name
-        used = np.ones(given.rows.num_rows, np.bool_)
+        used = np.ones(given.rows.num_rows, np.bool_) if counts is None else counts
         if self.ignores_retract:
-            used = given.adds
+            used = used & given.adds
         retracts = ~given.adds & used
         if retracts.any() and self.function not in _RETRACTING:
             raise InvalidRequestError(
                 f"column {name!r} is aggregated by {self.function}, which cannot take back a -U or -D; set "
                 f"{PREFIX}{name}.ignore-retract=true, or write no retractions"
             )
-        values = _FUNCTIONS[self.function](self, given, used, retracts)
+        is_late = np.zeros_like(used) if late is None else late & used
+        if self._is_folded(given, retracts, is_late):
+            values = self._folded(given, used, is_late)
+        else:
+            values = _FUNCTIONS[self.function](self, given, used, retracts)
         return values if values.type == to_arrow_type(self.field.type) else values.cast(to_arrow_type(self.field.type))
+
+    def _is_folded(self, given: GroupedRows, retracts: Flags, late: Flags) -> bool:
+        """Whether the values are folded one by one."""
+        if self.function not in _FUNCTIONS:
+            return True
+        if self.function == "listagg":
+            return self.settings.is_distinct or bool(late.any())
+        if self.function == "sum":
+            is_wide = (
+                self.field.type.root is TypeRoot.DECIMAL and (self.field.type.precision or 0) > MAX_COMPACT_PRECISION
+            )
+            return is_wide and _may_outgrow(given, self.field)
+        return self.function in FOLDS and bool(late.any() or retracts.any())
+
+    def _folded(self, given: GroupedRows, used: Flags, late: Flags) -> pa.Array:
+        values = given.rows.column(self.field.name).to_pylist()
+        steps = [
+            None if not is_used else Step.TAKE_BACK if not is_add else Step.ADD_LATE if is_late else Step.ADD
+            for is_used, is_add, is_late in zip(used.tolist(), given.adds.tolist(), late.tolist(), strict=True)
+        ]
+        make = partial(FOLDS[self.function], self.settings)
+        bounds = itertools.pairwise([*given.starts.tolist(), given.rows.num_rows])
+        found = [
+            fold(make, values[start:end], steps[start:end], is_swapped=self.ignores_retract) for start, end in bounds
+        ]
+        return pa.array(found, to_arrow_type(self.field.type))
 
 
 def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
     """The aggregate of a column by the table's options. Raises UnsupportedError for a function that lakelog lacks."""
-    own = options.get(f"{PREFIX}{field.name}.aggregate-function")
-    function = own or options.get(_DEFAULT_KEY) or _FALLBACK
-    if function not in _FUNCTIONS:
+
+    def option(suffix: str, default: str) -> str:
+        return options.get(f"{PREFIX}{field.name}.{suffix}", default)
+
+    function = option("aggregate-function", "") or options.get(_DEFAULT_KEY) or _FALLBACK
+    function = _OLDER_NAMES.get(function, function)
+    known = {*_FUNCTIONS, *FOLDS}
+    if function not in known:
         raise UnsupportedError(
-            f"column {field.name!r} has the aggregate function {function!r}; known are {', '.join(sorted(_FUNCTIONS))}"
+            f"column {field.name!r} has the aggregate function {function!r}; known are {', '.join(sorted(known))}"
         )
-    return Aggregate(
-        field=field,
-        function=function,
-        ignores_retract=options.get(f"{PREFIX}{field.name}.ignore-retract", "false").lower() == "true",
-        delimiter=options.get(f"{PREFIX}{field.name}.list-agg-delimiter", ","),
-        is_distinct=options.get(f"{PREFIX}{field.name}.distinct", "false").lower() == "true",
+    if option(_NESTED_SEQUENCE, ""):
+        raise UnsupportedError(f"column {field.name!r} has the option {_NESTED_SEQUENCE}, which lakelog lacks")
+    limit = option("count-limit", "")
+    settings = FoldSettings(
+        kind=field.type,
+        delimiter=option("list-agg-delimiter", ","),
+        is_distinct=option("distinct", "false").lower() == "true",
+        nested_key=parse_names(option("nested-key", "")),
+        count_limit=int(limit) if limit else None,
     )
+    ignores_retract = option("ignore-retract", "false").lower() == "true"
+    return Aggregate(field=field, function=function, ignores_retract=ignores_retract, settings=settings)
+
+
+def last_value(field: DataField) -> Aggregate:
+    """The aggregate of a column that has the value of the last row."""
+    return Aggregate(field=field, function=_LAST_VALUE, settings=FoldSettings(kind=field.type))
 
 
 def has_aggregate(field: DataField, options: Mapping[str, str]) -> bool:
@@ -95,30 +152,63 @@ def _sum(one: Aggregate, given: GroupedRows, used: Flags, retracts: Flags) -> pa
     values = _used(one, given, used)
     if retracts.any():
         values = pl.select(pl.when(pl.Series(retracts)).then(-values).otherwise(values)).to_series()
+    if one.field.type.root in _FLOATS:
+        return _float_sum(given, values)
     total = _folded(given, values, pl.col("value").sum())
     wanted = to_arrow_type(one.field.type)
-    return total.cast(wanted, safe=False) if pa.types.is_integer(wanted) else total
+    try:
+        return total.cast(wanted, safe=not pa.types.is_integer(wanted))
+    except pa.ArrowInvalid as error:  # Paimon stores more digits than the type has
+        raise UnsupportedError(f"a sum of column {one.field.name!r} has more digits than {one.field.type}") from error
 
 
-def _product(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
-    if one.field.type.root is TypeRoot.DECIMAL:
-        return _by_key(one, given, used, _multiplied)
-    return _folded(given, _used(one, given, used), pl.col("value").drop_nulls().product())
+def _float_sum(given: GroupedRows, values: pl.Series) -> pa.Array:
+    """The sums in the order of the rows and the precision of the type, as Java adds: other orders round otherwise."""
+    is_null = values.is_null().to_numpy()
+    numbers = values.fill_null(0).to_numpy()
+    lengths = given.ends - given.starts + 1
+    total = np.zeros(len(lengths), numbers.dtype)
+    is_empty = np.ones(len(lengths), np.bool_)
+    by_length = np.argsort(-lengths, kind="stable")
+    with np.errstate(all="ignore"):
+        for at in range(int(lengths.max(initial=0))):
+            keys = by_length[: np.searchsorted(-lengths[by_length], -at)]
+            keys = keys[~is_null[given.starts[keys] + at]]
+            added = numbers[given.starts[keys] + at]
+            total[keys] = np.where(is_empty[keys], added, total[keys] + added)
+            is_empty[keys] = False
+    return pa.array(total, mask=is_empty)
 
 
-def _multiplied(values: Iterable[Any], _: Aggregate) -> Any:
-    product = None
-    for value in values:
-        product = value if product is None else product * value
-    return product
+def _may_outgrow(given: GroupedRows, field: DataField) -> bool:
+    """Whether sums of decimals could have more digits than their type."""
+    extremes = pc.min_max(given.rows.column(field.name)).as_py()
+    largest = max((abs(value) for value in extremes.values() if value is not None), default=0)
+    longest = int((given.ends - given.starts + 1).max(initial=0))
+    return bool(largest * longest >= 10 ** ((field.type.precision or 0) - (field.type.scale or 0)))
 
 
-def _max(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
+def _max(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array | pa.ChunkedArray:
+    if one.field.type.root in _FLOATS:
+        return _float_extreme(one, given, used, pl.col("order").arg_max())
     return _folded(given, _used(one, given, used), pl.col("value").max())
 
 
-def _min(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
+def _min(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array | pa.ChunkedArray:
+    if one.field.type.root in _FLOATS:
+        return _float_extreme(one, given, used, pl.col("order").arg_min())
     return _folded(given, _used(one, given, used), pl.col("value").min())
+
+
+def _float_extreme(one: Aggregate, given: GroupedRows, used: Flags, which: pl.Expr) -> pa.ChunkedArray:
+    """By Java's order of floats: NaN is the largest, and -0.0 smaller than 0.0."""
+    order = key_frame(given.rows, [one.field]).to_series()
+    present = used & given.valid(one.field.name)
+    frame = pl.DataFrame({"group": given.groups, "order": order, "row": np.arange(given.rows.num_rows)})
+    found = frame.filter(pl.Series(present)).group_by("group").agg(pl.col("row").get(which))
+    rows = np.full(len(given.starts), -1, np.int64)
+    rows[found["group"].to_numpy()] = found["row"].to_numpy()
+    return given.gather(one.field.name, rows)
 
 
 def _bool_and(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
@@ -130,8 +220,8 @@ def _bool_or(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Ar
 
 
 def _listagg(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
-    joined = pl.col("value").drop_nulls().str.join(one.delimiter)
-    return _folded(given, _used(one, given, used), joined).cast(pa.string())
+    present = pl.col("value").filter(pl.col("value") != "")
+    return _folded(given, _used(one, given, used), present.str.join(one.settings.delimiter)).cast(pa.string())
 
 
 def _last_value(one: Aggregate, given: GroupedRows, used: Flags, retracts: Flags) -> pa.ChunkedArray:
@@ -152,50 +242,17 @@ def _first_non_null_value(one: Aggregate, given: GroupedRows, used: Flags, _: Fl
     return given.gather(one.field.name, given.first(used & given.valid(one.field.name)))
 
 
-def _collect(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
-    return _by_key(one, given, used, _collected)
-
-
-def _collected(lists: Iterable[list[Any]], one: Aggregate) -> list[Any]:
-    found: list[Any] = []
-    for values in lists:
-        found += [value for value in values if not one.is_distinct or value not in found]
-    return found
-
-
-def _merge_map(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
-    return _by_key(one, given, used, _merged_maps)
-
-
-def _merged_maps(maps: Iterable[list[tuple[Any, Any]]], _: Aggregate) -> list[tuple[Any, Any]]:
-    return list(dict(entry for entries in maps for entry in entries).items())
-
-
-def _by_key(one: Aggregate, given: GroupedRows, used: Flags, fold: Callable[[list[Any], Aggregate], Any]) -> pa.Array:
-    """A fold in Python, for what has no columnar form: lists, maps and products of decimals."""
-    values = given.rows.column(one.field.name).to_pylist()
-    bounds = [*given.starts.tolist(), given.rows.num_rows]
-    folded = []
-    for start, end in itertools.pairwise(bounds):
-        found = [value for value, is_used in zip(values[start:end], used[start:end], strict=True) if is_used]
-        present = [value for value in found if value is not None]
-        folded.append(fold(present, one) if present else None)
-    return pa.array(folded, to_arrow_type(one.field.type))
-
-
 _FUNCTIONS: Mapping[str, Callable[[Aggregate, GroupedRows, Flags, Flags], pa.Array | pa.ChunkedArray]] = {
     "sum": _sum,
-    "product": _product,
     "max": _max,
     "min": _min,
     "bool_and": _bool_and,
     "bool_or": _bool_or,
     "listagg": _listagg,
-    LAST_VALUE: _last_value,
+    _LAST_VALUE: _last_value,
     "last_non_null_value": _last_non_null_value,
     "first_value": _first_value,
     "first_non_null_value": _first_non_null_value,
-    "collect": _collect,
-    "merge_map": _merge_map,
 }
-_RETRACTING = {"sum", LAST_VALUE, "last_non_null_value"}
+_RETRACTING = {"sum", "product", _LAST_VALUE, "last_non_null_value", "collect", "merge_map", "nested_update"}
+_OLDER_NAMES = {"first_not_null_value": "first_non_null_value"}

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.counted_rows import without_uncounted
-from lakelog.filestore.merge.aggregates import LAST_VALUE, PREFIX, Aggregate, aggregate_of, has_aggregate
+from lakelog.filestore.merge.aggregates import PREFIX, aggregate_of, has_aggregate, last_value
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import key_frame, to_series
-from lakelog.filestore.merge.removals import removing
+from lakelog.filestore.merge.removals import late_rows, removing
 from lakelog.filestore.options.merging import (
     AGGREGATION_REMOVE_ON_DELETE,
     IGNORE_DELETE,
@@ -130,7 +129,7 @@ class RowMerge:
             if field.name in self.schema.primary_keys:
                 columns[field.name] = given.gather(field.name, given.ends)
             elif field in self.sequence_fields:
-                columns[field.name] = Aggregate(field=field, function=LAST_VALUE).of(used)
+                columns[field.name] = last_value(field).of(used)
             else:
                 columns[field.name] = aggregate_of(field, options).of(used)
         return columns, np.where(is_there, int(RowKind.INSERT), int(RowKind.DELETE))
@@ -184,13 +183,15 @@ class RowMerge:
         plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
         # A key that has only been retracted stays a delete, to be taken back from older rows: its values add up.
         is_gone = in_order.last(in_order.adds) < 0
-        folded = _with_adds(in_order, is_gone[in_order.groups])
+        folded = _with_adds(given, is_gone[given.groups])
+        does_count = np.logical_or.reduce([given.valid(field.name) for field in group.by]) | bases
+        late = does_count & late_rows(given, group.by)
         present = set(given.rows.column_names)
         for field in group.members:
             if field.name not in present:
                 continue
             if has_aggregate(field, options):
-                columns[field.name] = aggregate_of(field, options).of(_nulled(folded, field, counts))
+                columns[field.name] = aggregate_of(field, options).of(folded, counts=does_count, late=late)
             else:
                 columns[field.name] = in_order.gather(field.name, plain)
         return columns
@@ -198,17 +199,6 @@ class RowMerge:
     def _columns(self, given: GroupedRows) -> list[DataField]:
         present = set(given.rows.column_names)
         return [field for field in self.schema.fields if field.name in present]
-
-
-def _nulled(given: GroupedRows, field: DataField, counts: Flags) -> GroupedRows:
-    """The rows with a column null where a row does not count: aggregates leave nulls out."""
-    if counts.all():
-        return given
-    values = pc.if_else(
-        pa.array(counts), given.rows.column(field.name), pa.scalar(None, given.rows.column(field.name).type)
-    )
-    rows = given.rows.set_column(given.rows.column_names.index(field.name), field.name, values)
-    return GroupedRows(rows=rows, starts=given.starts)
 
 
 def _with_adds(given: GroupedRows, which: Flags) -> GroupedRows:

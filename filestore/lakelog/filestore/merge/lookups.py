@@ -11,6 +11,8 @@ from lakelog.filestore.options.merging import (
 )
 from lakelog.filestore.schema import TableSchema
 
+_FORCE_LOOKUP = "force-lookup"  # of Paimon: lakelog does not offer it
+
 
 def needs_lookup(schema: TableSchema) -> bool:
     """Whether compactions take every level-0 file at once and look up the rows that its keys had before.
@@ -23,4 +25,5 @@ def needs_lookup(schema: TableSchema) -> bool:
         CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
         or MERGE_ENGINE.of(options) is MergeEngine.FIRST_ROW
         or DELETION_VECTORS.of(options)
+        or options.get(_FORCE_LOOKUP, "").lower() == "true"
     )

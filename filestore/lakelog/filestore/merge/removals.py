@@ -1,4 +1,4 @@
-"""Deletes that remove a whole row of `partial-update`, because their sequence group is the newest. Pure.
+"""Rows of `partial-update` that are newer or older by a sequence group: deletes that remove all, and late rows. Pure.
 
 Source: Paimon, `PartialUpdateMergeFunction` (`partial-update.remove-record-on-sequence-group`).
 """
@@ -35,6 +35,14 @@ def removing(given: GroupedRows, groups: Sequence[Sequence[DataField]]) -> Flags
         if (found == removes).all():
             return removes
         removes = found
+
+
+def late_rows(given: GroupedRows, fields: Sequence[DataField]) -> Flags:
+    """For each row, whether its sequence fields are smaller than those of a row of its key before it."""
+    ranks = _ranks(given, fields)
+    begins = np.zeros(given.rows.num_rows, np.bool_)
+    begins[given.starts] = True
+    return ranks < _largest_before(ranks, begins, np.zeros_like(begins))
 
 
 def _ranks(given: GroupedRows, fields: Sequence[DataField]) -> Indices:
