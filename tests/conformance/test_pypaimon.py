@@ -10,7 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.common.types import ROW_KIND_TEXTS
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
+from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.formats.avro import decode_container
+from lakelog.filestore.formats.avro_rows import AvroFile
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support import pypaimon_job
@@ -161,3 +165,29 @@ def test_we_read_what_it_writes(tmp_path: Path, pypaimon_python: Path, kind: str
     for rows in pypaimon_job.commits():
         model.apply(Write(rows=rows, kinds=row_kinds(rows, kind)))
     assert found.num_rows == len(model.rows)
+
+
+def test_avro_files_of_snappy_are_read(tmp_path: Path, pypaimon_python: Path) -> None:
+    path = tmp_path / "x.avro"
+    program = (
+        "import fastavro, sys\n"
+        "columns = [{'name': 'id', 'type': 'int'}, {'name': 'text', 'type': ['null', 'string']}]\n"
+        "records = ({'id': n, 'text': f'text {n % 7}' * 5} for n in range(20_000))\n"
+        "schema = {'type': 'record', 'name': 'r', 'fields': columns}\n"
+        "fastavro.writer(open(sys.argv[1], 'wb'), schema, records, codec='snappy')\n"
+    )
+    subprocess.run([pypaimon_python, "-c", program, path], check=True, timeout=120)
+    data = path.read_bytes()
+    expected = [{"id": number, "text": f"text {number % 7}" * 5} for number in range(20_000)]
+    assert decode_container(data, path=str(path)) == expected
+    fields = [
+        DataField(id=0, name="id", type=DataType(root=TypeRoot.INT, nullable=False)),
+        DataField(id=1, name="text", type=DataType(root=TypeRoot.VARCHAR, length=2**31 - 1)),
+    ]
+    with AvroFile(LocalFileIO(), str(path)) as file:
+        assert pa.Table.from_batches(file.iter_batches(fields, batch_rows=8_192)).to_pylist() == expected
+    for place in range(len(data) // 2, len(data), 1_999):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x10
+        with pytest.raises(CorruptDataError, match=r"x\.avro"):
+            decode_container(bytes(damaged), path=str(path))
