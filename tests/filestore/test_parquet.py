@@ -343,3 +343,16 @@ def test_a_remembered_footer_does_not_hide_that_a_file_is_another(tmp_path: Path
         assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]
     with ParquetFile(IO, paths[0]) as file:
         assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]
+
+
+def test_a_moment_that_int96_has_no_day_for_is_refused(tmp_path: Path) -> None:
+    fields = fields_named({"fine": "TIMESTAMP(9)", "coarse": "TIMESTAMP(3)"})
+    schema = to_arrow_schema(fields)
+    path = str(tmp_path / "x.parquet")
+    columns = [
+        pa.array([0], pa.int64()).cast(schema.field(0).type),
+        pa.array([-(1 << 63) + 1]).cast(schema.field(1).type),
+    ]
+    with pytest.raises(InvalidRequestError, match=r"the rows do not fit the columns of .*x\.parquet: .*out of bounds"):
+        write_parquet(IO, path, pa.table(columns, schema=schema), fields)
+    assert not (tmp_path / "x.parquet").exists()

@@ -72,6 +72,8 @@ def test_what_a_type_may_become_holds_all_its_values(old: DataType, new: DataTyp
         ("FLOAT", "DOUBLE", True),
         ("TIMESTAMP(3)", "TIMESTAMP(6)", True),
         ("CHAR(3)", "STRING", True),
+        ("CHAR(3)", "CHAR(5)", False),
+        ("BINARY(3)", "BINARY(5)", False),
         ("INT", "FLOAT", False),
         ("BIGINT", "DOUBLE", False),
         ("BIGINT", "DECIMAL(19,1)", False),

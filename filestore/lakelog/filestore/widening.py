@@ -39,6 +39,8 @@ def becomes_text(old: DataType, new: DataType) -> bool:
 
 def keeps_values(old: DataType, new: DataType) -> bool:
     """Whether every value of an atomic type is one of the other."""
+    if old.root is new.root and old.root in (TypeRoot.CHAR, TypeRoot.BINARY):
+        return old.length == new.length  # older values would come out padded
     if old.root is new.root and old.root not in (TypeRoot.DECIMAL, *_TIMES):
         return (old.length or 0) <= (new.length or 0) and (old.precision or 0) == (new.precision or 0)
     if old.root in _INTEGER_DIGITS:
