@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,14 @@ import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.compact import buckets
+from lakelog.filestore.compact.choosing import BucketWork
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.snapshot import CommitKind
+from lakelog.filestore.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import (
     SCHEMA,
@@ -284,3 +290,29 @@ def test_a_local_file_elsewhere_is_found_by_the_path_that_java_writes(tmp_path: 
     for path in ("file:/other folder/x.parquet", "file:///other folder/x.parquet"):
         elsewhere = replace(entry.file, external_path=path)
         assert table.data_path(entry.partition, entry.bucket, elsewhere) == "/other folder/x.parquet"
+
+
+def test_buckets_with_much_to_merge_are_compacted_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "THREADED_BYTES_MIN", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    threads: set[str] = set()
+    budgets: set[int | None] = set()
+
+    def watched(table: TableStore, work: BucketWork, *, memory_budget_bytes: int | None = None) -> CompactResult | None:
+        threads.add(threading.current_thread().name)
+        budgets.add(memory_budget_bytes)
+        return compact_bucket(table, work, memory_budget_bytes=memory_budget_bytes)
+
+    monkeypatch.setattr(buckets, "compact_bucket", watched)
+    options = {"bucket": "4", "write-only": "true", "read.memory-budget": "64 mb"}
+    table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=["id"], options=options))
+    for batch in range(6):
+        table.write(rows_of(batch, count=100))
+    before = table.to_arrow().sort_by("id")
+    assert before["id"].to_pylist() == list(range(350))
+    assert table.compact() is not None
+    assert table.to_arrow().sort_by("id").equals(before)
+    live = table.live_files.of(table.snapshots.latest()).entries()
+    assert sorted(entry.bucket for entry in live) == [0, 1, 2, 3]
+    assert all(name.startswith("lakelog-compact") for name in threads)
+    assert budgets == {16 << 20}

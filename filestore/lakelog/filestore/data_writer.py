@@ -19,6 +19,7 @@ from lakelog.filestore.data_file import DataFileMeta, FileSource, SimpleStats, w
 from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES
 from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
+from lakelog.filestore.levels import highest_level
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
@@ -230,6 +231,7 @@ class _OpenFile:
             ),
             compression_level=FILE_COMPRESSION_ZSTD_LEVEL.of(options),
             block_bytes=block_bytes,
+            is_looked_up=bool(table.schema.primary_keys) and level >= highest_level(options, ()),
             without_bounds={*with_nan, *(KEY_PREFIX + name for name in with_nan)},
         )
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.alter import alter_schema
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
@@ -255,7 +255,7 @@ class FileStoreTable(ReadableTable):
             return pick_unit(self, files, is_full=is_full, marked=marked)
 
         work = due_work(self, self.snapshots.latest(), buckets, pick)
-        results = [result for one in work if (result := compact_bucket(self, one)) is not None]
+        results = compact_buckets(self, work)
         return commit_results(self, results, clock=clock) if results else None
 
     def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:

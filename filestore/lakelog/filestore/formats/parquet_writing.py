@@ -17,7 +17,8 @@ from lakelog.filestore.formats.parquet_layout import has_nanos, parquet_schema
 from lakelog.filestore.formats.storing import stored_rows
 
 ROW_GROUP_BYTES = 64 << 20
-ROW_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
+ROW_GROUP_ROWS = 65_536
+LOOKED_UP_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
 _SAMPLE_ROWS = 2_048
 _INTEGER_DIGITS = 18  # decimals of more digits are no integers in Parquet
 _COMPRESSIONS = {
@@ -70,12 +71,14 @@ class ParquetWriter:
         compression: str = "zstd",
         compression_level: int = 1,
         row_group_bytes: int = ROW_GROUP_BYTES,
+        row_group_rows: int = ROW_GROUP_ROWS,
         without_bounds: Collection[str] = (),
     ) -> None:
         """Make the file. `without_bounds` names columns that get no statistics; nested ones get none beside them."""
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
+        self._row_group_rows = row_group_rows
         self._codec = _compression(compression)
         self._level = compression_level if self._codec == "zstd" else None
         self._in_int96 = has_nanos(fields)
@@ -104,7 +107,7 @@ class ParquetWriter:
         """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
         stored = stored_rows(table, self._schema, self._path)
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
-        self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, ROW_GROUP_ROWS))
+        self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, self._row_group_rows))
 
     def finish(self) -> int:
         """Write the footer, make the file durable and give its size in bytes."""

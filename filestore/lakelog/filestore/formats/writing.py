@@ -13,7 +13,12 @@ from lakelog.common.types import DataField
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro_writing import AvroWriter
 from lakelog.filestore.formats.orc_writing import STRIPE_BYTES, OrcWriter
-from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES, ParquetWriter
+from lakelog.filestore.formats.parquet_writing import (
+    LOOKED_UP_GROUP_ROWS,
+    ROW_GROUP_BYTES,
+    ROW_GROUP_ROWS,
+    ParquetWriter,
+)
 
 
 class DataFileWriter(Protocol):
@@ -55,11 +60,13 @@ def create_data_file(
     compression: str,
     compression_level: int,
     block_bytes: int | None = None,
+    is_looked_up: bool = False,
     without_bounds: Collection[str] = (),
 ) -> DataFileWriter:
     """A new data file of the columns `fields`; the part of its name after the last dot is its format.
 
-    `block_bytes` is the size of a row group or stripe, None leaves it to the format. The columns `without_bounds` get
+    `block_bytes` is the size of a row group or stripe, None leaves it to the format. A file that `is_looked_up` more
+    often than it is written has few rows in a row group of Parquet. The columns `without_bounds` get
     no statistics in a Parquet footer. Raises InvalidRequestError.
     """
     extension = path.rpartition(".")[2]
@@ -71,6 +78,7 @@ def create_data_file(
             compression=compression,
             compression_level=compression_level,
             row_group_bytes=block_bytes or ROW_GROUP_BYTES,
+            row_group_rows=LOOKED_UP_GROUP_ROWS if is_looked_up else ROW_GROUP_ROWS,
             without_bounds=without_bounds,
         )
     if extension == "orc":
