@@ -30,7 +30,7 @@ from lakelog.common.errors import (
 from lakelog.filestore import object_probe
 from lakelog.filestore.expiry import Retention
 from lakelog.filestore.formats.checked import BLOCK_BYTES
-from lakelog.filestore.formats.parquet_writing import ROW_GROUP_ROWS
+from lakelog.filestore.formats.parquet_writing import LOOKED_UP_GROUP_ROWS
 from lakelog.filestore.location import Location
 from lakelog.filestore.object_store import ObjectStoreFileIO
 from lakelog.filestore.s3_access import S3Access
@@ -335,7 +335,7 @@ def test_a_read_of_one_column_fetches_that_column(s3: S3Server, proxy: S3Proxy, 
     assert found["v3"].to_pylist() == rows_given["v3"].to_pylist()
     fetched = sum(request.answer_bytes for request in proxy.requests if path.endswith(request.path.split("/")[-1]))
     # A 13th of the file, and a block for each row group: whole blocks are fetched, whose checksums the manifest tells.
-    groups = -(-rows // ROW_GROUP_ROWS)
+    groups = -(-rows // LOOKED_UP_GROUP_ROWS)
     assert fetched < split.file.file_size_bytes / 13 + (groups + 1) * BLOCK_BYTES
     assert fetched < split.file.file_size_bytes / 2
 
