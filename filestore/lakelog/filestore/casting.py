@@ -106,13 +106,17 @@ def _sized_bytes(values: pa.Array, wanted: DataType) -> pa.Array:
     return _each(values, lambda value: value[:length].ljust(length, pad) if pad else value[:length], pa.binary())
 
 
+def fitting(value: Decimal, kind: DataType) -> Decimal | None:
+    """A number with the digits of a DECIMAL, rounded half up; null where it has too many."""
+    scale, precision = kind.scale or 0, kind.precision or 0
+    rounded = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    return rounded if abs(rounded) < Decimal(10) ** (precision - scale) else None
+
+
 def _decimal(value: object, wanted: DataType) -> Decimal | None:
     """A number or its text with the digits of a DECIMAL, rounded half up; null where it has too many."""
-    scale, precision = wanted.scale or 0, wanted.precision or 0
     try:
-        given = Decimal(int(value) if isinstance(value, bool) else str(value).strip())
-        rounded = given.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-        return rounded if abs(rounded) < Decimal(10) ** (precision - scale) else None
+        return fitting(Decimal(int(value) if isinstance(value, bool) else str(value).strip()), wanted)
     except ArithmeticError as error:
         raise pa.ArrowInvalid(f"{value} is no decimal") from error
 

@@ -23,9 +23,9 @@ def compact_buckets(table: TableStore, work: Sequence[BucketWork]) -> list[Compa
     """
     size_bytes = sum(file.file_size_bytes for one in work for run in one.unit.inputs for file in run.files)
     workers = min(len(work), os.cpu_count() or 1) if size_bytes >= THREADED_BYTES_MIN else 1
-    budget_bytes = READ_MEMORY_BUDGET.of(table.schema.options) // max(1, workers)
+    budget_bytes = READ_MEMORY_BUDGET.of(table.schema.options) // workers
     compact = partial(compact_bucket, table, memory_budget_bytes=budget_bytes)
-    if workers <= 1:
+    if workers == 1:
         return [result for one in work if (result := compact(one)) is not None]
     with ThreadPoolExecutor(workers, "lakelog-compact") as pool:
         return [result for result in pool.map(compact, work) if result is not None]

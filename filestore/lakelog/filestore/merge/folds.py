@@ -20,6 +20,7 @@ from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataType, TypeRoot
 from lakelog.filestore.bucket import hash_of
+from lakelog.filestore.casting import fitting
 from lakelog.filestore.merge.java_order import hash_code, hash_order
 
 Row = dict[str, Any]
@@ -68,11 +69,11 @@ class Fold:
 
     def joined(self, held: Any, value: Any) -> Any:
         """`added` of two values."""
-        raise NotImplementedError
+        raise NotImplementedError  # of functions that have their own `added`, which does not ask
 
     def left(self, held: Any, value: Any) -> Any:
         """`taken_back` of two values."""
-        raise NotImplementedError
+        raise NotImplementedError  # of functions from which nothing is taken back: aggregates refuse it before
 
 
 class Sum(Fold):
@@ -274,13 +275,6 @@ def _key_hashes(rows: Sequence[Row], kind: DataType | None, names: Sequence[str]
     columns = [pa.array([row[name] for row in rows], to_arrow_type(kinds[name])) for name in names]
     hashes: list[int] = hash_of(columns, [kinds[name] for name in names]).tolist() if rows else []
     return hashes
-
-
-def fitting(value: Decimal, kind: DataType) -> Decimal | None:
-    """A number with the digits of a DECIMAL, rounded half up; null where it has too many."""
-    scale, precision = kind.scale or 0, kind.precision or 0
-    rounded = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    return rounded if abs(rounded) < Decimal(10) ** (precision - scale) else None
 
 
 def wrapped(value: int, kind: DataType) -> int:
