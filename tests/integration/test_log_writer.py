@@ -21,9 +21,11 @@ from lakelog.common.errors import (
     InvalidRequestError,
     NotFoundError,
     OptionError,
+    TransactionTimeoutError,
     UnavailableError,
     UnknownOutcomeError,
 )
+from lakelog.logstore import transaction_timeout
 from lakelog.logstore.broker import EmbeddedBroker
 from lakelog.logstore.debezium import EncodedRecords
 from lakelog.logstore.offsets import high_watermarks, last_stable_offsets, log_start_offsets
@@ -104,6 +106,62 @@ def test_an_older_producer_cannot_write_anew(topic: LogTopic) -> None:
     assert topic.tail().transactions == ()
     older.close()
     younger.close()
+
+
+def produce_all(producer: TransactionalProducer) -> None:
+    """Send records until the broker's answer to the first of them has come back."""
+    for _ in range(1_000):
+        producer.produce(records(range(100)), b"")
+        producer.flush()
+
+
+def test_a_producer_fenced_while_it_produces_is_told_of_the_other_one(topic: LogTopic) -> None:
+    older = topic.producer()
+    leave_open(older, [1, 2])
+    younger = topic.producer()
+
+    older.produce(records([3]), b"")
+    ends = [write(younger, [number]) for number in range(4, 8)]  # meanwhile the broker refuses the record 3
+    with pytest.raises(FencedError, match=r"producing as .* a younger producer with the same transactional id"):
+        produce_all(older)
+    with pytest.raises(FencedError, match=r"(producing|committing) as"):
+        older.commit()
+    with pytest.raises(FencedError, match="beginning a transaction as"):
+        older.begin()
+
+    assert topic.ids(0, ends[-1]) == [4, 5, 6, 7]
+    older.close()
+    younger.close()
+
+
+def wait_until_aborted(topic: LogTopic) -> None:
+    """Wait for the broker to end the open transaction in partition 0."""
+    while True:
+        ends = [ask(topic.client_config, topic.name, 1)[0].offset for ask in (last_stable_offsets, high_watermarks)]
+        if ends[0] == ends[1]:
+            return
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["commits", "produces"])
+def test_a_transaction_that_was_open_for_too_long_is_told_from_one_that_was_fenced(
+    topic: LogTopic, goes_on: bool
+) -> None:
+    slow = topic.producer(transaction_timeout_ms="1000")
+    leave_open(slow, [1, 2])
+    wait_until_aborted(topic)
+
+    with pytest.raises(
+        TransactionTimeoutError, match=r"open for \d+ s, longer than its transaction.timeout.ms of 1000"
+    ):
+        produce_all(slow) if goes_on else slow.commit()
+
+    assert topic.tail().transactions == ()
+    slow.close()
+
+
+def test_a_producer_asks_for_a_time_out_that_fits_what_it_sends(topic: LogTopic) -> None:
+    with topic.producer() as small, topic.producer("large", size_bytes=1 << 30) as large:
+        assert (small.timeout_millis, large.timeout_millis) == (60_000, 900_000)
 
 
 def test_a_closed_producers_transaction_is_aborted_at_once(topic: LogTopic) -> None:
@@ -276,6 +334,18 @@ def test_a_broker_that_freezes_makes_outcomes_unknown_and_a_look_tells_them(
         seen = [(found.header, found.record_count) for found in tail.transactions]
         assert seen in ([], [(b"unknown", 2)])
         assert topic.ids(0, tail.high_watermark) == ([1, 2, 3] if seen else [1])
+
+
+def test_a_time_out_that_the_broker_refuses_is_halved_until_it_fits(
+    topic: LogTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_timeout, "_STEPS_MILLIS", (60_000, 3_200_000))
+    monkeypatch.setattr(transaction_timeout, "_refused", {})
+
+    for _ in range(2):
+        with topic.producer(size_bytes=1 << 30) as producer:
+            assert producer.timeout_millis == 800_000
+    assert list(transaction_timeout._refused.values()) == [1_600_000]
 
 
 def test_clients_that_are_open_serve_again_after_the_broker_was_killed(own_broker: EmbeddedBroker) -> None:

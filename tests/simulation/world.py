@@ -24,6 +24,7 @@ from lakelog.protocol.ports import (
     Decide,
     LoggedTransaction,
     PreparedBucket,
+    Producer,
 )
 from lakelog.protocol.state import Batch, LogState, TableState
 
@@ -179,11 +180,14 @@ class SimLog:
 
     world: World
 
-    def fence(self, bucket: int) -> SimProducer:
+    def fence(self, bucket: int, *, patience: int) -> SimProducer:
         self.world.pause()
         producer = SimProducer(self.world, bucket)
         self.world.pause()
         return producer
+
+    def fits(self, producer: Producer[tuple[Operation, ...]]) -> bool:
+        return True
 
     def read_tail(self, bucket: int, base: int) -> BucketTail:
         entries = self.world.log[bucket]

@@ -26,9 +26,14 @@ class LogTopic:
     client_config: dict[str, str]
     name: str
 
-    def producer(self, transactional_id: str = "owner", partition: int = 0) -> TransactionalProducer:
-        """A new owner."""
-        return TransactionalProducer(self.client_config, f"{self.name}-{transactional_id}", self.name, partition)
+    def producer(
+        self, transactional_id: str = "owner", partition: int = 0, *, size_bytes: int = 0, **config: str
+    ) -> TransactionalProducer:
+        """A new owner; `config` is more of the client's, with underscores for dots."""
+        settings = self.client_config | {key.replace("_", "."): value for key, value in config.items()}
+        return TransactionalProducer(
+            settings, f"{self.name}-{transactional_id}", self.name, partition, size_bytes=size_bytes
+        )
 
     def tail(self, base: int = 0, timeout_seconds: float = 10.0) -> Tail:
         """The tail from `base`."""

@@ -8,7 +8,8 @@
     │   └── FencedError         another writer owns the bucket now
     ├── UnavailableError        retry later
     │   ├── UnknownOutcomeError a transaction may or may not be committed
-    │   └── StalledError        an open transaction hides the end of the log
+    │   ├── StalledError        an open transaction hides the end of the log
+    │   └── TransactionTimeoutError  a transaction was open for too long, and aborted
     ├── CorruptDataError        stop and repair
     └── UnsupportedError        the format allows it, lakelog does not yet
 
@@ -47,6 +48,10 @@ class UnknownOutcomeError(UnavailableError):
 
 class StalledError(UnavailableError):
     """An open transaction keeps committed records out of sight."""
+
+
+class TransactionTimeoutError(UnavailableError):
+    """The broker has aborted a transaction that was open for longer than its time-out: allow a longer one."""
 
 
 class CorruptDataError(LakelogError):

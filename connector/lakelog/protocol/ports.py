@@ -1,8 +1,9 @@
 """What the protocol needs of the two stores, so that a simulation can stand in for both.
 
 Errors that the ports raise and the protocol acts on: FencedError (another producer owns the bucket),
-UnknownOutcomeError (a transaction may or may not be committed), StalledError (an open transaction hides the end
-of the tail), ConflictError (a COMPACT's inputs are gone). Everything else ends the attempt.
+UnknownOutcomeError (a transaction may or may not be committed), TransactionTimeoutError (the broker has aborted a
+transaction that was too slow), StalledError (an open transaction hides the end of the tail), ConflictError (a COMPACT's
+inputs are gone). Everything else ends the attempt.
 """
 
 from __future__ import annotations
@@ -72,11 +73,19 @@ class Producer(Protocol[Payload_contra]):
         ...
 
 
-class BucketLog(Protocol[Payload_contra]):
+class BucketLog(Protocol[Payload]):
     """The log of one table."""
 
-    def fence(self, bucket: int) -> Producer[Payload_contra]:
-        """A new owner for `bucket`: aborts what the older one left open, and shuts it out."""
+    def fence(self, bucket: int, *, patience: int) -> Producer[Payload]:
+        """A new owner for `bucket`: aborts what the older one left open, and shuts it out.
+
+        `patience` is how many transactions of this part were too slow for the broker: each lets the next one take
+        longer.
+        """
+        ...
+
+    def fits(self, producer: Producer[Payload]) -> bool:
+        """Whether a kept producer may take as long as this part of the batch needs."""
         ...
 
     def read_tail(self, bucket: int, base: int) -> BucketTail:

@@ -34,6 +34,7 @@ from lakelog.filestore.write import (
 from lakelog.logstore.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.reader import read_tail
+from lakelog.logstore.transaction_timeout import choose_timeout_millis
 from lakelog.logstore.writer import TransactionalProducer
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import (
@@ -41,6 +42,7 @@ from lakelog.protocol.ports import (
     Decide,
     LoggedTransaction,
     PreparedBucket,
+    Producer,
     SnapshotChange,
 )
 from lakelog.protocol.state import LOG_STATE_KEY, Batch, LogState, TableState
@@ -175,10 +177,11 @@ class TaskFiles:
 
 
 class TaskProducer:
-    """A bucket's transactional producer, in the protocol's terms."""
+    """A bucket's transactional producer, in the protocol's terms. Its transactions may take `timeout_millis`."""
 
     def __init__(self, producer: TransactionalProducer) -> None:
         self._producer = producer
+        self.timeout_millis = producer.timeout_millis
         self.begin = producer.begin
         self.commit = producer.commit
         self.close = producer.close
@@ -191,17 +194,33 @@ class TaskProducer:
 
 @dataclass(frozen=True, slots=True)
 class TaskLog:
-    """The log of one table as a task sees it."""
+    """The log of one table as a task sees it.
+
+    `size_bytes` is what the rows of all its buckets take in memory: they share the line to the broker, so a transaction
+    may take as long as all of them.
+    """
 
     table_uuid: str
     target: LogTarget
+    size_bytes: int = 0
 
-    def fence(self, bucket: int) -> TaskProducer:
+    def fence(self, bucket: int, *, patience: int) -> TaskProducer:
         """A new owner for `bucket`. Raises UnavailableError when the broker does not answer."""
-        transactional_id = f"{self.table_uuid}-{bucket}"
         return TaskProducer(
-            TransactionalProducer(self.target.client_config, transactional_id, self.target.topic, bucket)
+            TransactionalProducer(
+                self.target.client_config,
+                f"{self.table_uuid}-{bucket}",
+                self.target.topic,
+                bucket,
+                size_bytes=self.size_bytes,
+                patience=patience,
+            )
         )
+
+    def fits(self, producer: Producer[EncodedRecords]) -> bool:
+        """Whether a kept producer's transactions may take as long as this task's rows need."""
+        assert isinstance(producer, TaskProducer)
+        return producer.timeout_millis >= choose_timeout_millis(self.target.client_config, self.size_bytes)
 
     def read_tail(self, bucket: int, base: int) -> BucketTail:
         """Every committed transaction from `base` up to the high watermark as it stands now."""

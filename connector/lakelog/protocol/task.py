@@ -11,6 +11,7 @@ from lakelog.common.errors import (
     CorruptDataError,
     FencedError,
     StalledError,
+    TransactionTimeoutError,
     UnknownOutcomeError,
     UnsupportedError,
 )
@@ -33,6 +34,7 @@ Payload = TypeVar("Payload")
 UNKNOWN_OUTCOMES_MAX = 4
 FENCINGS_MAX = 1
 STALLS_MAX = 1
+TIMEOUTS_MAX = 2
 
 
 class StaleAttemptError(ConflictError):
@@ -75,10 +77,10 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
 
     An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect.
     Raises StaleAttemptError, FencedError (fenced a second time; names the other writer), UnknownOutcomeError,
-    StalledError, CorruptDataError, and what the ports raise for bad rows.
+    TransactionTimeoutError, StalledError, CorruptDataError, and what the ports raise for bad rows.
     """
     prepared = _Preparation(task)
-    fencings = stalls = unknowns = 0
+    fencings = stalls = unknowns = timeouts = 0
     others: dict[str, int] = {}
     producer = task.kept.take(task.bucket)
     if producer is not None:
@@ -87,11 +89,14 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
         except (FencedError, UnknownOutcomeError):
             producer[0].close()
             answer = None
+        except TransactionTimeoutError:
+            producer[0].close()
+            answer, timeouts = None, 1
         if answer is not None:
             return answer
     while True:
         try:
-            return _write_with_new(task, prepared, others)
+            return _write_with_new(task, prepared, others, patience=timeouts)
         except FencedError as error:
             fencings += 1
             if fencings > FENCINGS_MAX:
@@ -99,6 +104,10 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
         except UnknownOutcomeError:
             unknowns += 1
             if unknowns >= UNKNOWN_OUTCOMES_MAX:
+                raise
+        except TransactionTimeoutError:
+            timeouts += 1
+            if timeouts > TIMEOUTS_MAX:
                 raise
         except StalledError:
             stalls += 1
@@ -117,7 +126,7 @@ def _write_with_kept(
     state = task.files.newest()
     check_not_stale(state, task.batch)
     position = state.logged.position(task.bucket)
-    if not is_at_its_end(position, end):
+    if not is_at_its_end(position, end) or not task.log.fits(producer):
         producer.close()
         return None
     if is_in_ledger(state.logged, task.bucket, task.batch):
@@ -127,10 +136,10 @@ def _write_with_kept(
 
 
 def _write_with_new(
-    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], others: dict[str, int]
+    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], others: dict[str, int], *, patience: int
 ) -> BucketAnswer:
     _observe(task, Step.FENCE)
-    producer = task.log.fence(task.bucket)
+    producer = task.log.fence(task.bucket, patience=patience)
     try:
         return _write_fenced(task, prepared, producer, others)
     except BaseException:

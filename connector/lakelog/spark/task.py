@@ -96,11 +96,12 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
             else encoder.submit(encode_bucket, write.table, write.target, bucket, rows).result
             for bucket, rows in changes.items()
         }
-        return list(pool.map(write_bucket, _bucket_tasks(write, encoded)))
+        size_bytes = sum(rows.rows.nbytes for rows in changes.values() if rows is not None)
+        return list(pool.map(write_bucket, _bucket_tasks(write, encoded, size_bytes)))
 
 
 def _bucket_tasks(
-    write: LoggedWrite, encoded: Mapping[int, Encoded | None]
+    write: LoggedWrite, encoded: Mapping[int, Encoded | None], size_bytes: int
 ) -> list[BucketTask[Encoded, EncodedRecords]]:
     return [
         BucketTask(
@@ -109,7 +110,7 @@ def _bucket_tasks(
             batch=write.batch,
             bucket=bucket,
             rows=rows,
-            log=TaskLog(write.table.uuid, write.target),
+            log=TaskLog(write.table.uuid, write.target, size_bytes),
             files=TaskFiles(write.table, write.target),
             kept=kept_producers(write.table.uuid, write.target.topic_id),
             observe=process_observer(),

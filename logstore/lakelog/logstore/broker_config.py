@@ -97,6 +97,8 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
         # After a kill, Kafka lets its successor in only when this session is over. Default: 9 s, with a beat every 2 s.
         "broker.session.timeout.ms": 3_000,
         "broker.heartbeat.interval.ms": 300,
+        # How often Kafka looks for transactions past their time-out, which hide what lies behind them. Default: 10 s.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
         "auto.create.topics.enable": "false",
         "default.replication.factor": 1,
         "min.insync.replicas": 1,

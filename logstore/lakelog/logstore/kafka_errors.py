@@ -13,6 +13,7 @@ from lakelog.common.errors import (
     InvalidRequestError,
     LakelogError,
     NotFoundError,
+    TransactionTimeoutError,
     UnavailableError,
     UnknownOutcomeError,
 )
@@ -79,11 +80,25 @@ def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str])
     )
 
 
+def is_fenced(error: KafkaError) -> bool:
+    """Whether a producer's epoch is no longer the newest of its transactional id."""
+    return error.code() in _FENCED_CODES
+
+
 def transaction_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
     """FencedError, or UnknownOutcomeError for everything else that can go wrong in a transaction."""
-    if error.code() in _FENCED_CODES:
+    if is_fenced(error):
         return kafka_error(error, doing, client_config)
     return unknown_outcome(_reason(error, client_config), doing, client_config)
+
+
+def too_slow(open_seconds: float, timeout_millis: int, doing: str) -> TransactionTimeoutError:
+    """The error for a transaction that its broker has aborted."""
+    return TransactionTimeoutError(
+        f"{doing}: the transaction was open for {open_seconds:.0f} s, longer than its transaction.timeout.ms of "
+        f"{timeout_millis}, so Kafka has aborted it; write smaller batches, or allow more with the option "
+        "log.kafka.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it)"
+    )
 
 
 def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -> UnknownOutcomeError:

@@ -1,0 +1,18 @@
+"""How long something has lasted, a machine's sleep included."""
+
+from __future__ import annotations
+
+import time
+
+
+class Stopwatch:
+    """Counts from its making. The monotonic clock stands still while a machine sleeps, the wall clock may be set back:
+    so what was longer counts."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self._monotonic, self._wall = time.monotonic(), time.time()
+
+    def seconds(self) -> float:
+        """Seconds since the start, never less than have gone by."""
+        return max(time.monotonic() - self._monotonic, time.time() - self._wall)
