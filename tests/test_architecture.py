@@ -30,7 +30,6 @@ OWNERS = {
     "typer": "cli",
     "rich": "cli",
     "fastavro": "filestore",
-    "sqlglot": "filestore",
     "obstore": "filestore",
 }
 # Spark finds this module by its name; it belongs to the part spark.

@@ -90,3 +90,10 @@ def content_after(batches: int) -> dict[int, int]:
     for batch in range(batches):
         written |= dict.fromkeys(rows_of(batch)["id"].to_pylist(), batch)
     return written
+
+
+def append_rows(table: FileStoreTable, rows: pa.Table, *, batch: int = 0) -> Snapshot | None:
+    """Commit rows of a table of any columns."""
+    live = table.live_files.of(table.snapshots.latest())
+    entries = write_rows(table, rows, first_sequence=live.next_sequence).entries
+    return append_commit(table, user="job", identifier=batch, digest=None, entries=entries, clock=NO_WAIT)

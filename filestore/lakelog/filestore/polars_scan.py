@@ -30,6 +30,8 @@ _FLIPPED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _MICROS_DIGITS = 6
+_OPERATION = '"BinaryExpr"'
+_OPERATIONS_MAX = 200
 
 
 def lazy_frame(
@@ -68,8 +70,11 @@ def lazy_frame(
 def predicate_of(expression: pl.Expr, fields: Sequence[DataField]) -> Predicate | None:
     """A filter that passes every row which the expression passes, and maybe more; None where nothing can be said.
 
-    Only comparisons which both sides understand alike are taken over.
+    Only comparisons which both sides understand alike are taken over, and of long chains nothing: each of their parts
+    holds all that come before it.
     """
+    if expression.meta.serialize(format="json").count(_OPERATION) > _OPERATIONS_MAX:
+        return None
     by_name = {field.name: field for field in fields}
     return _predicate(expression, by_name)
 

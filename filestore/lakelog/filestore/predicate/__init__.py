@@ -25,6 +25,7 @@ from lakelog.filestore.predicate.pruning import (
     may_hold,
     may_match,
 )
+from lakelog.filestore.predicate.sql import parse
 from lakelog.filestore.predicate.tree import Predicate, columns
 
 __all__ = [
@@ -48,19 +49,19 @@ __all__ = [
 ]
 
 
+_REMEMBERED_MAX = 10_000  # characters of a filter
+
+
 def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
     """The filter of a Spark SQL condition. Raises InvalidRequestError, quoting what is not understood.
 
     `zone` is where the clock of TIMESTAMP literals stands when they are compared with TIMESTAMP_LTZ columns.
     """
-    return _parsed(sql, zone)
+    return _parsed(sql, zone) if len(sql) <= _REMEMBERED_MAX else parse(sql, zone=zone)
 
 
 @functools.lru_cache(maxsize=1_024)
 def _parsed(sql: str, zone: str) -> Predicate:
-    # sqlglot takes 0.4 s to import, and the processes that only apply a filter never parse one.
-    from lakelog.filestore.predicate.sql import parse  # noqa: PLC0415
-
     return parse(sql, zone=zone)
 
 
@@ -73,7 +74,7 @@ def resolved_columns(predicate: Predicate, fields: Sequence[DataField]) -> list[
     """The columns that the filter names, in the order of `fields`."""
     check_filter(predicate, fields)
     written = {name.lower() for name in columns(predicate)}
-    return [field for field in fields if field.name in columns(predicate) or field.name.lower() in written]
+    return [field for field in fields if field.name.lower() in written]
 
 
 def to_polars(predicate: Predicate, fields: Sequence[DataField]) -> pl.Expr:

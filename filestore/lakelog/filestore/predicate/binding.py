@@ -10,14 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cached_property
+from typing import Any  # Any: what sorts, of any type
 from zoneinfo import ZoneInfo
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.binary_row import StoredValue
+from lakelog.filestore.binary_row import StoredValue, comparable
+from lakelog.filestore.predicate.tokens import number_value
 from lakelog.filestore.predicate.tree import (
     And,
     Comparison,
@@ -32,6 +35,9 @@ from lakelog.filestore.predicate.tree import (
 )
 
 _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+_NOT_FINITE = ("nan", "inf", "infinity")
+_LONG_DIGITS = 40  # more than any column has
+_EXACT = Context(prec=3_000)  # what a filter says is never rounded
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NANOS = 86_400 * 1_000_000_000
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
@@ -52,7 +58,7 @@ class BoundCompare:
     value: StoredValue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BoundIn:
     """field [NOT] IN values; `has_null` when NULL was among them, which makes every miss unknown."""
 
@@ -60,6 +66,12 @@ class BoundIn:
     values: tuple[StoredValue, ...]
     has_null: bool
     is_negated: bool
+
+    @cached_property
+    def ordered(self) -> Sequence[Any]:
+        """The values as `order_of` gives them, rising. Any: values of one type, which sort."""
+        values: list[Any] = [order_of(self.field, value) for value in self.values]
+        return sorted(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,16 +163,43 @@ def _names_of(bound: Bound) -> Iterator[str]:
         yield bound.field.name
 
 
+def order_of(field: DataField, value: StoredValue) -> Any:  # Any: of one field they sort
+    """What sorts as a value that is not null; both zeros at one place, as filters compare them."""
+    if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return comparable([field.type], [0.0 if value == 0 else value])
+    return value.encode() if isinstance(value, str) else value
+
+
 def _bind_in(predicate: In, field: DataField) -> Bound:
-    values = []
-    for literal in predicate.literals:
-        if literal.value is None:
-            continue
-        bound = _bind_compare(field, Comparison.EQ, literal)
-        if isinstance(bound, BoundCompare):
-            values.append(bound.value)
     has_null = any(literal.value is None for literal in predicate.literals)
-    return BoundIn(field=field, values=tuple(values), has_null=has_null, is_negated=predicate.is_negated)
+    values = tuple(_equal_values(predicate.literals, field))
+    return BoundIn(field=field, values=values, has_null=has_null, is_negated=predicate.is_negated)
+
+
+def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[StoredValue]:
+    """The stored values that equal a literal, one by one; without those that no row can have. Quick for long lists."""
+    root = field.type.root
+    is_text, is_integer = root in (TypeRoot.CHAR, TypeRoot.VARCHAR), root in _INTEGER_BITS
+    limit = 1 << (_INTEGER_BITS[root] - 1) if is_integer else 0
+    for literal in literals:
+        value = literal.value
+        if value is None:
+            continue
+        if is_text and literal.kind is LiteralKind.TEXT:
+            yield value
+        elif is_integer and isinstance(value, Decimal) and value.adjusted() < _LONG_DIGITS:
+            whole = int(value)
+            if whole == value and -limit <= whole < limit:
+                yield whole
+        elif root is TypeRoot.DECIMAL and isinstance(value, Decimal) and value.adjusted() < _LONG_DIGITS:
+            scaled = _EXACT.scaleb(value, field.type.scale or 0)
+            whole = int(scaled)
+            if whole == scaled and abs(whole) < 10 ** (field.type.precision or 0):
+                yield _EXACT.scaleb(Decimal(whole), -(field.type.scale or 0))
+        else:
+            bound = _bind_compare(field, Comparison.EQ, literal)
+            if isinstance(bound, BoundCompare):
+                yield bound.value
 
 
 def _bind_like(predicate: Like, field: DataField) -> Bound:
@@ -231,7 +270,7 @@ def _compare_integers(field: DataField, operator: Comparison, exact: Fraction, l
             return WhenPresent(field=field, value=not is_upper)
     value: StoredValue = bound
     if field.type.root is TypeRoot.DECIMAL:
-        value = Decimal(bound).scaleb(-(field.type.scale or 0))
+        value = _EXACT.scaleb(Decimal(bound), -(field.type.scale or 0))
     return BoundCompare(field=field, operator=operator, value=value)
 
 
@@ -280,12 +319,13 @@ def _number(field: DataField, literal: Literal) -> Decimal:
     if isinstance(literal.value, Decimal):
         return literal.value
     if literal.kind is LiteralKind.TEXT:
+        text = str(literal.value).strip()
+        if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) and text.lower().lstrip("+-") in _NOT_FINITE:
+            return Decimal(text)
         try:
-            value = Decimal(str(literal.value).strip())
-        except InvalidOperation as error:
+            return number_value(text)
+        except ValueError as error:
             raise _misfit(field, literal, "a number") from error
-        if value.is_finite() or field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-            return value
     raise _misfit(field, literal, "a number")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any  # Any: polars' operators have no common type
 
 import polars as pl
@@ -45,13 +44,15 @@ _PLAIN: dict[TypeRoot, type[pl.DataType]] = {
     TypeRoot.DOUBLE: pl.Float64,
 }
 
+PolarsType = pl.DataType | type[pl.DataType]
+
 
 def expression_of(bound: Bound) -> pl.Expr:
     """The polars expression of a bound filter; null where the filter is unknown."""
     if isinstance(bound, BoundAnd):
-        return functools.reduce(operator.and_, (expression_of(part) for part in bound.parts))
+        return _joined(operator.and_, [expression_of(part) for part in bound.parts])
     if isinstance(bound, BoundOr):
-        return functools.reduce(operator.or_, (expression_of(part) for part in bound.parts))
+        return _joined(operator.or_, [expression_of(part) for part in bound.parts])
     if isinstance(bound, Constant):
         return pl.lit(bound.value, dtype=pl.Boolean)
     column = _column(bound.field)
@@ -68,13 +69,18 @@ def expression_of(bound: Bound) -> pl.Expr:
     return compared
 
 
+def _joined(operation: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Expr:
+    """The parts as a balanced tree: polars takes long for deep ones."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    joined: pl.Expr = operation(_joined(operation, parts[:middle]), _joined(operation, parts[middle:]))
+    return joined
+
+
 def _in(bound: BoundIn, column: pl.Expr) -> pl.Expr:
     """Membership; a miss is unknown where NULL was listed."""
-    found = functools.reduce(
-        operator.or_,
-        (column == _literal(bound.field, value) for value in bound.values),
-        pl.when(column.is_not_null()).then(pl.lit(False)),
-    )
+    found = column.is_in(_series(bound.field, bound.values).implode())
     if bound.has_null:
         found = pl.when(found).then(pl.lit(True))
     return ~found if bound.is_negated else found
@@ -87,21 +93,38 @@ def _column(field: DataField) -> pl.Expr:
 
 
 def _literal(field: DataField, value: StoredValue) -> pl.Expr:
+    """One value, in the type that the column has."""
+    stored, factor, shown = _types_of(field)
+    literal = pl.lit(value if factor == 1 else _integer(value) * factor, dtype=stored)
+    return literal if shown == stored else literal.cast(shown)
+
+
+def _series(field: DataField, values: Sequence[StoredValue]) -> pl.Series:
+    """Values in the type that the column has."""
+    stored, factor, shown = _types_of(field)
+    series = pl.Series(values, dtype=stored)
+    return (series if factor == 1 else series * factor).cast(shown)
+
+
+def _types_of(field: DataField) -> tuple[PolarsType, int, PolarsType]:
+    """The type that stored values have, what they are multiplied by, and the type of the column; FLOAT is double."""
     kind = field.type
     if kind.root in _PLAIN:
-        return pl.lit(value, dtype=_PLAIN[kind.root])
+        return _PLAIN[kind.root], 1, _PLAIN[kind.root]
     if kind.root is TypeRoot.DECIMAL:
-        return pl.lit(value, dtype=pl.Decimal(kind.precision, kind.scale or 0))
-    assert isinstance(value, int)
+        decimal = pl.Decimal(kind.precision, kind.scale or 0)
+        return decimal, 1, decimal
     if kind.root is TypeRoot.DATE:
-        return pl.lit(value, dtype=pl.Int32).cast(pl.Date)
+        return pl.Int32, 1, pl.Date
     unit = time_unit(kind.precision or 0)
     if kind.root is TypeRoot.TIME:
-        nanos = {"s": 1_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}[unit]
-        return pl.lit(value * nanos, dtype=pl.Int64).cast(pl.Time)
+        return pl.Int64, {"s": 1_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}[unit], pl.Time
     zone = "UTC" if kind.root is TypeRoot.TIMESTAMP_LTZ else None
     if unit == "s":  # polars has no seconds: Arrow's become milliseconds
-        return pl.lit(value * 1_000, dtype=pl.Int64).cast(pl.Datetime("ms", zone))
-    return pl.lit(value, dtype=pl.Int64).cast(
-        pl.Datetime("ms" if unit == "ms" else "us" if unit == "us" else "ns", zone)
-    )
+        return pl.Int64, 1_000, pl.Datetime("ms", zone)
+    return pl.Int64, 1, pl.Datetime("ms" if unit == "ms" else "us" if unit == "us" else "ns", zone)
+
+
+def _integer(value: StoredValue) -> int:
+    assert isinstance(value, int)
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row
+from lakelog.filestore.binary_row import StoredValue, deserialize_row
 from lakelog.filestore.data_file import SimpleStats
 from lakelog.filestore.predicate.binding import (
     Bound,
@@ -21,6 +22,7 @@ from lakelog.filestore.predicate.binding import (
     BoundOr,
     WhenPresent,
     bind,
+    order_of,
 )
 from lakelog.filestore.predicate.tree import Comparison, Constant, Predicate
 
@@ -106,7 +108,8 @@ def _equal_values(bound: Bound, name: str) -> list[StoredValue] | None:
         if not found:
             return None
         first, *others = found
-        return [value for value in first if all(value in other for other in others)]
+        common = set(first).intersection(*others)
+        return [value for value in first if value in common]
     if isinstance(bound, BoundOr):
         lists = [_equal_values(part, name) for part in bound.parts]
         if any(values is None for values in lists):
@@ -145,32 +148,42 @@ def may_hold(bound: Bound, bounds: Bounds) -> bool:
     if isinstance(bound, BoundLike):
         return bound.is_negated or _prefix_may_match(bound, known)
     if isinstance(bound, BoundIn):
-        if bound.is_negated:
-            return not bound.has_null and not any(_is_only(bound.field, known, value) for value in bound.values)
-        return any(_compare_may_match(bound.field, Comparison.EQ, value, known) for value in bound.values)
+        return _list_may_match(bound, known)
     return _compare_may_match(bound.field, bound.operator, bound.value, known)
 
 
 def _compare_may_match(field: DataField, operator: Comparison, value: StoredValue, known: ColumnBounds) -> bool:
     if operator is Comparison.NE:
         return not _is_only(field, known, value)
-    wanted = _order(field, value)
+    wanted = order_of(field, value)
     if known.least is not None and operator in (Comparison.EQ, Comparison.LE, Comparison.LT):
-        least = _order(field, known.least)
+        least = order_of(field, known.least)
         if least > wanted or (operator is Comparison.LT and least == wanted):
             return False
     if known.most is not None and operator in (Comparison.EQ, Comparison.GE, Comparison.GT):
-        most = _order(field, known.most)
+        most = order_of(field, known.most)
         if most < wanted or (operator is Comparison.GT and most == wanted):
             return False
     return True
+
+
+def _list_may_match(bound: BoundIn, known: ColumnBounds) -> bool:
+    """Of the values in order, the first that is not below the least decides."""
+    ordered = bound.ordered
+    least = None if known.least is None else order_of(bound.field, known.least)
+    most = None if known.most is None else order_of(bound.field, known.most)
+    at = 0 if least is None else bisect.bisect_left(ordered, least)
+    if bound.is_negated:
+        is_listed = least is not None and bool(least == most and at < len(ordered) and ordered[at] == least)
+        return not bound.has_null and not is_listed
+    return at < len(ordered) and (most is None or bool(ordered[at] <= most))
 
 
 def _is_only(field: DataField, known: ColumnBounds, value: StoredValue) -> bool:
     """True when every present value equals `value`."""
     if known.least is None or known.most is None:
         return False
-    return _order(field, known.least) == _order(field, known.most) == _order(field, value)
+    return bool(order_of(field, known.least) == order_of(field, known.most) == order_of(field, value))
 
 
 def _prefix_may_match(bound: BoundLike, known: ColumnBounds) -> bool:
@@ -178,10 +191,3 @@ def _prefix_may_match(bound: BoundLike, known: ColumnBounds) -> bool:
     if known.most is not None and str(known.most).encode() < prefix:
         return False
     return known.least is None or str(known.least).encode()[: len(prefix)] <= prefix
-
-
-def _order(field: DataField, value: StoredValue) -> tuple[object, ...]:
-    """Where a value sorts; both zeros at one place, as filters compare them."""
-    if field.type.root in _FLOATS and value == 0:
-        value = 0.0
-    return comparable([field.type], [value])

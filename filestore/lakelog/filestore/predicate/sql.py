@@ -1,14 +1,24 @@
-"""Row filters from Spark SQL text."""
+"""Row filters from Spark SQL text.
+
+    condition   and (OR and)*
+    and         not (AND not)*
+    not         (NOT | !)* test
+    test        operand [compare operand | IS [NOT] what | [NOT] IN list | [NOT] BETWEEN operand AND operand
+                         | [NOT] LIKE text [ESCAPE text]]
+    operand     column | literal | (condition)
+
+AND, OR and lists may have any number of parts; parentheses are nested up to a limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
-
-import sqlglot
-from sqlglot import exp
+import re
+from dataclasses import dataclass
+from decimal import Decimal
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.predicate.cursor import Cursor, cut
+from lakelog.filestore.predicate.tokens import Token, TokenKind, number_value, text_value
 from lakelog.filestore.predicate.tree import (
     And,
     Compare,
@@ -21,23 +31,20 @@ from lakelog.filestore.predicate.tree import (
     LiteralKind,
     Or,
     Predicate,
+    joined,
+    negated,
 )
 
-_COMPARISONS: dict[type[exp.Expr], Comparison] = {
-    exp.EQ: Comparison.EQ,
-    exp.NEQ: Comparison.NE,
-    exp.LT: Comparison.LT,
-    exp.LTE: Comparison.LE,
-    exp.GT: Comparison.GT,
-    exp.GTE: Comparison.GE,
-}
-_NEGATED = {
-    Comparison.EQ: Comparison.NE,
-    Comparison.NE: Comparison.EQ,
-    Comparison.LT: Comparison.GE,
-    Comparison.GE: Comparison.LT,
-    Comparison.GT: Comparison.LE,
-    Comparison.LE: Comparison.GT,
+_DEPTH_MAX = 64
+_COMPARISONS = {
+    "=": Comparison.EQ,
+    "==": Comparison.EQ,
+    "<>": Comparison.NE,
+    "!=": Comparison.NE,
+    "<": Comparison.LT,
+    "<=": Comparison.LE,
+    ">": Comparison.GT,
+    ">=": Comparison.GE,
 }
 _FLIPPED = {
     Comparison.LT: Comparison.GT,
@@ -45,177 +52,366 @@ _FLIPPED = {
     Comparison.LE: Comparison.GE,
     Comparison.GE: Comparison.LE,
 }
-_MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"}
-_NUMBERS = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
-_FORMS = "=, <>, <, <=, >, >=, <=>, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT over columns and literals"
+_MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
+_NUMBERS = {"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "DEC", "NUMERIC"}
+_LITERALS = {"TRUE", "FALSE", "NULL"}
+_RESERVED = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE"}
+_OTHER_SIGNS = {"+", "-", "*", "/", "%", "&", "|", "^", "||", "::", "["}
+_OTHER_WORDS = {"RLIKE", "REGEXP", "ILIKE", "DIV", "COLLATE", "SIMILAR"}
+_NUMBER_SUFFIX = re.compile(r"(?:[bB][dD]|[lLsSyYdDfF])$")
+# Lists of plain literals, which may be long, are taken at once.
+_PLAIN_ITEM = r"(?:'[^'\\]*+'|[+-]?[0-9]++(?:\.[0-9]++)?+)\s*+"
+_PLAIN_LIST = re.compile(rf"\s*+(?:{_PLAIN_ITEM},\s*+)*+{_PLAIN_ITEM}\)")
+_PLAIN = re.compile(r"'[^']*'|[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
 def parse(text: str, *, zone: str) -> Predicate:
     """The filter that `text` says. Raises InvalidRequestError, quoting what is not understood."""
     try:
-        parsed = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidRequestError(f"the filter {text!r} is not a SQL condition; use {_FORMS}") from error
-    return _Reader(text, zone).condition(parsed, negated=False)
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"the filter {cut(ascii(text))} is no Unicode text: {error.reason}") from error
+    return _Parser(text, zone).whole()
 
 
-class _Reader:
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+
+
+_Operand = _Column | Literal | Predicate
+
+
+class _Parser:
     def __init__(self, text: str, zone: str) -> None:
-        self._text = text
+        self._at = Cursor(text)
         self._zone = zone
+        self._depth = 0
 
-    def condition(self, node: exp.Expr, *, negated: bool) -> Predicate:
-        """The tree of a condition, or of its negation: De Morgan's laws hold with nulls too."""
-        if isinstance(node, exp.Paren):
-            return self.condition(node.this, negated=negated)
-        if isinstance(node, exp.Not):
-            return self.condition(node.this, negated=not negated)
-        if isinstance(node, exp.And | exp.Or):
-            parts = tuple(self.condition(side, negated=negated) for side in (node.left, node.right))
-            return And(parts=parts) if isinstance(node, exp.And) != negated else Or(parts=parts)
-        if type(node) in _COMPARISONS:
-            return self._compare(node, _COMPARISONS[type(node)], negated)
-        forms: dict[type[exp.Expr], Callable[[exp.Expr, bool], Predicate]] = {
-            exp.Between: self._between,
-            exp.In: self._in,
-            exp.Is: self._is,
-            exp.Like: self._like,
-            exp.Escape: self._like,
-            exp.NullSafeEQ: self._null_safe,
-            exp.Column: self._flag,
-            exp.Boolean: self._constant,
-            exp.Null: self._constant,
-        }
-        if type(node) not in forms:
-            raise self._refused(node)
-        return forms[type(node)](node, negated)
+    def whole(self) -> Predicate:
+        """The condition that the whole text is."""
+        found = self._condition(self._any(), 0)
+        self._at.accepts(";")
+        if self._at.next.kind is not TokenKind.END:
+            raise self._at.no_condition(f"{cut(self._at.text[self._at.next.start :])} follows it")
+        return found
 
-    def _compare(self, node: exp.Expr, operator: Comparison, negated: bool) -> Predicate:
-        left, right = _bare(node.args["this"]), _bare(node.args["expression"])
-        if not isinstance(left, exp.Column) and isinstance(right, exp.Column):
+    # Conditions
+
+    def _any(self) -> _Operand:
+        return self._chain("OR")
+
+    def _chain(self, word: str) -> _Operand:
+        """Parts with AND or OR between them; a single part is what it is."""
+        start = self._at.next.start
+        first = self._chain("AND") if word == "OR" else self._not()
+        if self._at.next.word != word:
+            return first
+        parts = [self._condition(first, start)]
+        while self._at.accepts(word):
+            start = self._at.next.start
+            part = self._chain("AND") if word == "OR" else self._not()
+            parts.append(self._condition(part, start))
+        return joined(parts, kind=Or if word == "OR" else And)
+
+    def _not(self) -> _Operand:
+        is_negated = is_condition = False
+        while self._at.accepts("NOT", "!"):
+            is_negated, is_condition = not is_negated, True
+        start = self._at.next.start
+        found = self._test()
+        if not is_condition:
+            return found
+        condition = self._condition(found, start)
+        return negated(condition) if is_negated else condition
+
+    def _test(self) -> _Operand:
+        start = self._at.next.start
+        left = self._operand()
+        found = self._rest_of_test(left, start)
+        if found is None:
+            return left
+        if self._at.next.text in (*_COMPARISONS, "<=>") or self._at.next.word in (*_RESERVED - {"AND", "OR"}, "ISNULL"):
+            raise self._at.refused(start, self._at.end)
+        return found
+
+    def _rest_of_test(self, left: _Operand, start: int) -> Predicate | None:
+        """What is asked of an operand; None where nothing follows it."""
+        sign, word = self._at.next.text, self._at.next.word
+        if sign in _COMPARISONS and self._at.next.kind is TokenKind.SIGN:
+            self._at.take()
+            return self._compared(left, _COMPARISONS[sign], start)
+        if self._at.accepts("<=>"):
+            return self._null_safe(left, start)
+        if self._at.accepts("IS"):
+            return self._is(left, start)
+        if self._at.accepts("ISNULL"):
+            return IsNull(column=self._column(left, start, self._at.end), is_negated=False)
+        is_negated = self._at.accepts("NOT")
+        word = self._at.next.word
+        if self._at.accepts("IN"):
+            return self._in(left, start, is_negated)
+        if self._at.accepts("BETWEEN"):
+            return self._between(left, start, is_negated)
+        if self._at.accepts("LIKE"):
+            return self._like(left, start, is_negated)
+        if word in _OTHER_WORDS or sign in _OTHER_SIGNS:
+            self._at.take()
+            raise self._at.refused(start, self._at.take().end)
+        if is_negated:
+            raise self._at.no_condition("NOT expects IN, BETWEEN or LIKE")
+        return None
+
+    def _compared(self, left: _Operand, operator: Comparison, start: int) -> Predicate:
+        end, second = self._at.end, self._at.next.start
+        right = self._operand()
+        if not isinstance(left, _Column) and isinstance(right, _Column):
             left, right, operator = right, left, _FLIPPED.get(operator, operator)
-        operator = _NEGATED[operator] if negated else operator
-        return Compare(column=self._column(left), operator=operator, literal=self._literal(right))
+            start, second = second, start
+        column = self._column(left, start, end)
+        return Compare(column=column, operator=operator, literal=self._literal(right, second))
 
-    def _between(self, node: exp.Expr, negated: bool) -> Predicate:
-        column = self._column(_bare(node.this))
-        low, high = self._literal(node.args["low"]), self._literal(node.args["high"])
-        if negated:
-            below = Compare(column=column, operator=Comparison.LT, literal=low)
-            return Or(parts=(below, Compare(column=column, operator=Comparison.GT, literal=high)))
-        least = Compare(column=column, operator=Comparison.GE, literal=low)
-        return And(parts=(least, Compare(column=column, operator=Comparison.LE, literal=high)))
+    def _null_safe(self, left: _Operand, start: int) -> Predicate:
+        found = self._compared(left, Comparison.EQ, start)
+        assert isinstance(found, Compare)
+        if found.literal.value is None:
+            return IsNull(column=found.column, is_negated=False)
+        return And(parts=(found, IsNull(column=found.column, is_negated=True)))
 
-    def _in(self, node: exp.Expr, negated: bool) -> Predicate:
-        if not node.expressions or node.args.get("query") is not None:
-            raise self._refused(node)
-        literals = tuple(self._literal(item) for item in node.expressions)
-        return In(column=self._column(_bare(node.this)), literals=literals, is_negated=negated)
-
-    def _is(self, node: exp.Expr, negated: bool) -> Predicate:
-        column, what = self._column(_bare(node.this)), node.expression
-        if isinstance(what, exp.Null):
-            return IsNull(column=column, is_negated=negated)
-        if not isinstance(what, exp.Boolean):
-            raise self._refused(node)
-        holds = Compare(column=column, operator=Comparison.EQ, literal=_boolean(bool(what.this) != negated))
+    def _is(self, left: _Operand, start: int) -> Predicate:
+        is_negated = self._at.accepts("NOT")
+        what = self._at.take().word
+        column = self._column(left, start, self._at.end)
+        if what in ("NULL", "UNKNOWN"):
+            return IsNull(column=column, is_negated=is_negated)
+        if what not in ("TRUE", "FALSE"):
+            raise self._at.refused(start, self._at.end)
+        holds = Compare(column=column, operator=Comparison.EQ, literal=_boolean(what == "TRUE"))
         # IS answers false for a null, never null: that counts under another NOT.
-        is_null = IsNull(column=column, is_negated=not negated)
-        return Or(parts=(holds, is_null)) if negated else And(parts=(holds, is_null))
+        found = And(parts=(holds, IsNull(column=column, is_negated=True)))
+        return negated(found) if is_negated else found
 
-    def _like(self, node: exp.Expr, negated: bool) -> Predicate:
-        escape = "\\"
-        if isinstance(node, exp.Escape):
-            escape, node = str(node.expression.this), node.this
-        pattern = _bare(node.expression)
-        if not isinstance(node, exp.Like) or not pattern.is_string or len(escape) != 1:
-            raise self._refused(node)
-        is_negated = negated != bool(node.args.get("negate"))
-        return Like(
-            column=self._column(_bare(node.this)), pattern=str(pattern.this), escape=escape, is_negated=is_negated
+    def _in(self, left: _Operand, start: int, is_negated: bool) -> Predicate:
+        column = self._column(left, start, self._at.end)
+        if self._at.next.text != "(":
+            raise self._at.no_condition("IN expects a list in parentheses")
+        plain = _PLAIN_LIST.match(self._at.text, self._at.next.end)
+        if plain is not None:
+            literals = [self._plain(item) for item in _PLAIN.findall(plain[0])]
+            self._at.go_to(plain.end())
+            return In(column=column, literals=tuple(literals), is_negated=is_negated)
+        opening = self._at.take()
+        literals = []
+        while self._at.next.text != ")":
+            literals.append(self._item(opening, start))
+            if not self._at.accepts(","):
+                break
+        if self._at.next.text != ")" or not literals:
+            raise self._at.refused(start, self._at.closing(opening))
+        self._at.take()
+        return In(column=column, literals=tuple(literals), is_negated=is_negated)
+
+    def _item(self, opening: Token, start: int) -> Literal:
+        if self._at.next.word == "SELECT":
+            raise self._at.refused(start, self._at.closing(opening))
+        first = self._at.next.start
+        return self._literal(self._operand(), first)
+
+    def _between(self, left: _Operand, start: int, is_negated: bool) -> Predicate:
+        column = self._column(left, start, self._at.end)
+        limits: list[Compare] = []
+        for operator in (Comparison.GE, Comparison.LE):
+            if limits:
+                self._at.expect("AND")
+            first = self._at.next.start
+            literal = self._literal(self._operand(), first)
+            limits.append(Compare(column=column, operator=operator, literal=literal))
+        found = And(parts=tuple(limits))
+        return negated(found) if is_negated else found
+
+    def _like(self, left: _Operand, start: int, is_negated: bool) -> Predicate:
+        column = self._column(left, start, self._at.end)
+        texts = []
+        for number in range(2):
+            if number and not self._at.accepts("ESCAPE"):
+                texts.append("\\")
+                continue
+            first = self._at.next.start
+            literal = self._literal(self._operand(), first)
+            if not isinstance(literal.value, str) or literal.kind is not LiteralKind.TEXT:
+                raise self._at.refused(first, self._at.end)
+            texts.append(literal.value)
+        pattern, escape = texts
+        if len(escape) != 1:
+            raise self._at.refused(start, self._at.end)
+        return Like(column=column, pattern=pattern, escape=escape, is_negated=is_negated)
+
+    # Operands
+
+    def _operand(self) -> _Operand:
+        start, sign, is_signed = self._at.next.start, 1, False
+        while self._at.next.kind is TokenKind.SIGN and self._at.next.text in ("+", "-"):
+            is_signed = True
+            sign = -sign if self._at.take().text == "-" else sign
+        found = self._unsigned()
+        if is_signed:
+            literal = self._literal(found, start)
+            if not isinstance(literal.value, Decimal):
+                raise self._at.refused(start, self._at.end)
+            found = _number(literal.value.copy_negate() if sign < 0 else literal.value)
+        if self._at.next.kind is TokenKind.SIGN and self._at.next.text in _OTHER_SIGNS:
+            self._at.take()
+            raise self._at.refused(start, self._at.take().end)
+        return found
+
+    def _unsigned(self) -> _Operand:
+        token = self._at.take()
+        match token.kind:
+            case TokenKind.NUMBER:
+                return _number_of(_NUMBER_SUFFIX.sub("", token.text))
+            case TokenKind.TEXT | TokenKind.RAW:
+                return Literal(kind=LiteralKind.TEXT, value=self._texts(token), zone=self._zone)
+            case TokenKind.HEX:
+                return Literal(kind=LiteralKind.BYTES, value=self._bytes(token))
+            case TokenKind.NAME:
+                return self._column_of(token, token.text[1:-1].replace("``", "`"))
+            case TokenKind.WORD if token.word not in _RESERVED:
+                return self._worded(token)
+        if token.text == "(":
+            return self._enclosed()
+        if token.kind is TokenKind.SIGN and token.text in ("$", ":", "?", "*"):
+            raise self._at.refused(token.start, self._at.take().end)
+        raise self._at.no_condition(
+            f"a column or a literal expected, found {cut(self._at.text[token.start :]) if token.text else 'its end'}"
         )
 
-    def _null_safe(self, node: exp.Expr, negated: bool) -> Predicate:
-        left, right = _bare(node.args["this"]), _bare(node.args["expression"])
-        if not isinstance(left, exp.Column):
-            left, right = right, left
-        column, literal = self._column(left), self._literal(right)
-        if literal.value is None:
-            return IsNull(column=column, is_negated=negated)
-        if negated:
-            other = Compare(column=column, operator=Comparison.NE, literal=literal)
-            return Or(parts=(other, IsNull(column=column, is_negated=False)))
-        equal = Compare(column=column, operator=Comparison.EQ, literal=literal)
-        return And(parts=(equal, IsNull(column=column, is_negated=True)))
-
-    def _flag(self, node: exp.Expr, negated: bool) -> Predicate:
-        return Compare(column=self._column(node), operator=Comparison.EQ, literal=_boolean(not negated))
-
-    def _constant(self, node: exp.Expr, negated: bool) -> Predicate:
-        return Constant(value=bool(node.this) != negated if isinstance(node, exp.Boolean) else None)
-
-    def _column(self, node: exp.Expr) -> str:
-        if not isinstance(node, exp.Column):
-            raise self._refused(node)
-        if node.table:
+    def _enclosed(self) -> _Operand:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
             raise InvalidRequestError(
-                f"the filter {self._text!r} names {node.sql(dialect='spark')}; filters take whole columns without a "
-                "table name (a dot in a column's name needs backticks)"
+                f"the filter {cut(repr(self._at.text))} has more than {_DEPTH_MAX} parentheses inside of each other; "
+                "leave out those that are not needed"
             )
-        return str(node.name)
+        found = self._any()
+        self._at.expect(")")
+        self._depth -= 1
+        return found
 
-    def _literal(self, given: exp.Expr) -> Literal:
-        node = _bare(given)
-        if isinstance(node, exp.Null):
-            return Literal(kind=LiteralKind.NULL, value=None)
-        if isinstance(node, exp.Boolean):
-            return _boolean(bool(node.this))
-        if isinstance(node, exp.HexString):
-            return Literal(kind=LiteralKind.BYTES, value=bytes.fromhex(str(node.this)))
-        if isinstance(node, exp.Concat) and all(part.is_string for part in node.expressions):
-            return Literal(
-                kind=LiteralKind.TEXT, value="".join(part.this for part in node.expressions), zone=self._zone
+    def _worded(self, token: Token) -> _Operand:
+        """A column, or a literal that begins with a word."""
+        if token.word in _LITERALS:
+            return _NULL if token.word == "NULL" else _boolean(token.word == "TRUE")
+        if token.word in _MOMENTS | _NUMBERS and self._at.next.kind is TokenKind.TEXT:
+            return self._of_type(token.word, self._unsigned(), token.start)
+        if self._at.next.text != "(":
+            return self._column_of(token, token.text)
+        if token.word == "CAST":
+            return self._cast(token)
+        if token.word in _MOMENTS:
+            self._at.take()
+            inner = self._operand()
+            self._at.expect(")")
+            return self._of_type(token.word, inner, token.start)
+        arguments = self._at.text[self._at.next.start : self._at.closing(self._at.next)]
+        raise self._at.unknown(f"{token.word}{arguments}")
+
+    def _cast(self, token: Token) -> Literal:
+        self._at.take()
+        inner = self._operand()
+        self._at.expect("AS")
+        word = self._at.take().word
+        if self._at.accepts("("):  # precision and scale
+            while not self._at.accepts(")"):
+                if self._at.take().kind is TokenKind.END:
+                    raise self._at.no_condition(") expected, found its end")
+        self._at.expect(")")
+        return self._of_type(word, inner, token.start)
+
+    def _of_type(self, word: str, inner: _Operand, start: int) -> Literal:
+        """A literal as one of another type."""
+        if isinstance(inner, Literal):
+            if word in _NUMBERS and isinstance(inner.value, Decimal):
+                return inner
+            if word in _NUMBERS and inner.kind is LiteralKind.TEXT:
+                return _number_of(str(inner.value))
+            if word in _MOMENTS and inner.kind is LiteralKind.TEXT:
+                text = str(inner.value)
+                return Literal(kind=LiteralKind.MOMENT, value=text[:10] if word == "DATE" else text, zone=self._zone)
+        raise self._at.refused(start, self._at.end)
+
+    def _column_of(self, token: Token, name: str) -> _Column:
+        if self._at.next.text == ".":
+            self._at.take()
+            self._at.take()
+            raise InvalidRequestError(
+                f"the filter {self._at.quoted} names {cut(self._at.text[token.start : self._at.end])}; filters take "
+                "whole columns without a table name (a dot in a column's name needs backticks)"
             )
-        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
-            return self._cast(node)
-        if isinstance(node, exp.Neg) or (isinstance(node, exp.Literal) and not node.is_string):
-            return self._number(node)
-        if isinstance(node, exp.Literal):
-            return Literal(kind=LiteralKind.TEXT, value=str(node.this), zone=self._zone)
-        raise self._refused(node)
+        return _Column(name)
 
-    def _cast(self, node: exp.Cast) -> Literal:
-        word = node.to.this.value if isinstance(node.to.this, exp.DataType.Type) else str(node.to)
-        if word in _NUMBERS:
-            return self._number(node.this)
-        if word in _MOMENTS and node.this.is_string:
-            text = str(node.this.this)
-            return Literal(kind=LiteralKind.MOMENT, value=text[:10] if word == "DATE" else text, zone=self._zone)
-        raise self._refused(node)
+    def _texts(self, token: Token) -> str:
+        """A text literal, and those that follow it at once: they are one."""
+        parts = [self._text_of(token)]
+        while self._at.next.kind in (TokenKind.TEXT, TokenKind.RAW):
+            parts.append(self._text_of(self._at.take()))
+        return "".join(parts)
 
-    def _number(self, node: exp.Expr) -> Literal:
-        inner, sign = _bare(node), 1
-        while isinstance(inner, exp.Neg):
-            inner, sign = _bare(inner.this), -sign
-        if isinstance(inner, exp.Cast):
-            inner = inner.this
+    def _text_of(self, token: Token) -> str:
+        if token.kind is TokenKind.RAW:
+            return token.text[2:-1]
         try:
-            return Literal(kind=LiteralKind.NUMBER, value=Decimal(str(inner.this)) * sign)
-        except InvalidOperation as error:
-            raise self._refused(node) from error
+            return text_value(token.text)
+        except ValueError as error:
+            raise InvalidRequestError(f"the text {cut(token.text)} in the filter is no Unicode: {error}") from error
 
-    def _refused(self, node: exp.Expr) -> InvalidRequestError:
-        return InvalidRequestError(
-            f"the filter {self._text!r} holds {node.sql(dialect='spark')!r}, which filters cannot hold; use {_FORMS}"
-        )
+    def _bytes(self, token: Token) -> bytes:
+        try:
+            return bytes.fromhex(token.text[2:-1])
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"the bytes {cut(token.text)} in the filter must be hex digits, two a byte, such as X'01AB'"
+            ) from error
+
+    def _plain(self, item: str) -> Literal:
+        if item[0] == "'":
+            return Literal(kind=LiteralKind.TEXT, value=item[1:-1], zone=self._zone)
+        return _number_of(item)
+
+    # What an operand is used as
+
+    def _condition(self, found: _Operand, start: int) -> Predicate:
+        if isinstance(found, _Column):
+            return Compare(column=found.name, operator=Comparison.EQ, literal=_boolean(True))
+        if not isinstance(found, Literal):
+            return found
+        if found.kind not in (LiteralKind.BOOLEAN, LiteralKind.NULL):
+            raise self._at.refused(start, self._at.end)
+        return Constant(value=None if found.value is None else bool(found.value))
+
+    def _column(self, found: _Operand, start: int, end: int) -> str:
+        if not isinstance(found, _Column):
+            raise self._at.refused(start, end)
+        return found.name
+
+    def _literal(self, found: _Operand, start: int) -> Literal:
+        if not isinstance(found, Literal):
+            raise self._at.refused(start, self._at.end)
+        return found
 
 
-def _bare(node: exp.Expr) -> exp.Expr:
-    """The expression without parentheses around it."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
+_NULL = Literal(kind=LiteralKind.NULL, value=None)
+
+
+def _number(value: Decimal) -> Literal:
+    return Literal(kind=LiteralKind.NUMBER, value=value)
 
 
 def _boolean(value: bool) -> Literal:
     return Literal(kind=LiteralKind.BOOLEAN, value=value)
+
+
+def _number_of(written: str) -> Literal:
+    try:
+        return _number(number_value(written))
+    except ValueError as error:
+        raise InvalidRequestError(f"the number {cut(written)} in the filter is not usable: {error}") from error

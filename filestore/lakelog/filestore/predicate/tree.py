@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -113,3 +113,50 @@ def _columns(predicate: Predicate) -> Iterator[str]:
             yield from _columns(part)
     elif not isinstance(predicate, Constant):
         yield predicate.column
+
+
+_NEGATED = {
+    Comparison.EQ: Comparison.NE,
+    Comparison.NE: Comparison.EQ,
+    Comparison.LT: Comparison.GE,
+    Comparison.GE: Comparison.LT,
+    Comparison.GT: Comparison.LE,
+    Comparison.LE: Comparison.GT,
+}
+_LISTED_FROM = 16  # comparisons of a chain from which those of one column become a list
+
+
+def negated(predicate: Predicate) -> Predicate:
+    """What holds where the filter does not: De Morgan's laws hold with nulls too."""
+    match predicate:
+        case And():
+            return Or(parts=tuple(negated(part) for part in predicate.parts))
+        case Or():
+            return And(parts=tuple(negated(part) for part in predicate.parts))
+        case Compare():
+            return replace(predicate, operator=_NEGATED[predicate.operator])
+        case Constant():
+            return predicate if predicate.value is None else Constant(value=not predicate.value)
+        case _:
+            return replace(predicate, is_negated=not predicate.is_negated)
+
+
+def joined(parts: Sequence[Predicate], *, kind: type[And] | type[Or]) -> And | Or:
+    """Parts, of which there are some, that all hold, or some of which do.
+
+    Parts of the same kind give theirs. In long chains `c = 1 OR c = 2` are `c IN (1, 2)`, and `c <> 1 AND c <> 2`
+    are `c NOT IN (1, 2)`.
+    """
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,))]
+    if len(flat) < _LISTED_FROM:
+        return kind(parts=tuple(flat))
+    operator = Comparison.EQ if kind is Or else Comparison.NE
+    listed: dict[str, list[Literal]] = {}
+    others: list[Predicate] = []
+    for part in flat:
+        if isinstance(part, Compare) and part.operator is operator:
+            listed.setdefault(part.column, []).append(part.literal)
+        else:
+            others.append(part)
+    lists = [In(column=name, literals=tuple(found), is_negated=kind is And) for name, found in listed.items()]
+    return kind(parts=(*lists, *others))

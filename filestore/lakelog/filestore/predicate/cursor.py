@@ -1,0 +1,83 @@
+"""A place in the text of a condition: the tokens before and behind it, and what errors say of it."""
+
+from __future__ import annotations
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.predicate.tokens import Token, TokenKind, tokens_of
+
+_QUOTED_MAX = 200
+_FORMS = "=, <>, <, <=, >, >=, <=>, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT over columns and literals"
+
+
+class Cursor:
+    """Goes through the tokens of a text once. `next` is the next one, `end` where the one before it ends."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.go_to(0)
+
+    def go_to(self, start: int) -> None:
+        """Go on from a place between tokens."""
+        self._tokens = tokens_of(self.text, start)
+        self.next = next(self._tokens)
+        self.end = start
+
+    def take(self) -> Token:
+        """The next token; the one after it is then the next."""
+        token = self.next
+        self.end, self.next = token.end, next(self._tokens)
+        return token
+
+    def accepts(self, *written: str) -> bool:
+        """Take the next token if it is one of these words or signs."""
+        if self.next.word in written or self.is_sign(*written):
+            self.take()
+            return True
+        return False
+
+    def is_sign(self, *written: str) -> bool:
+        """Whether the next token is one of these signs."""
+        return self.next.kind is TokenKind.SIGN and self.next.text in written
+
+    def expect(self, written: str) -> None:
+        """Take this word or sign. Raises InvalidRequestError."""
+        if not self.accepts(written):
+            raise self.no_condition(f"{written} expected, found {self.rest(self.next)}")
+
+    def rest(self, token: Token) -> str:
+        """The text from a token on, for errors."""
+        return cut(self.text[token.start :]) if token.text else "its end"
+
+    def closing(self, opening: Token) -> int:
+        """Where the parenthesis ends that `opening` begins; the text's end where it does not."""
+        depth = 0
+        for token in tokens_of(self.text, opening.start):
+            if token.kind is TokenKind.SIGN:
+                depth += (token.text == "(") - (token.text == ")")
+            if token.kind is TokenKind.END or not depth:
+                return token.end
+        raise AssertionError("tokens never end")
+
+    @property
+    def quoted(self) -> str:
+        """The text, for errors."""
+        return cut(repr(self.text))
+
+    def no_condition(self, why: str) -> InvalidRequestError:
+        """The error of a text that is no condition."""
+        return InvalidRequestError(f"the filter {self.quoted} is not a SQL condition: {why}; use {_FORMS}")
+
+    def refused(self, start: int, end: int) -> InvalidRequestError:
+        """The error of a part of the text that is SQL, and of no use here."""
+        return self.unknown(self.text[start:end])
+
+    def unknown(self, what: str) -> InvalidRequestError:
+        """As `refused`, by what it says."""
+        return InvalidRequestError(
+            f"the filter {self.quoted} holds {cut(repr(what))}, which filters cannot hold; use {_FORMS}"
+        )
+
+
+def cut(text: str) -> str:
+    """A text as errors quote it: long ones in part."""
+    return text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]}..."

@@ -1,0 +1,116 @@
+"""The words of a condition in Spark SQL. One pass over the text, whatever its length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<hex>[xX](?:'[^']*'|"[^"]*"))
+    |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
+    |(?P<text>'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+")
+    |(?P<name>`(?:[^`]|``)*+`)
+    |(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[lLsSyYdDfF])?(?!\w))
+    |(?P<word>\w+)
+    |(?P<sign><=>|<>|!=|<=|>=|==|\|\||&&|::|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_OCTAL_DIGITS = 3
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
+_PLAIN_LENGTH = 40
+_LENGTH_MAX = 2_000  # of a number, in characters
+_EXPONENT_MAX = 400  # a DOUBLE ends at 1.8e308, a DECIMAL at 1e38
+_EXPONENT_MIN = -2_000
+
+
+class TokenKind(StrEnum):
+    """What a token is. The value is its group in the pattern."""
+
+    HEX = "hex"
+    RAW = "raw"
+    TEXT = "text"
+    NAME = "name"
+    NUMBER = "number"
+    WORD = "word"
+    SIGN = "sign"
+    END = "end"
+
+
+_KINDS: dict[str | None, TokenKind] = {kind.value: kind for kind in TokenKind}
+
+
+class Token(NamedTuple):
+    """One token: `text` as it was written, and where it starts and ends. `word` is in capitals; "" for other kinds."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+    word: str = ""
+
+
+def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
+    """The tokens from `start` on, then END for ever. Blanks and comments are left out.
+
+    A quote that is never closed is a SIGN of its own.
+    """
+    for found in _TOKEN.finditer(text, start):
+        kind = _KINDS.get(found.lastgroup)
+        if kind is not None:
+            written = found[0]
+            yield Token(kind, written, *found.span(), written.upper() if kind is TokenKind.WORD else "")
+    while True:
+        yield Token(TokenKind.END, "", len(text), len(text))
+
+
+def text_value(written: str) -> str:
+    """The value of a text literal with its quotes. Raises ValueError for one that is no Unicode.
+
+    Source: Spark, `ParserUtils.unescapeSQLString`; a quote written twice is one, as since Spark 4.
+    """
+    quote, inner = written[0], written[1:-1]
+    if "\\" not in inner and quote not in inner:
+        return inner
+    value = _ESCAPE.sub(_unescaped, inner) if quote not in inner else _unquoted(inner, quote)
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # two escapes may be one character
+
+
+def _unquoted(inner: str, quote: str) -> str:
+    """As `_ESCAPE`, with quotes written twice: an escaped quote before a quote is not two of them."""
+    pattern = re.compile(f"{_ESCAPE.pattern}|{quote}{quote}", re.DOTALL)
+    return pattern.sub(lambda found: quote if found[1] is None else _unescaped(found), inner)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    if len(code) == 1:
+        return _ESCAPED.get(code, code)
+    return chr(int(code, 8) if len(code) == _OCTAL_DIGITS else int(code[1:], 16))
+
+
+def number_value(written: str) -> Decimal:
+    """The number that a text is. Raises ValueError for one that is none, or that no column could hold.
+
+    What is made of a number may need as many digits as its exponent says.
+    """
+    if len(written) < _PLAIN_LENGTH and written.isascii() and written.replace(".", "", 1).isdigit():
+        return Decimal(written)
+    if len(written) > _LENGTH_MAX:
+        raise ValueError(f"it has {len(written)} characters, at most {_LENGTH_MAX} are read")
+    if _NUMBER.fullmatch(written) is None:
+        raise ValueError("it is not a number")
+    try:
+        value = Decimal(written.strip())
+    except InvalidOperation:  # an exponent beyond what any number has
+        value = Decimal("Infinity")
+    if not value.is_finite() or not (_EXPONENT_MIN <= value.adjusted() <= _EXPONENT_MAX or not value):
+        raise ValueError(f"its exponent must be from {_EXPONENT_MIN} to {_EXPONENT_MAX}")
+    return value if value else Decimal(0)
