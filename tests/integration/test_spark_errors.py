@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +20,14 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.spark import LakelogSink, write_stream
+from tests.support import retried_job
 from tests.support.changes import TABLE_SCHEMA
+from tests.support.promises import read_headers
 from tests.support.small_tables import altered_by_others
 
 pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
@@ -230,6 +238,27 @@ def test_a_record_that_the_topic_refuses_is_named_before_anything_is_logged(
         run(source(spark, tmp_path), table, tmp_path / "c")
     assert list(table.snapshots()) == []
     assert not any(log_ends(table))
+
+
+@pytest.mark.full
+def test_an_attempt_that_fails_is_tried_again_by_spark(tmp_path: Path, table: Table) -> None:
+    for number in range(len(retried_job.ERRORS)):
+        put(tmp_path, f"{number}.json", *({"id": 10 * number + at, "name": f"batch {number}"} for at in range(10)))
+    observer = {"LAKELOG_STEP_OBSERVER": "tests.support.retried_job:fail_once", retried_job.FOLDER_KEY: str(tmp_path)}
+    job = subprocess.run(
+        [sys.executable, "-m", "tests.support.retried_job", str(tmp_path)],
+        env=os.environ | observer,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert job.returncode == 0, job.stderr[-3000:]
+    assert {int(line) for line in (tmp_path / "failed").read_text().split()} == set(range(len(retried_job.ERRORS)))
+    assert names_of(table) == {key: f"batch {key // 10}" for key in range(40)}
+    headers = Counter((bucket, header.identifier) for bucket, header in read_headers(table))
+    assert set(headers.values()) == {1}
 
 
 def test_a_bare_sink_without_checkpoint_is_refused(spark: SparkSession, table: Table, tmp_path: Path) -> None:

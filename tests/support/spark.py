@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import lakelog.spark  # noqa: F401  - names this Python as the workers' before Spark starts
 
 
-def make_session() -> SparkSession:
+def make_session(master: str = "local[2]") -> SparkSession:
     """Start Spark in this process, or give the session that runs."""
     scratch = tempfile.gettempdir()
     settings = {
@@ -23,7 +23,7 @@ def make_session() -> SparkSession:
         "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse",
         "spark.sql.streaming.stopTimeout": "30s",
     }
-    builder = SparkSession.builder.master("local[2]").appName("lakelog tests")
+    builder = SparkSession.builder.master(master).appName("lakelog tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

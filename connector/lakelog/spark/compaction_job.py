@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
-from lakelog.common.errors import ConflictError, LakelogError
+from lakelog.common.errors import ConflictError, LakelogError, UnavailableError
 from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
@@ -27,9 +27,10 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.store import TableStore
 from lakelog.spark.compaction import expire_after
-from lakelog.spark.session import prepare_session
+from lakelog.spark.session import prepare_session, task_attempts_max
 from lakelog.spark.tables import TableName, resolve_table
 from lakelog.spark.task import MESSAGE_COLUMN, MESSAGE_SCHEMA
+from lakelog.spark.worker import attempt_number
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -48,10 +49,15 @@ class CompactionSummary:
 
 @dataclass(frozen=True, slots=True)
 class _CompactTask:
-    """The body of mapInArrow: numbers of units in, their results out."""
+    """The body of mapInArrow: numbers of units in, their results out.
+
+    A store that does not answer fails the task, so that Spark tries it again; the last attempt answers with the error,
+    as with any other: the other buckets are committed all the same.
+    """
 
     table: TableStore
     work: Sequence[BucketWork]
+    attempts_max: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -59,6 +65,8 @@ class _CompactTask:
                 try:
                     result: CompactResult | LakelogError | None = compact_bucket(self.table, self.work[number])
                 except LakelogError as error:
+                    if isinstance(error, UnavailableError) and attempt_number() + 1 < self.attempts_max:
+                        raise
                     result = error
                 yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], schema=MESSAGE_SCHEMA)
 
@@ -84,7 +92,7 @@ def compact(
     work = due_work(store, store.snapshots.latest(), None, pick)
     if not work:
         return CompactionSummary()
-    task = _CompactTask(store, work)
+    task = _CompactTask(store, work, task_attempts_max(spark))
     numbers = spark.range(0, len(work), 1, len(work))
     messages = numbers.mapInArrow(task, f"{MESSAGE_COLUMN} BINARY").collect()
     found = [pickle.loads(message[0]) for message in messages]

@@ -28,6 +28,7 @@ from lakelog.filestore.store import TableStore
 from lakelog.filestore.validate import validate_rows
 from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.record_limit import RecordLimit
+from lakelog.spark.failures import ANSWERED
 from lakelog.spark.worker import spare_modules_from_collection, task_number
 
 TASK_COLUMN = "task"
@@ -66,7 +67,7 @@ class Sender:
         spare_modules_from_collection()
         try:
             yield from self.blocks(batches, task_number())
-        except LakelogError as error:
+        except ANSWERED as error:
             told = pickle.dumps(error)
             everyone = range(self.task_count)
             yield _blocks([(task, _NO_BUCKET, 0, told) for task in everyone])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,8 +12,11 @@ from pyspark.sql import functions as sf
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.spark.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
+from lakelog.spark.failures import raised_error
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
 from lakelog.spark.task import MESSAGE_COLUMN, TaskMessage, parse_messages
+
+logger = logging.getLogger("lakelog.spark")
 
 Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -33,15 +37,16 @@ def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) 
 
 
 def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
-    """Run `body` over every partition. Raises what a task of ours met, or a row's failed check, as it was."""
+    """Run `body` over every partition. Raises a row's failed check, or what the last attempt of a task of ours met."""
     try:
         with batches_cut_by_rows(rows.sparkSession):
             messages = rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
     except Exception as error:
-        refused = refused_row_error(error)
-        if refused is None:
+        ours = refused_row_error(error) or raised_error(error)
+        if ours is None:
             raise
-        raise refused from error
+        logger.info("a write has failed: %s", ours, exc_info=error)
+        raise ours from None  # Spark's report of it would hide the message
     return parse_messages(message[0] for message in messages)
 
 

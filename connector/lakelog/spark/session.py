@@ -9,6 +9,7 @@ which lacks pyarrow and lakelog.
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from pyspark.errors import PySparkAttributeError
@@ -51,3 +52,19 @@ def core_count(rows: DataFrame) -> int:
     if is_connect(rows.sparkSession):  # it does not say
         return CONNECT_CORES
     return int(rows.sparkSession.sparkContext.defaultParallelism)
+
+
+def task_attempts_max(session: SparkSession) -> int:
+    """How many times Spark runs a task that fails; 1 where it does not say."""
+    if is_connect(session):
+        return 1
+    context = session.sparkContext
+    return attempts_of(context.master, context.getConf().get("spark.task.maxFailures"))
+
+
+def attempts_of(master: str | None, failures_max: str | None) -> int:
+    """`spark.task.maxFailures`, or on one machine what `local[cores, attempts]` says."""
+    if master is not None and (master == "local" or master.startswith("local[")):
+        given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\s*\]", master)
+        return int(given[1]) if given else 1
+    return int(failures_max or 4)

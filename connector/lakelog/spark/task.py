@@ -1,7 +1,7 @@
 """The part of a write that runs in Spark's Python workers.
 
-A task gets rows as Arrow batches, writes what they say, and gives back one message for the driver. An error of ours
-comes back in the message, so that the driver raises it as it was; any other error fails the task.
+A task gets rows as Arrow batches, writes what they say, and gives back one message for the driver: an error of the rows
+comes back in it, any other error fails the task, see `lakelog.spark.failures`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.spark.exchange import check_owned, received
+from lakelog.spark.failures import ANSWERED
 from lakelog.spark.worker import spare_modules_from_collection, task_number
 
 MESSAGE_COLUMN = "message"
@@ -60,7 +61,7 @@ class LoggedWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow behind the exchange."""
-        yield _to_batch(_answered(lambda: self.write(received(batches), task_number())))
+        yield _to_batch(answered(lambda: self.write(received(batches), task_number())))
 
     def write(self, rows: Mapping[int, pa.Table], task: int) -> TaskMessage:
         """Write the rows of each bucket. Raises what the protocol raises."""
@@ -144,7 +145,7 @@ class FilesWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow."""
-        yield _to_batch(_answered(lambda: self.write(self._in_order(batches), task_number())))
+        yield _to_batch(answered(lambda: self.write(self._in_order(batches), task_number())))
 
     def _in_order(self, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         if self.is_exchanged:
@@ -175,7 +176,7 @@ def _bucket_files(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, Bucke
 
 
 def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:
-    """What the tasks answered. Raises the first error that one of them met."""
+    """What the tasks answered. Raises the first error that one of them found in its rows."""
     parsed = [pickle.loads(message) for message in messages]
     for message in parsed:
         if message.error is not None:
@@ -183,11 +184,12 @@ def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:
     return parsed
 
 
-def _answered(write: Callable[[], TaskMessage]) -> TaskMessage:
+def answered(write: Callable[[], TaskMessage]) -> TaskMessage:
+    """What `write` gives, or an error of the rows. Raises every other error."""
     spare_modules_from_collection()
     try:
         return write()
-    except LakelogError as error:
+    except ANSWERED as error:
         return TaskMessage(error=error)
 
 

@@ -24,3 +24,10 @@ def task_number() -> int:
     context = TaskContext.get()
     assert context is not None, "a write task runs in a Spark worker"
     return context.partitionId()
+
+
+def attempt_number() -> int:
+    """How many attempts of this task have failed before."""
+    context = TaskContext.get()
+    assert context is not None, "a task runs in a Spark worker"
+    return context.attemptNumber()
