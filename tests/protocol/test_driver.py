@@ -7,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.users import CommitUser
+from lakelog.filestore.users import CommitUser, is_same_source
 from lakelog.protocol.driver import (
     BucketConflictError,
     Take,
     Verdict,
     check_identity,
     compare_and_set,
+    is_committed,
     take_answers,
 )
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, TakenBatch
 from lakelog.protocol.task import BucketAnswer
 
 
@@ -45,6 +46,30 @@ def test_the_last_batch_with_the_same_source_is_a_replay() -> None:
 def test_a_passed_identifier_is_an_error_that_names_the_way_out(identifier: int, digest: str | None) -> None:
     with pytest.raises(InvalidRequestError, match="new checkpoint location"):
         check_identity(table_with("q", 5, "d"), batch(identifier, digest))
+
+
+@pytest.mark.parametrize("found", [("d2", "d1"), ("d.q2", "d.q1")])
+def test_a_batch_of_the_ledger_with_another_source_is_an_error(found: tuple[str, str]) -> None:
+    log = LogState(topic_id="t", ledger={3: {"q": TakenBatch(identifier=5, digest=found[0])}})
+    state = TableState(snapshot_id=7, users={}, log=log)
+    with pytest.raises(InvalidRequestError, match=r"bucket 3 of snapshot 7 holds batch 5 .*new checkpoint location"):
+        check_identity(state, batch(5, found[1]))
+    assert check_identity(state, batch(5, found[0])) is Verdict.NEW
+    assert check_identity(state, batch(6, found[1])) is Verdict.NEW
+
+
+def test_a_batch_that_another_run_committed_from_another_source_is_an_error_at_the_commit() -> None:
+    with pytest.raises(InvalidRequestError, match="snapshot 5 holds batch 5"):
+        is_committed(table_with("q", 5, "other"), batch(5))
+    assert is_committed(table_with("q", 5, "d"), batch(5))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [(None, "a", True), ("a", "a", True), ("a", "b", False), ("a", "a.q", True), ("a.p", "a.q", False)],
+)
+def test_digests_are_compared_as_far_as_both_are_known(one: str | None, other: str | None, is_same: bool) -> None:
+    assert is_same_source(one, other) is is_same_source(other, one) is is_same
 
 
 @given(offset=st.integers(0, 20), base=st.integers(0, 20), length=st.integers(0, 5))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.state import LogPosition, LogState, prune_ledger
+from lakelog.protocol.state import LogPosition, LogState, TakenBatch, prune_ledger
 from tests.simulation.world import World
 
 counts = st.integers(0, 2**62)
@@ -21,8 +21,9 @@ positions = st.builds(
     size_bytes=counts,
     sequence=counts,
 )
+taken_batches = st.builds(TakenBatch, identifier=counts, digest=st.none() | st.text())
 ledgers = st.dictionaries(
-    st.integers(0, 64), st.dictionaries(st.text(min_size=1), counts, min_size=1, max_size=3), max_size=4
+    st.integers(0, 64), st.dictionaries(st.text(min_size=1), taken_batches, min_size=1, max_size=3), max_size=4
 )
 states = st.builds(
     LogState, topic_id=st.text(), positions=st.dictionaries(st.integers(0, 64), positions), ledger=ledgers
@@ -32,6 +33,18 @@ states = st.builds(
 @given(states)
 def test_a_log_state_is_read_back_as_written(state: LogState) -> None:
     assert LogState.from_json(state.to_json(), where="snapshot 1") == state
+
+
+def test_a_ledger_of_an_older_snapshot_is_read_without_digests() -> None:
+    state = LogState.from_json('{"topicId": "t", "positions": {}, "ledger": {"3": {"q": 5}}}', where="snapshot 1")
+    assert state.ledger == {3: {"q": TakenBatch(identifier=5, digest=None)}}
+
+
+@pytest.mark.parametrize("taken", ['"5"', "[5]", "[5, 6]", "null"])
+def test_a_ledger_of_another_form_is_an_error(taken: str) -> None:
+    text = f'{{"topicId": "t", "positions": {{}}, "ledger": {{"3": {{"q": {taken}}}}}}}'
+    with pytest.raises(CorruptDataError, match="snapshot 7"):
+        LogState.from_json(text, where="snapshot 7")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"topicId": "t", "positions": {"0": [1]}, "ledger": {}}'])
@@ -67,10 +80,10 @@ def test_an_unreadable_header_is_an_error_that_names_its_place(data: bytes) -> N
 
 @given(ledgers, st.dictionaries(st.text(min_size=1), counts))
 def test_a_pruned_ledger_names_exactly_the_batches_without_a_snapshot(
-    ledger: dict[int, dict[str, int]], last: dict[str, int]
+    ledger: dict[int, dict[str, TakenBatch]], last: dict[str, int]
 ) -> None:
     users = {user: CommitUser(identifier=i, digest=None, time_millis=0) for user, i in last.items()}
     pruned = prune_ledger(ledger, users)
-    left = {(b, u, i) for b, taken in ledger.items() for u, i in taken.items() if last.get(u, -1) < i}
+    left = {(b, u, i) for b, taken in ledger.items() for u, i in taken.items() if last.get(u, -1) < i.identifier}
     assert {(b, u, i) for b, taken in pruned.items() for u, i in taken.items()} == left
     assert all(pruned.values())

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
-from lakelog.common.errors import ConflictError, LakelogError
+from lakelog.common.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LakelogError,
+    StalledError,
+    UnknownOutcomeError,
+)
 from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.users import CommitUser
 from lakelog.protocol import driver
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
@@ -21,8 +30,10 @@ from tests.simulation.world import (
     Key,
     Operation,
     Operations,
+    Rows,
     SimFiles,
     SimLog,
+    SimSnapshot,
     SimSnapshots,
     Value,
     World,
@@ -33,6 +44,7 @@ KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
 COMPACT_SHARE = 0.3
 PROCESS_LOST_SHARE = 0.3
+CHANGED_SHARE = 0.15
 STEPS_MAX = 20_000
 ATTEMPTS_MAX = 400
 RUNNABLE_MAX = 16
@@ -42,11 +54,19 @@ Pool = KeptProducers[tuple[Operation, ...]]
 
 @dataclass(slots=True)
 class Stream:
-    """A streaming query: its batches in order, and the one it is at."""
+    """A streaming query: its batches in order, and the one it is at.
+
+    A batch whose checkpoint was lost is planned again from other source offsets: `plans` counts up. The table may
+    refuse that; then the older checkpoint is found again, or the stream is `abandoned_at` that batch.
+    """
 
     user: str
     batches: list[Mapping[int, Operations]]
     position: int = 0
+    plans: Counter[int] = field(default_factory=Counter)
+    attempts: Counter[int] = field(default_factory=Counter)
+    refused_plans: set[tuple[int, int]] = field(default_factory=set)
+    abandoned_at: int | None = None
     attempt: Actor | None = None
     is_first_attempt: bool = True
     pools: list[Pool] = field(default_factory=list)
@@ -83,6 +103,11 @@ def _batches(world: World, user: str) -> list[Mapping[int, Operations]]:
     ]
 
 
+def source_digest(user: str, number: int, plan: int) -> str:
+    """What stands for the source offsets that a batch was planned from."""
+    return f"{user}-{number}-{plan}"
+
+
 def _operations(world: World, user: str, number: int) -> Operations:
     """Changes of a few contended keys, and one key that only this batch writes here.
 
@@ -93,13 +118,13 @@ def _operations(world: World, user: str, number: int) -> Operations:
     deleted = [rng.random() < 0.25 for _ in keys]
     calls = [0]
 
-    def make() -> list[Operation]:
+    def make(plan: int) -> list[Operation]:
         calls[0] += 1
         operations: list[Operation] = [
             (key, None if is_deleted else (user, number, calls[0]))
             for key, is_deleted in zip(keys, deleted, strict=True)
         ]
-        return [*operations, (marker(user, number), "here")]
+        return [*operations, (marker(user, number), plan)]
 
     return make
 
@@ -148,31 +173,56 @@ def _advance(history: History, stream: Stream) -> None:
         else:
             _expect(history, attempt.error)
             stream.is_first_attempt = True
+            if isinstance(attempt.error, InvalidRequestError):
+                _give_in(history, stream)
         stream.attempt = None
     if stream.attempt is None and stream.position < len(stream.batches):
         history.attempts += 1
         is_first = stream.is_first_attempt
         stream.is_first_attempt = False
         number = stream.position
+        if is_first and stream.attempts[number] and history.world.rng.random() < CHANGED_SHARE:
+            stream.plans[number] = 1 - stream.plans[number]
+            history.world.events["changed"] += 1
+        stream.attempts[number] += 1
         stream.attempt = _start_attempt(history, stream, number, visits_all=is_first)
 
 
+def _give_in(history: History, stream: Stream) -> None:
+    """Find the checkpoint again that goes with the table; where parts of both plans are in it, give the stream up."""
+    number = stream.position
+    stream.refused_plans.add((number, stream.plans[number]))
+    stream.plans[number] = 1 - stream.plans[number]
+    history.world.events["changed, refused"] += 1
+    if (number, stream.plans[number]) in stream.refused_plans:
+        stream.abandoned_at = number
+        stream.position = len(stream.batches)
+        history.world.events["changed, abandoned"] += 1
+
+
 def _expect(history: History, error: Exception) -> None:
-    """An attempt may fail with an error that names a conflict or an unavailable store; anything else is a bug."""
+    """An attempt may fail with an error that names a conflict, an unavailable store or a batch that changed.
+
+    Anything else is a bug.
+    """
     history.world.events[f"attempt failed: {type(error).__name__}"] += 1
     if not isinstance(error, LakelogError):
         raise error
-    if not isinstance(error, ConflictError) and type(error).__name__ not in {"UnknownOutcomeError", "StalledError"}:
+    is_changed = isinstance(error, InvalidRequestError) and "other source offsets" in str(error)
+    is_expected = isinstance(error, (ConflictError, UnknownOutcomeError, StalledError))
+    if not is_changed and not is_expected:
         history.violations[f"attempt failed: {error}"] += 1
 
 
 def _start_attempt(history: History, stream: Stream, number: int, *, visits_all: bool) -> Actor:
     world = history.world
     pool = stream.pools.pop() if stream.pools and world.rng.random() > PROCESS_LOST_SHARE else Pool()
-    batch = Batch(user=stream.user, identifier=number, source_digest=f"{stream.user}-{number}")
+    plan = stream.plans[number]
+    batch = Batch(user=stream.user, identifier=number, source_digest=source_digest(stream.user, number, plan))
+    rows = {bucket: partial(operations, plan) for bucket, operations in stream.batches[number].items()}
 
     def body() -> None:
-        _attempt(history, actor, batch, stream.batches[number], pool, visits_all=visits_all)
+        _attempt(history, actor, batch, rows, pool, visits_all=visits_all)
         stream.pools.append(pool)
 
     actor = start(world, f"{stream.user}{number}", body)
@@ -182,7 +232,7 @@ def _start_attempt(history: History, stream: Stream, number: int, *, visits_all:
 
 
 def _attempt(
-    history: History, me: Actor, batch: Batch, rows: Mapping[int, Operations], pool: Pool, *, visits_all: bool
+    history: History, me: Actor, batch: Batch, rows: Mapping[int, Rows], pool: Pool, *, visits_all: bool
 ) -> None:
     """What the driver of a query does with one micro-batch."""
     world = history.world
@@ -212,7 +262,7 @@ def _unread_buckets(world: World) -> set[int]:
 
 
 def _run_tasks(
-    history: History, me: Actor, batch: Batch, rows: Mapping[int, Operations | None], pool: Pool
+    history: History, me: Actor, batch: Batch, rows: Mapping[int, Rows | None], pool: Pool
 ) -> list[BucketAnswer]:
     world = history.world
 
@@ -316,7 +366,7 @@ def _check(history: History) -> None:
         _check_bucket(history, bucket)
     for stream in history.streams:
         for number, rows in enumerate(stream.batches):
-            _check_batch(history, stream.user, number, set(rows))
+            _check_batch(history, stream, number, set(rows))
     for before, after in zip(world.snapshots, world.snapshots[1:], strict=False):
         for bucket in range(world.bucket_count):
             if after.state.logged.position(bucket).offset < before.state.logged.position(bucket).offset:
@@ -354,13 +404,29 @@ def _check_bucket(history: History, bucket: int) -> None:
         violations["a tail was left"] += 1
 
 
+def _check_plan(history: History, snapshot: SimSnapshot, entry: CommitUser, user: str) -> None:
+    """A snapshot that names the source offsets of a batch has the rows that were planned from them, and no others."""
+    plans = {
+        value
+        for files in snapshot.files
+        for key, _, value in history.world.rows(list(files))
+        if key == marker(user, entry.identifier)
+    }
+    if any(source_digest(user, entry.identifier, cast("int", plan)) != entry.digest for plan in plans):
+        history.violations["a batch has rows of other source offsets"] += 1
+
+
 def _present(rows: Mapping[Key, Value | None]) -> dict[Key, Value]:
     return {key: value for key, value in rows.items() if value is not None}
 
 
-def _check_batch(history: History, user: str, number: int, buckets: set[int]) -> None:
-    """Promise 1 in the log and in the files; promise 4: a half batch only under a ledger that says so."""
-    world, violations = history.world, history.violations
+def _check_batch(history: History, stream: Stream, number: int, buckets: set[int]) -> None:
+    """Promise 1 in the log and in the files; promise 4: a half batch only under a ledger that says so.
+
+    Of a stream that was given up a part may be missing, but nothing may claim that it is there.
+    """
+    world, violations, user = history.world, history.violations, stream.user
+    is_given_up = stream.abandoned_at is not None and number >= stream.abandoned_at
     for bucket in buckets:
         times = sum(
             entry is not None
@@ -368,7 +434,7 @@ def _check_batch(history: History, user: str, number: int, buckets: set[int]) ->
             and (entry.header.user, entry.header.identifier) == (user, number)
             for entry in world.log[bucket]
         )
-        if times != 1:
+        if times > 1 or (not times and not is_given_up):
             violations[f"a batch is {'twice' if times else 'not'} in the log"] += 1
     for snapshot in world.snapshots:
         there = [
@@ -378,5 +444,7 @@ def _check_batch(history: History, user: str, number: int, buckets: set[int]) ->
         entry = snapshot.state.users.get(user)
         if entry is not None and entry.identifier >= number and not all(there):
             violations["a snapshot claims a batch that it lacks"] += 1
+        if entry is not None and entry.identifier == number:
+            _check_plan(history, snapshot, entry, user)
         if any(there) and not all(there) and snapshot.state.logged.is_whole():
             violations["half a batch under an empty ledger"] += 1

@@ -9,7 +9,8 @@ from collections import Counter
 
 import pytest
 
-from lakelog.protocol import driver, task
+from lakelog.filestore import commit
+from lakelog.protocol import driver, state, task
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import LogPosition, TableState
 from tests.simulation.history import simulate
@@ -41,7 +42,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
     assert broken == {}
     for event in (
         "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
-        "snapshot race lost", "compacted", "compaction dropped", "stalled",
+        "snapshot race lost", "compacted", "compaction dropped", "stalled", "changed", "changed, refused",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
 
@@ -60,6 +61,12 @@ def test_without_the_check_after_the_fence_promises_break(monkeypatch: pytest.Mo
 
 def test_without_the_ledger_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "is_in_ledger", lambda _log, _bucket, _batch: False)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_changed_batch_that_is_taken_for_the_same_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "is_same_source", lambda _one, _other: True)
+    monkeypatch.setattr(commit, "is_same_source", lambda _one, _other: True)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
@@ -82,8 +89,8 @@ def test_without_the_search_for_an_own_transaction_promises_break(monkeypatch: p
 
 
 def test_without_numbers_after_the_tail_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of_snapshot(state: TableState, bucket: int, _headers: object) -> int:
-        return state.logged.position(bucket).sequence
+    def of_snapshot(newest: TableState, bucket: int, _headers: object) -> int:
+        return newest.logged.position(bucket).sequence
 
     monkeypatch.setattr(task, "next_sequence", of_snapshot)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)

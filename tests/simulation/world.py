@@ -35,7 +35,8 @@ Key = object
 Value = object
 Operation = tuple[Key, Value | None]
 Row = tuple[Key, int, Value | None]
-Operations = Callable[[], list[Operation]]
+Operations = Callable[[int], list[Operation]]  # of the plan of the batch
+Rows = Callable[[], list[Operation]]
 
 UNKNOWN_OUTCOME_SHARE = 0.04
 TWO_USERS = "a producer has two users at once"
@@ -223,7 +224,7 @@ class SimFiles:
     def newest(self) -> TableState:
         return self.world.newest()
 
-    def prepare(self, bucket: int, rows: Operations, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
+    def prepare(self, bucket: int, rows: Rows, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
         self.world.pause()
         operations = rows()
         last = {key: (first_sequence + place, value) for place, (key, value) in enumerate(operations)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,7 +19,9 @@ from lakelog.protocol.state import (
     LogPosition,
     LogState,
     TableState,
+    TakenBatch,
     advance,
+    check_same_batch,
     prune_ledger,
 )
 from lakelog.protocol.steps import Step, StepObserver
@@ -58,11 +60,33 @@ class Outcome:
 def check_identity(state: TableState, batch: Batch) -> Verdict:
     """NEW, or REPLAY for the user's last batch with the same source offsets.
 
-    Raises InvalidRequestError for an identifier that the table has passed: the checkpoint was reset or copied.
+    Raises InvalidRequestError for an identifier that the table has passed, or holds with other source offsets: the
+    checkpoint was reset or copied.
     """
+    check_ledger(state, batch)
     what = f"batch {batch.identifier} of {batch.user} (newest snapshot: {state.snapshot_id})"
     is_in = is_done(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
     return Verdict.REPLAY if is_in else Verdict.NEW
+
+
+def check_ledger(state: TableState, batch: Batch) -> None:
+    """Raise InvalidRequestError when other writers took in a part of the batch that has other source offsets."""
+    ledger = {} if state.log is None else state.log.ledger
+    for bucket, users in ledger.items():
+        taken = users.get(batch.user)
+        if taken is not None and taken.identifier >= batch.identifier:
+            where = f"bucket {bucket} of snapshot {state.snapshot_id}"
+            check_same_batch(batch, taken.identifier, taken.digest, where=where)
+
+
+def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) -> None:
+    """Raise InvalidRequestError when the tail of a bucket holds the batch with other source offsets.
+
+    Asked of all buckets before any is written: else a batch that changed would be logged in the buckets without one.
+    """
+    for header in headers:
+        if header.user == batch.user and header.identifier >= batch.identifier:
+            check_same_batch(batch, header.identifier, header.source_digest, where=f"the log of bucket {bucket}")
 
 
 def compare_and_set(position: LogPosition, answer: BucketAnswer) -> Take:
@@ -99,7 +123,9 @@ def take_answers(
         for header in answer.transactions:
             files.extend((answer.bucket, file) for file in header.files)
             changelog.extend((answer.bucket, file) for file in header.changelog)
-            taken[header.user] = max(header.identifier, taken.get(header.user, -1))
+            before = taken.get(header.user)
+            if before is None or header.identifier >= before.identifier:
+                taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
             if header.user != batch.user:
                 lineage.append(_lineage_of(header.user, header.identifier, header.lineage))
     users = _users_after(state.users, batch, now_millis)
@@ -166,9 +192,16 @@ def commit_files(
 
 
 def is_committed(state: TableState, batch: Batch) -> bool:
-    """True when the newest snapshot holds the batch: asked at every attempt of the commit, the first included."""
+    """True when the newest snapshot holds the batch: asked at every attempt of the commit, the first included.
+
+    Raises InvalidRequestError when it holds it with other source offsets.
+    """
     entry = state.users.get(batch.user)
-    return entry is not None and entry.identifier >= batch.identifier
+    if entry is None or entry.identifier < batch.identifier:
+        return False
+    if entry.identifier == batch.identifier:
+        check_same_batch(batch, entry.identifier, entry.digest, where=f"snapshot {state.snapshot_id}")
+    return True
 
 
 def commit_compaction(

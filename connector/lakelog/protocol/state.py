@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.users import CommitUser
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.filestore.commit import CHECKPOINT_CHANGED
+from lakelog.filestore.users import CommitUser, is_same_source
 
 LOG_STATE_KEY = "lakelog.log"
 
@@ -32,18 +33,27 @@ _START = LogPosition()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakenBatch:
+    """A batch that was taken in for its user, who has no snapshot of it yet. `digest` is that of its header."""
+
+    identifier: int
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
     """The log as one snapshot holds it. Stored as JSON in the snapshot's property `lakelog.log`:
 
     {"topicId": text, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence]},
-     "ledger": {bucket: {user: identifier}}}
+     "ledger": {bucket: {user: [identifier, digest or null]}}}
 
-    The ledger names transactions that were taken in for users whose own snapshot is not there yet.
+    The ledger names transactions that were taken in for users whose own snapshot is not there yet. Ledgers of older
+    snapshots have the identifier alone.
     """
 
     topic_id: str
     positions: Mapping[int, LogPosition] = field(default_factory=dict)
-    ledger: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    ledger: Mapping[int, Mapping[str, TakenBatch]] = field(default_factory=dict)
 
     def position(self, bucket: int) -> LogPosition:
         """The position of `bucket`; the start of the log when no snapshot holds any of it."""
@@ -55,7 +65,11 @@ class LogState:
             str(bucket): [at.offset, at.leader_epoch, at.records, at.size_bytes, at.sequence]
             for bucket, at in sorted(self.positions.items())
         }
-        ledger = {str(bucket): dict(users) for bucket, users in sorted(self.ledger.items()) if users}
+        ledger = {
+            str(bucket): {user: [taken.identifier, taken.digest] for user, taken in users.items()}
+            for bucket, users in sorted(self.ledger.items())
+            if users
+        }
         return json.dumps({"topicId": self.topic_id, "positions": positions, "ledger": ledger})
 
     @classmethod
@@ -69,7 +83,10 @@ class LogState:
                 )
                 for bucket, (offset, epoch, records, size, sequence) in fields["positions"].items()
             }
-            ledger = {int(bucket): dict(users) for bucket, users in fields["ledger"].items()}
+            ledger = {
+                int(bucket): {user: _parse_taken(taken) for user, taken in users.items()}
+                for bucket, users in fields["ledger"].items()
+            }
             return cls(topic_id=fields["topicId"], positions=positions, ledger=ledger)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {error!r}") from error
@@ -77,6 +94,13 @@ class LogState:
     def is_whole(self) -> bool:
         """True when no other writer's unfinished batch is in the snapshot in part."""
         return not any(self.ledger.values())
+
+
+def _parse_taken(fields: object) -> TakenBatch:
+    identifier, digest = fields if isinstance(fields, list) else (fields, None)
+    if not isinstance(identifier, int) or not isinstance(digest, str | None):
+        raise TypeError(f"{fields!r} in the ledger is no [identifier, digest]")
+    return TakenBatch(identifier=identifier, digest=digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +135,29 @@ class Batch:
     lineage: Mapping[str, object] = field(default_factory=dict)
 
 
-def prune_ledger(ledger: Mapping[int, Mapping[str, int]], users: Mapping[str, CommitUser]) -> dict[int, dict[str, int]]:
+def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where: str) -> None:
+    """Raise InvalidRequestError when what was written earlier as this batch was planned from other source offsets.
+
+    `identifier` and `digest` are those of what was found, `where` says where that is.
+    """
+    if identifier == batch.identifier and is_same_source(digest, batch.source_digest):
+        return
+    found = "was written with other source offsets" if identifier == batch.identifier else "is passed"
+    raise InvalidRequestError(
+        f"batch {batch.identifier} of {batch.user} {found}: {where} holds batch {identifier} with the source digest "
+        f"{digest}, this one has {batch.source_digest}. Nothing of it is written. {CHECKPOINT_CHANGED}; what the log "
+        "holds of the batch is taken in as it is by the next writer"
+    )
+
+
+def prune_ledger(
+    ledger: Mapping[int, Mapping[str, TakenBatch]], users: Mapping[str, CommitUser]
+) -> dict[int, dict[str, TakenBatch]]:
     """The ledger without the batches whose own snapshot is there."""
-    kept: dict[int, dict[str, int]] = {}
+    kept: dict[int, dict[str, TakenBatch]] = {}
     for bucket, taken in ledger.items():
         left = {
-            user: identifier
-            for user, identifier in taken.items()
-            if user not in users or users[user].identifier < identifier
+            user: one for user, one in taken.items() if user not in users or users[user].identifier < one.identifier
         }
         if left:
             kept[bucket] = left

@@ -25,7 +25,7 @@ from lakelog.protocol.ports import (
     PreparedBucket,
     Producer,
 )
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, check_same_batch
 from lakelog.protocol.steps import Step, StepObserver
 
 Rows = TypeVar("Rows")
@@ -179,7 +179,7 @@ def _log_and_answer(
     base = state.logged.position(task.bucket).offset
     headers = [transaction.header for transaction in tail.transactions]
     end = tail.transactions[-1].end_offset if tail.transactions else base
-    if task.rows is not None and not has_own(task.batch, headers):
+    if not has_own(task.batch, headers) and task.rows is not None:
         part = prepared.after(next_sequence(state, task.bucket, headers))
         if part.record_count:
             header = _header(task, state, part)
@@ -221,9 +221,14 @@ class _Preparation(Generic[Rows, Payload]):
 
 
 def check_not_stale(state: TableState, batch: Batch) -> None:
-    """Raise StaleAttemptError when the newest snapshot holds the batch already."""
+    """Raise StaleAttemptError when the newest snapshot holds the batch already.
+
+    Raises InvalidRequestError when it holds it with other source offsets.
+    """
     entry = state.users.get(batch.user)
     if entry is not None and entry.identifier >= batch.identifier:
+        if entry.identifier == batch.identifier:
+            check_same_batch(batch, entry.identifier, entry.digest, where=f"snapshot {state.snapshot_id}")
         raise StaleAttemptError(
             f"batch {batch.identifier} of {batch.user} is in snapshot {state.snapshot_id} already, which holds its "
             f"batches up to {entry.identifier}; this attempt is a leftover and stops"
@@ -236,13 +241,26 @@ def is_at_its_end(position: LogPosition, end: int) -> bool:
 
 
 def is_in_ledger(log: LogState, bucket: int, batch: Batch) -> bool:
-    """True when another writer has taken this batch's transaction of `bucket` into a snapshot."""
-    return log.ledger.get(bucket, {}).get(batch.user, -1) >= batch.identifier
+    """True when another writer has taken this batch's transaction of `bucket` into a snapshot.
+
+    Raises InvalidRequestError when that transaction was planned from other source offsets.
+    """
+    taken = log.ledger.get(bucket, {}).get(batch.user)
+    if taken is None or taken.identifier < batch.identifier:
+        return False
+    check_same_batch(batch, taken.identifier, taken.digest, where=f"bucket {bucket} of the newest snapshot")
+    return True
 
 
 def has_own(batch: Batch, headers: list[CommitHeader]) -> bool:
-    """True when an earlier attempt of the batch is in the tail."""
-    return any(header.user == batch.user and header.identifier == batch.identifier for header in headers)
+    """True when an earlier attempt of the batch is in the tail.
+
+    Raises InvalidRequestError when that attempt was planned from other source offsets.
+    """
+    own = [header for header in headers if header.user == batch.user and header.identifier >= batch.identifier]
+    for header in own:
+        check_same_batch(batch, header.identifier, header.source_digest, where="the log")
+    return bool(own)
 
 
 def next_sequence(state: TableState, bucket: int, headers: list[CommitHeader]) -> int:

@@ -5,6 +5,7 @@
 | commit user | query id: in `<checkpoint>/metadata`, stable over restarts, new with a new checkpoint |
 | commit identifier | batch id |
 | source digest | hash of the batch's source lines in `<checkpoint>/offsets/<batch id>`, written before the batch runs |
+| | where the user is named by `commit_user`, a hash of the query id too: sources such as files number what they read |
 
 On Spark Connect a foreachBatch function sees none of these: the user names the writer (`commit_user`).
 """
@@ -77,7 +78,7 @@ def identify_batch(
         user=_named(commit_user or query_id, writer_name),
         identifier=batch_id,
         run=execution.runId().toString(),
-        source_digest=digest_of(lines),
+        source_digest=digest_of(lines, query_id=None if commit_user is None else query_id),
         sources=_lakelog_sources(batch, checkpoint, batch_id, lines),
     )
 
@@ -90,9 +91,14 @@ def no_checkpoint() -> InvalidRequestError:
     )
 
 
-def digest_of(source_lines: Sequence[str]) -> str:
-    """A digest of a batch's source offsets: equal for a replay, different for other data under the same batch id."""
-    return hashlib.sha256("\n".join(source_lines).encode()).hexdigest()[:32]
+def digest_of(source_lines: Sequence[str], *, query_id: str | None = None) -> str:
+    """A digest of a batch's source offsets: equal for a replay, different for other data under the same batch id.
+
+    With `query_id` it has a second part, see `lakelog.filestore.users.is_same_source`: in a new checkpoint equal
+    numbers of a source may stand for other data.
+    """
+    of_lines = hashlib.sha256("\n".join(source_lines).encode()).hexdigest()[:32]
+    return of_lines if query_id is None else f"{of_lines}.{hashlib.sha256(query_id.encode()).hexdigest()[:16]}"
 
 
 def parse_offset_log(text: str, *, path: str) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from lakelog.common.errors import StalledError
 from lakelog.filestore.assigning import AssignRules, checked_index
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.hash_index import HashIndex, is_changed, joined_changes
@@ -16,11 +18,11 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.logstore.record_limit import record_limit
-from lakelog.protocol.driver import BucketConflictError, commit_batch, commit_files
+from lakelog.protocol.driver import BucketConflictError, check_left_over, commit_batch, commit_files
 from lakelog.protocol.ports import Decide, SnapshotChange, Snapshots
 from lakelog.protocol.state import Batch, TableState
 from lakelog.protocol.steps import process_observer
-from lakelog.protocol.stores import DriverSnapshots, LogTarget
+from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog
 from lakelog.protocol.task import BucketAnswer
 from lakelog.spark.compaction import compaction_beside
 from lakelog.spark.exchange import Sender
@@ -54,6 +56,8 @@ class BatchWrite:
         Raises BucketConflictError when the batch must be run again.
         """
         write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
+        if visits_all:
+            check_not_changed(write, state)
         limit = record_limit(target.client_config, target.topic)
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
@@ -118,13 +122,26 @@ class BatchWrite:
 
 def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -> list[BucketAnswer]:
     """Take in what earlier runs and other writers left in the log of buckets that are not answered yet."""
-    ends = high_watermarks(write.target.client_config, write.target.topic, write.table.bucket_count)
-    behind = {
-        bucket: None
-        for bucket, end in ends.items()
-        if bucket not in answered and end.offset != state.logged.position(bucket).offset
-    }
+    behind = {bucket: None for bucket in _left_over(write, state) if bucket not in answered}
     return write_buckets(write, behind) if behind else []
+
+
+def check_not_changed(write: LoggedWrite, state: TableState) -> None:
+    """Raise InvalidRequestError when an earlier run left the batch in the log with other source offsets.
+
+    A tail that an open transaction hides is left to the tasks, which end that transaction and look again.
+    """
+    log = TaskLog(write.table.uuid, write.target)
+    for bucket in _left_over(write, state):
+        with contextlib.suppress(StalledError):
+            tail = log.read_tail(bucket, state.logged.position(bucket).offset)
+            check_left_over(write.batch, bucket, [one.header for one in tail.transactions])
+
+
+def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
+    """The buckets whose log goes on behind what the snapshot holds."""
+    ends = high_watermarks(write.target.client_config, write.target.topic, write.table.bucket_count)
+    return [bucket for bucket, end in ends.items() if end.offset != state.logged.position(bucket).offset]
 
 
 def next_sequence(table: FileStoreTable, state: TableState) -> int:

@@ -29,6 +29,7 @@ from lakelog.spark.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
 
 FORMAT = "lakelog"
+CHECKPOINT_OPTION = "checkpointLocation"
 
 
 class LakelogDataSource(DataSource):
@@ -70,7 +71,8 @@ class LakelogDataSource(DataSource):
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
         table = open_from_options(self.options)
         commit_user = check_write_options(self.options)
-        return FilesStreamWriter(FilesPlan.of(table, schema, is_overwrite=overwrite), commit_user)
+        plan = FilesPlan.of(table, schema, is_overwrite=overwrite)
+        return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))
 
     def _read(self) -> tuple[Table, ReadOptions]:
         table = open_from_options(self.options)

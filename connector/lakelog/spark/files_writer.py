@@ -32,7 +32,7 @@ from lakelog.protocol.driver import Verdict, check_identity
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
-from lakelog.spark.alignment import QUERY_ID
+from lakelog.spark.alignment import QUERY_ID, digest_of, local_path, parse_offset_log
 from lakelog.spark.batch_write import base_index, next_sequence, now_millis
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.projection import check_schema
@@ -106,7 +106,7 @@ class FilesPlan:
                 state = snapshots.newest()
                 if check_identity(state, batch) is Verdict.REPLAY:
                     return None
-                last = CommitUser(identifier=batch.identifier, digest=None, time_millis=now_millis())
+                last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis())
                 properties[USERS_KEY] = users_to_json(with_user(state.users, batch.user, last))
             self._check_base(latest, base_id, files, hashes)
             live = self.table.live_files.of(latest).entries() if self.is_overwrite else ()
@@ -188,10 +188,11 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
     after it took effect: so the commit asks the table, and abort deletes nothing.
     """
 
-    def __init__(self, plan: FilesPlan, commit_user: str | None) -> None:
-        """Write nothing yet."""
+    def __init__(self, plan: FilesPlan, commit_user: str | None, checkpoint: str | None) -> None:
+        """Write nothing yet. `checkpoint` is the location that the query was given; None where Spark chose it."""
         self._plan = plan
         self._commit_user = commit_user
+        self._checkpoint = checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """One task's rows."""
@@ -201,11 +202,21 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
         """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say."""
         written = _written(messages)
         users = {message.query_id for message in written if message.query_id}
-        user = self._commit_user or next(iter(users), None)
+        query_id = next(iter(users), None)
+        user = self._commit_user or query_id
         if user is None or not (self._plan.is_overwrite or any(message.row_count for message in written)):
             return
-        batch = Batch(user=user, identifier=batchId, source_digest=None)
+        batch = Batch(user=user, identifier=batchId, source_digest=self._digest(batchId, query_id))
         self._plan.commit(written, batch, is_stream=True)
+
+    def _digest(self, batch_id: int, query_id: str | None) -> str | None:
+        """What tells the batch's source offsets; None where Python cannot read the checkpoint by itself."""
+        folder = None if self._checkpoint is None else local_path(self._checkpoint)
+        if folder is None:
+            return None
+        path = folder / "offsets" / str(batch_id)
+        lines = parse_offset_log(path.read_text(encoding="utf-8"), path=str(path))
+        return digest_of(lines, query_id=None if self._commit_user is None else query_id)
 
 
 def check_has_no_log(table: Table) -> None:

@@ -46,6 +46,7 @@ from lakelog.filestore.users import (
     USERS_KEY,
     CommitUser,
     carried_properties,
+    is_same_source,
     read_users,
     users_to_json,
     with_user,
@@ -53,6 +54,10 @@ from lakelog.filestore.users import (
 
 logger = logging.getLogger("lakelog.filestore")
 
+CHECKPOINT_CHANGED = (
+    "The checkpoint was reset, restored or copied, or a file of it was lost: start with a new checkpoint location (and "
+    "another commit_user, where one is given), or with the checkpoint that goes with the table"
+)
 BEFORE_CREATE = "before snapshot create"
 AFTER_CREATE = "after snapshot create"
 
@@ -372,12 +377,11 @@ def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, wha
     """True when a user's last batch is this one. Raises InvalidRequestError when it is a later or another one."""
     if last is None or last.identifier < identifier:
         return False
-    if last.identifier == identifier and (None in (last.digest, digest) or last.digest == digest):
+    if last.identifier == identifier and is_same_source(last.digest, digest):
         return True
     found = "the same batch with other source offsets" if last.identifier == identifier else "a later batch"
     raise InvalidRequestError(
-        f"{what} cannot be written: the table holds {found} ({last.identifier}). The checkpoint was reset, restored or "
-        "copied: start with a new checkpoint location, or with the checkpoint that goes with the table"
+        f"{what} cannot be written: the table holds {found} ({last.identifier}). {CHECKPOINT_CHANGED}"
     )
 
 

@@ -21,7 +21,10 @@ _NOT_CARRIED = {LINEAGE_KEY}  # what made one snapshot is said in that snapshot 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitUser:
-    """The last batch of one user. `digest` stands for the source offsets of the batch; None is unknown."""
+    """The last batch of one user. `digest` stands for the source offsets of the batch; None is unknown.
+
+    See `is_same_source` for what digests hold.
+    """
 
     identifier: int
     digest: str | None
@@ -74,6 +77,16 @@ def users_to_json(users: Mapping[str, CommitUser]) -> str:
         },
         separators=(",", ":"),
     )
+
+
+def is_same_source(one: str | None, other: str | None) -> bool:
+    """True unless two digests are known to stand for different source offsets.
+
+    A digest has parts with dots between them; a part that only one of the two has is not compared.
+    """
+    if one is None or other is None:
+        return True
+    return all(mine == yours for mine, yours in zip(one.split("."), other.split("."), strict=False))
 
 
 def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:
