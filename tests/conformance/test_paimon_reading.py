@@ -137,6 +137,17 @@ def test_the_changes_of_every_snapshot_are_those_that_flink_reads(
         assert as_multiset(found) == as_multiset(wanted), number
 
 
+@pytest.mark.parametrize("source", [ChangeSource.CHANGELOG, ChangeSource.DELTA])
+def test_changes_that_orc_manifests_name_are_those_that_flink_reads(tmp_path: Path, source: ChangeSource) -> None:
+    table = open_case("orc_manifests", "agg", tmp_path)
+    fields = [DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING")), *table.schema.fields]
+    for number in range(1, 5):
+        batches = table.changes(after=number - 1, up_to=number, source=source)
+        found = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
+        rows = expected("orc_manifests", "agg", f"{source}-{number}")
+        assert as_multiset(found) == as_multiset({ROW_KIND_COLUMN: row.pop("rowkind"), **row} for row in rows), number
+
+
 @pytest.mark.parametrize("name", ["forwarded", "rolled", "tagged"])
 def test_tags_and_branches_have_the_rows_that_flink_reads(tmp_path: Path, name: str) -> None:
     table = open_case("tags_branches", name, tmp_path)

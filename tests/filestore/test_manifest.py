@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.types import parse_type
 from lakelog.filestore.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.data_file import FileSource
 from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.formats.avro import read_container
 from lakelog.filestore.manifest import (
     COLUMNS_CACHE,
     ENTRY_CACHE,
@@ -242,11 +241,3 @@ def test_an_unknown_or_missing_codec_is_named(tmp_path: Path) -> None:
     manifests = ManifestFiles(LocalFileIO(), TablePaths(str(tmp_path)), compression="rar")
     with pytest.raises(InvalidRequestError, match="compression 'rar' is not known for Avro files; known are deflate"):
         manifests.write_list([], names=FileNames())
-
-
-@pytest.mark.parametrize(("start", "found"), [(b"ORC", "an ORC file"), (b"PAR1", "a Parquet file")])
-def test_a_manifest_of_another_format_is_not_called_damaged(tmp_path: Path, start: bytes, found: str) -> None:
-    path = tmp_path / "manifest-list-0"
-    path.write_bytes(start + bytes(100))
-    with pytest.raises(UnsupportedError, match=rf"manifest-list-0 is {found}, and manifests are read as Avro only"):
-        read_container(LocalFileIO(), str(path))

@@ -12,7 +12,8 @@ from typing import Any  # Any: Avro records are untyped
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, VectorRange, encode_vectors
-from lakelog.filestore.formats.avro import codec_of, encode_container, read_container
+from lakelog.filestore.formats.avro import codec_of, encode_container
+from lakelog.filestore.formats.records import read_records
 from lakelog.filestore.hash_index import (
     HASH_TYPE,
     HashFile,
@@ -86,7 +87,7 @@ def _vectors_of(table: TableStore, records: Sequence[Mapping[str, Any]]) -> dict
 def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
     """The records of an index manifest. Raises NotFoundError, CorruptDataError."""
     path = table.paths.manifest(name)
-    records = read_container(table.file_io, path)
+    records = read_records(table.file_io, path)
     for record in records:
         missing = [key for key in _KEYS if key not in record]
         if missing:

@@ -16,7 +16,8 @@ from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_ro
 from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.formats.avro import codec_of, encode_container, iter_container, read_container
+from lakelog.filestore.formats.avro import codec_of, encode_container
+from lakelog.filestore.formats.records import iter_records, read_records
 from lakelog.filestore.integrity import damaged, has_digest, read_checked
 from lakelog.filestore.manifest_columns import BucketFilter, decode_columns, entries_of, of_buckets
 from lakelog.filestore.manifest_entries import MANIFEST_VERSION, FileIdentifier, FileKind, ManifestEntry
@@ -109,7 +110,7 @@ class ManifestFiles:
     """Reads and writes manifests and manifest lists of one table. What was read or written is remembered per process.
 
     Both are Avro object files with the record names that Paimon's Java code gives, one record an entry. Their names
-    end with a digest of their bytes.
+    end with a digest of their bytes. Those that others wrote as ORC or Parquet are read too.
     """
 
     file_io: FileIO
@@ -162,7 +163,7 @@ class ManifestFiles:
         if held is not None:
             return held[0]
         data = read_checked(self.file_io, path, size_bytes=size_bytes)
-        frame = decode_columns(data)
+        frame = decode_columns(data, path=path)
         if frame is None:
             return data
         COLUMNS_CACHE.put(path, (frame,), int(frame.estimated_size()))
@@ -171,7 +172,7 @@ class ManifestFiles:
     def _load(self, path: str, size_bytes: int | None) -> Iterator[ManifestEntry]:
         found = self._columns(path, size_bytes)
         if isinstance(found, bytes):
-            return _parsed(iter_container(found, path=path), _parse_entry, path)
+            return _parsed(iter_records(found, path=path), _parse_entry, path)
         return _parsed(entries_of(found), _same, path)
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
@@ -190,7 +191,7 @@ class ManifestFiles:
         path = self.paths.manifest(name)
         held = LIST_CACHE.get(path)
         if held is None:
-            held = tuple(_parsed(read_container(self.file_io, path, size_bytes=size_bytes), _parse_manifest, path))
+            held = tuple(_parsed(read_records(self.file_io, path, size_bytes=size_bytes), _parse_manifest, path))
             if size_bytes is not None or has_digest(path):  # what was not compared with anything is read again
                 LIST_CACHE.put(path, held, _META_BYTES * len(held))
         return held

@@ -1,7 +1,7 @@
 """The entries of a manifest as columns: those of few buckets are found without making objects of the others.
 
 polars decodes Avro into columns several times faster than records are made one by one. It knows no zstd: the bytes are
-decompressed here first. What it does not decode is left to the reader of records.
+decompressed here first. What it does not decode is left to the reader of records. ORC and Parquet files are columns.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, S
 from lakelog.filestore.formats.avro_rows import read_long, read_meta
 from lakelog.filestore.formats.avro_values import long_bytes
 from lakelog.filestore.formats.avro_writing import MAGIC, SYNC_BYTES, header_bytes
+from lakelog.filestore.formats.records import columnar_records
+from lakelog.filestore.integrity import damaged
 from lakelog.filestore.manifest_entries import MANIFEST_VERSION, FileKind, ManifestEntry
 from lakelog.filestore.manifest_schemas import CHECKSUMS_KEY
 
@@ -41,13 +43,28 @@ _DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {
 }
 
 
-def decode_columns(data: bytes) -> pl.DataFrame | None:
-    """The records of a manifest, those of the file beside the others; None for bytes that polars does not decode."""
+def decode_columns(data: bytes, *, path: str) -> pl.DataFrame | None:
+    """The records of a manifest, those of the file beside the others; None for bytes that polars does not decode.
+
+    Raises CorruptDataError, naming `path`, for ORC and Parquet files that are not readable.
+    """
+    table = columnar_records(data, path=path)
+    if table is not None:
+        return _of_table(table, path)
     try:
         frame = pl.read_avro(io.BytesIO(_plain(data)))
         return frame.unnest("_FILE")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, LookupError, zlib.error):
         return None
+
+
+def _of_table(table: pa.Table, path: str) -> pl.DataFrame:
+    try:
+        found = pl.from_arrow(table)
+        assert isinstance(found, pl.DataFrame)
+        return found.unnest("_FILE")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise damaged(path, f"it holds columns that are not a manifest's: {error}") from error
 
 
 def _plain(data: bytes) -> bytes:

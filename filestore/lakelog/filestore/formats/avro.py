@@ -15,12 +15,10 @@ from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.types import Schema
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.integrity import damaged, read_checked
+from lakelog.filestore.integrity import damaged
 
 _CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null"}
 _CODECS |= {"uncompressed": "null", "deflate": "deflate", "gzip": "deflate"}
-_OTHER_FORMATS = {b"ORC": "an ORC file", b"PAR1": "a Parquet file"}
 # What fastavro and the libraries below it raise for bytes that are no Avro file.
 NOT_AVRO = (
     ArithmeticError,
@@ -93,15 +91,4 @@ def iter_container(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
     except NOT_AVRO as error:
         if "you need to install" in str(error):
             raise UnsupportedError(f"{path} is compressed with a codec that is not installed: {error}") from error
-        other = next((name for start, name in _OTHER_FORMATS.items() if data.startswith(start)), None)
-        if other is not None:
-            raise UnsupportedError(
-                f"{path} is {other}, and manifests are read as Avro only: copy the table by Paimon into one whose "
-                "manifest.format is avro, its default"
-            ) from error
         raise damaged(path, f"it is not a readable Avro file: {error!r}") from error
-
-
-def read_container(file_io: FileIO, path: str, *, size_bytes: int | None = None) -> list[dict[str, Any]]:
-    """The records of the Avro object file at `path`. Raises NotFoundError or CorruptDataError as `read_checked`."""
-    return decode_container(read_checked(file_io, path, size_bytes=size_bytes), path=path)

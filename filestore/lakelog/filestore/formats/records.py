@@ -1,0 +1,72 @@
+"""Manifests, their lists and index manifests: records of a file whose first bytes tell its format.
+
+Paimon writes them as Avro, and with the option `manifest.format`, which it dropped in 2026, as ORC or Parquet: the same
+fields, records as structs, bytes as binary. The format is told by the bytes and never by the option, which may have
+changed since a file was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any  # Any: records are untyped
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.formats.avro import iter_container
+from lakelog.filestore.formats.checked import errors_named
+from lakelog.filestore.integrity import damaged, read_checked
+
+_BLOCK_BYTES_MAX = 64 << 20  # of an ORC file before compression; Paimon's have 256 KiB
+
+
+def _read_orc(data: bytes, path: str) -> pa.Table:
+    file = orc.ORCFile(pa.BufferReader(data))
+    _check_rows(file.nrows, data, path)
+    if file.compression_size > _BLOCK_BYTES_MAX:
+        raise damaged(path, f"it has blocks of {file.compression_size} bytes, expected at most {_BLOCK_BYTES_MAX}")
+    return file.read()
+
+
+def _read_parquet(data: bytes, path: str) -> pa.Table:
+    file = pq.ParquetFile(pa.BufferReader(data))
+    _check_rows(file.metadata.num_rows, data, path)
+    return file.read()
+
+
+_COLUMNAR: dict[bytes, tuple[str, Callable[[bytes, str], pa.Table]]] = {
+    b"ORC": ("ORC", _read_orc),
+    b"PAR1": ("Parquet", _read_parquet),
+}
+
+
+def columnar_records(data: bytes, *, path: str) -> pa.Table | None:
+    """The records of an ORC or Parquet file as columns; None for bytes of another format. Raises CorruptDataError."""
+    for start, (name, read) in _COLUMNAR.items():
+        if data.startswith(start):
+            with errors_named(path, name):
+                return read(data, path)
+    return None
+
+
+def iter_records(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
+    """The records of a file, one by one. Raises CorruptDataError or UnsupportedError, naming `path`."""
+    table = columnar_records(data, path=path)
+    if table is None:
+        yield from iter_container(data, path=path)
+        return
+    for batch in table.to_batches(max_chunksize=1_024):
+        yield from batch.to_pylist()
+
+
+def read_records(file_io: FileIO, path: str, *, size_bytes: int | None = None) -> list[dict[str, Any]]:
+    """The records of the file at `path`. Raises NotFoundError or CorruptDataError as `read_checked`."""
+    return list(iter_records(read_checked(file_io, path, size_bytes=size_bytes), path=path))
+
+
+def _check_rows(count: int, data: bytes, path: str) -> None:
+    """Raise CorruptDataError for more records than there are bytes: each names another file."""
+    if count > len(data):
+        raise damaged(path, f"it claims {count} records in {len(data)} bytes")
