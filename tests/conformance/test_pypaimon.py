@@ -15,8 +15,12 @@ from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.formats.avro import decode_container
 from lakelog.filestore.formats.avro_rows import AvroFile
+from lakelog.filestore.options import FILESTORE_OPTIONS
+from lakelog.filestore.options.foreign import HONOURED, REFUSED
+from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.options import LOGSTORE_OPTIONS
 from tests.support import pypaimon_job
 from tests.support.strategies import Model, Write, shown
 
@@ -105,6 +109,22 @@ def test_we_take_row_kinds_from_a_column_as_it_does(tmp_path: Path, pypaimon_pyt
     ours = pypaimon_job.shown(table.to_arrow())
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.theirs") == ours
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
+
+
+def test_every_option_that_it_has_is_known(pypaimon_python: Path) -> None:
+    """Those of a newer pypaimon come to the tables of `lakelog.filestore.options` by this test."""
+    program = (
+        "from pypaimon.common.options.config_option import ConfigOption\n"
+        "from pypaimon.common.options.core_options import CoreOptions\n"
+        "found = (value for value in vars(CoreOptions).values() if isinstance(value, ConfigOption))\n"
+        "print('\\n'.join(option.key() for option in found))\n"
+    )
+    done = subprocess.run([pypaimon_python, "-c", program], check=True, capture_output=True, text=True, timeout=120)
+    declared = {option.key for option in (*FILESTORE_OPTIONS, *LOGSTORE_OPTIONS)}
+    harmless = {key for keys in HARMLESS.values() for key in keys}
+    keys = set(done.stdout.split())
+    assert len(keys) > 100
+    assert keys - declared - harmless - HONOURED.keys() - REFUSED.keys() == set()
 
 
 def in_this_century(rows: pa.Table) -> pa.Table:

@@ -46,7 +46,8 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
 class Option(Generic[T_co]):
     """One option: read it with `.of(given)`, never by its string key.
 
-    `kind` names the type in error messages and in the generated docs table.
+    `kind` names the type in error messages and in the generated docs table. `older_keys` are read where the key itself
+    is not given: what tables of others may have.
     """
 
     key: str
@@ -54,10 +55,13 @@ class Option(Generic[T_co]):
     default: T_co
     doc: str
     kind: str = "text"
+    older_keys: tuple[str, ...] = ()
 
     def of(self, given: Mapping[str, str]) -> T_co:
         """The value in `given`, or the default. Raises OptionError for a value outside the type."""
         text = given.get(self.key)
+        if text is None:
+            text = next((given[key] for key in self.older_keys if key in given), None)
         if text is None:
             return self.default
         try:

@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 from lakelog.filestore.options import FILESTORE_OPTIONS
+from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
 from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 
@@ -25,6 +26,11 @@ Made by `lakelog options --markdown` from the declarations in the code; a test c
 
 Options of tables are given when a table is made; options of reads and writes with the read or write. Keys are exact:
 one that nobody declares is an error that names the nearest one. `fields.*` and `log.kafka.*` are open groups.
+"""
+_REFUSED_HEAD = """## Options of Paimon that are refused
+
+Tables that others made may have any option of Paimon. lakelog honours those above, refuses these by name, and ignores
+the others, which change nothing of what it reads and writes.
 """
 
 
@@ -73,6 +79,19 @@ def _page_lines() -> Iterator[str]:
             default = default_text(option)
             yield f"| `{option.key}` | {option.kind} | {f'`{default}`' if default else ''} | {_cell(option.doc)} |"
         yield ""
+    yield from _refused_lines()
+
+
+def _refused_lines() -> Iterator[str]:
+    yield _REFUSED_HEAD
+    yield "| key | refused are | unless it is | it |"
+    yield "|---|---|---|---|"
+    columns = {f"fields.*.{suffix}": refusal for suffix, refusal in REFUSED_SUFFIXES.items()}
+    for key, refusal in sorted({**REFUSED, **columns}.items()):
+        uses = ", ".join(use for use in Use if use in refusal.uses)
+        unless = ", ".join(f"`{value}`" for value in sorted(refusal.harmless))
+        yield f"| `{key}` | {uses} | {unless} | {_cell(refusal.why)} |"
+    yield ""
 
 
 def default_text(option: Option[object]) -> str:

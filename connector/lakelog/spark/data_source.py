@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.scan import plan
+from lakelog.filestore.fallback import plan_read
 from lakelog.spark.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
 from lakelog.spark.options import CONSUMER_ID, ReadOptions, check_write_options, open_from_options, parse_read_options
 from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
@@ -91,7 +91,7 @@ class SnapshotReader(DataSourceReader):
         """The splits of the snapshot."""
         table, options = self._rows.table, self._options
         snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp_millis=options.timestamp_millis)
-        splits = plan(table, snapshot, where=options.where).splits
+        splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]
 

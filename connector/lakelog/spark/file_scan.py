@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.fallback import plan_read
 from lakelog.filestore.location import is_local
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.scan import DataSplit, plan
+from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.projection import quoted
@@ -68,7 +69,7 @@ def scan_snapshot(
     spark: SparkSession, table: FileStoreTable, snapshot: Snapshot | None, selection: Selection
 ) -> DataFrame:
     """The rows of a snapshot; None is the empty table."""
-    splits = plan(table, snapshot, where=selection.predicate).splits
+    splits = plan_read(table, snapshot, where=selection.predicate).splits
     scanned = [split for split in splits if is_scanned_by_spark(table, split)]
     merged = [split for split in splits if not is_scanned_by_spark(table, split)]
     parts: list[DataFrame] = []
@@ -91,6 +92,7 @@ def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
     return (
         is_local(table.path)
         and not table.schema.is_change_log  # its files hold each row once, with a count
+        and split.branch is None
         and split.raw_convertible
         and not split.deletions
         and all(file.schema_id == table.schema.id and file.file_name.endswith(_EXTENSION) for file in split.files)

@@ -21,6 +21,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file
 from lakelog.filestore.levels import highest_level
 from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
 from lakelog.filestore.schema import VALUE_KIND
 from lakelog.filestore.snapshot import CommitKind, Snapshot
@@ -38,8 +39,12 @@ class ChangeSource(StrEnum):
 
 
 def check_followable(table: TableStore) -> None:
-    """Raise UnsupportedError for a table whose deltas are parts of rows, with nothing that tells whole ones."""
+    """Raise UnsupportedError for a table whose changes lakelog cannot tell right.
+
+    Its options mean other changes, or its deltas are parts of rows, with nothing that tells whole ones.
+    """
     options = table.schema.options
+    check_foreign_options(options, Use.FOLLOW, table_name=table.name)
     engine = MERGE_ENGINE.of(options)
     folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
     if folds and CHANGELOG_PRODUCER.of(options) is ChangelogProducer.NONE:

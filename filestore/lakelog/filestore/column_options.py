@@ -68,6 +68,7 @@ _FIXED = frozenset(
         WRITE_MODE,
     )
 ) | {
+    *IGNORE_DELETE.older_keys,
     DEFAULT_AGGREGATE,
     "data-evolution.enabled",
     "force-lookup",

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.binary_row import deserialize_row, to_scalar
+from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 from lakelog.filestore.schema import TableSchema
 
@@ -79,7 +80,11 @@ def python_format(formatter: str) -> str:
 def expired_partitions(
     schema: TableSchema, partitions: Sequence[bytes], *, age_millis: int, now_millis: int
 ) -> set[bytes]:
-    """The partitions whose moment is more than `age_millis` ago."""
+    """The partitions whose moment is more than `age_millis` ago.
+
+    Raises UnsupportedError for a table whose partitions have another age than the one that their values tell.
+    """
+    check_foreign_options(schema.options, Use.EXPIRE_PARTITIONS)
     limit = (now_millis - age_millis) / 1000
     times = ((partition, partition_time(schema, partition)) for partition in partitions)
     return {partition for partition, moment in times if moment is not None and moment.timestamp() < limit}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from lakelog.common.arrow import pieces_of
+from lakelog.common.arrow import pieces_of, to_arrow_schema
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.counted_rows import changed_rows, present_rows
 from lakelog.filestore.counted_schema import count_field
 from lakelog.filestore.data_reader import read_data_file
+from lakelog.filestore.fallback import branch_table
 from lakelog.filestore.levels import runs_of, sections_of
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
@@ -87,7 +90,16 @@ def _passing(
         stored.schema.key_fields[:1] or stored.schema.fields[:1]
     )
     bound = None if test is None else test.bound
-    pieces = (piece for split in splits for piece in _pieces(stored, split, wanted, budget, bound))
+    opened = functools.cache(partial(branch_table, table))
+    pieces = (
+        piece
+        for split in splits
+        for piece in (
+            _pieces(stored, split, wanted, budget, bound)
+            if split.branch is None
+            else _pieces_of_branch(opened(split.branch), split, wanted, budget)
+        )
+    )
     # A test takes longer to start than to look at the rows of a lookup.
     for rows in pieces if test is None else _joined(pieces, [field.name for field in wanted], budget // COPIES):
         kept = rows if test is None else rows.filter(test.passing(rows))
@@ -114,6 +126,16 @@ def _pieces(
     table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int, where: Bound | None
 ) -> Iterator[pa.Table]:
     return (_raw if split.raw_convertible else _merged)(table, split, fields, budget_bytes, where)
+
+
+def _pieces_of_branch(
+    branch: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int
+) -> Iterator[pa.Table]:
+    """The rows of a split of another branch, in the columns that the table itself has."""
+    names = [field.name for field in fields]
+    schema = to_arrow_schema(fields)
+    for rows in _pieces(branch, split, branch.schema.select(names), budget_bytes, None):
+        yield rows.select(names).cast(schema)
 
 
 def _merged(

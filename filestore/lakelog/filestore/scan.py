@@ -14,8 +14,10 @@ from lakelog.filestore.file_pruning import Pruning, is_merged_on_read
 from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import sections_of_files
 from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
+from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
@@ -29,7 +31,8 @@ class DataSplit:
     """Files of one bucket that are read together: whoever shares a key range is in one split.
 
     `raw_convertible` says that the files' rows are the table's rows, but for those at the positions that `deletions`
-    tell for a file's name: no key is there twice and nothing else is deleted.
+    tell for a file's name: no key is there twice and nothing else is deleted. `branch` is the branch of the files,
+    where it is another than the table's: see `lakelog.filestore.fallback`.
     """
 
     snapshot_id: int
@@ -38,6 +41,7 @@ class DataSplit:
     files: tuple[DataFileMeta, ...]
     raw_convertible: bool
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+    branch: str | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -109,6 +113,10 @@ def _splits(table: TableStore, snapshot: Snapshot, wanted: Pruning, *, is_follow
 
 def check_readable(table: TableStore) -> None:
     """Raise UnsupportedError for tables whose rows lakelog cannot tell right."""
+    options = table.schema.options
+    if table.branch != MAIN_BRANCH:  # it is the one that was asked for, whatever its schema says
+        options = {key: value for key, value in options.items() if key != "branch"}
+    check_foreign_options(options, Use.READ, table_name=table.name)
     row_merge(table.schema)
     if table.schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(table.schema.options):
         raise UnsupportedError(

@@ -35,6 +35,7 @@ from lakelog.filestore.options.files import (
     ORC_TIMESTAMP_LTZ_LEGACY_TYPE,
     FileFormat,
 )
+from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, PARTITION, PRIMARY_KEY, BucketFunction
 from lakelog.filestore.paths import SCHEMA_PREFIX, TablePaths
 from lakelog.filestore.schema_rules import (
@@ -275,6 +276,7 @@ def build_schema(
     """
     given = dict(options or {})
     check_options(given, also=also, also_prefixes=also_prefixes)
+    check_foreign_options(given, *Use)
     primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), "primary key")
     partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), "partition")
     fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]

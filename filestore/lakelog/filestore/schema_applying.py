@@ -28,6 +28,7 @@ from lakelog.filestore.counted_schema import check_write_mode
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import check_options
 from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
 from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, WRITE_MODE, MergeEngine
 from lakelog.filestore.schema import SCHEMA_VERSION, TableSchema, number_type, with_orc_options
@@ -304,6 +305,8 @@ def _check(old: TableSchema, new: TableSchema) -> None:
     check_keys(new)
     check_types(new.fields)
     check_bucket(new)
+    changed = {key: value for key, value in new.options.items() if value != old.options.get(key)}
+    check_foreign_options(changed, *Use)
     if is_writable(old):
         check_writable(new)
     _check_named_columns(old, new)

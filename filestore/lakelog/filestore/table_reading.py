@@ -19,12 +19,14 @@ from lakelog.filestore.changes import (
     read_change_file,
     snapshot_of_changes,
 )
+from lakelog.filestore.fallback import plan_read
+from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.planned_read import PlannedRead
 from lakelog.filestore.polars_scan import lazy_frame
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.predicate.tree import And
-from lakelog.filestore.scan import check_schema, plan
+from lakelog.filestore.scan import check_schema
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 
@@ -101,7 +103,7 @@ class ReadableTable(TableStore):
             table=self,
             fields=self.schema.fields if columns is None else self.schema.select(columns),
             where=where,
-            splits=plan(self, snapshot, where=where).splits,
+            splits=plan_read(self, snapshot, where=where).splits,
             budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
         )
 
@@ -146,6 +148,7 @@ class ReadableTable(TableStore):
         The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
         NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
         """
+        check_foreign_options(self.schema.options, Use.FOLLOW, table_name=self.name)
         check_schema(self, self.snapshots.latest())
         fields = self.schema.fields if columns is None else self.schema.select(columns)
         first = first_changes(self) if after is None else after + 1

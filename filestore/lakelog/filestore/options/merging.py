@@ -65,6 +65,7 @@ IGNORE_DELETE = Option(
     default=False,
     doc="Whether deletes are skipped.",
     kind="true or false",
+    older_keys=("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
 )
 SEQUENCE_FIELD = Option(
     key="sequence.field",

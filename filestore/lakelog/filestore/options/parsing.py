@@ -33,6 +33,13 @@ def parse_bucket_count(text: str) -> int:
     return count
 
 
+def parse_branch(text: str) -> str:
+    """The name of a branch, a part of a path. Raises ValueError for a name that leads elsewhere or is none."""
+    if not text.strip() or text in (".", "..", "~") or any(letter in text for letter in "/\\\0"):
+        raise ValueError("expected the name of a branch")
+    return text
+
+
 def positive(text: str) -> int:
     """A number above 0."""
     number = int(text)

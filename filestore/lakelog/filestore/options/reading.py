@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from lakelog.common.options import Option, parse_size_bytes
-from lakelog.filestore.options.parsing import not_negative, positive
+from lakelog.filestore.options.parsing import not_negative, parse_branch, positive
 
 
 class ScanMode(StrEnum):
@@ -47,6 +47,20 @@ SCAN_TIMESTAMP_MILLIS = Option(
     default=None,
     doc="The moment whose state is read, in milliseconds since 1970 UTC.",
     kind="a number from 0 on",
+)
+SCAN_FALLBACK_BRANCH: Option[str | None] = Option(
+    key="scan.fallback-branch",
+    parse=parse_branch,
+    default=None,
+    doc="A branch whose partitions reads of rows show where the table itself has none.",
+    kind="the name of a branch",
+)
+SCAN_PRIMARY_BRANCH: Option[str | None] = Option(
+    key="scan.primary-branch",
+    parse=parse_branch,
+    default=None,
+    doc="A branch whose partitions reads of rows show in place of the table's own.",
+    kind="the name of a branch",
 )
 SOURCE_SPLIT_TARGET_SIZE = Option(
     key="source.split.target-size",

@@ -54,6 +54,7 @@ WRITE_ONLY = Option(
     default=False,
     doc="Whether writers leave compaction and expiry to somebody else.",
     kind="true or false",
+    older_keys=("write.compaction-skip",),
 )
 COMMIT_MAX_RETRIES = Option(
     key="commit.max-retries",

@@ -1,0 +1,146 @@
+"""Options of Paimon that lakelog does not declare: those that it refuses, by what they change.
+
+Every key of Paimon is in one of four tables, which `tests/filestore/test_foreign_options.py` holds complete: declared
+(honoured, `FILESTORE_OPTIONS`), `HONOURED` here (read where they matter), `REFUSED` here, or harmless
+(`lakelog.filestore.options.harmless`, with the reason). Other keys are kept and ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakelog.common.errors import UnsupportedError
+
+
+class Use(StrEnum):
+    """What is done with a table; an option may matter to one and not to another."""
+
+    READ = "reads"
+    FOLLOW = "reads of its changes"
+    WRITE = "writes"
+    EXPIRE_PARTITIONS = "expiry of its partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An option that changes what some uses of a table mean, in a way that lakelog does not know.
+
+    `why` ends the sentence "the option ...". With the `harmless` values, in lower case, it changes nothing.
+    """
+
+    uses: frozenset[Use]
+    why: str
+    harmless: frozenset[str] = frozenset()
+
+
+_FALSE = ("false",)
+_READS = (Use.READ, Use.FOLLOW, Use.WRITE)  # who writes reads first: old rows, buckets, what is compacted
+_TIME_TRAVEL = "chooses which rows every read of the table gives; name them with the read instead"
+_PK_INDEX = "is an index that every compaction must keep up"
+
+
+def _refused(why: str, *uses: Use, unless: tuple[str, ...] = ()) -> Refusal:
+    return Refusal(frozenset(uses), why, frozenset(unless))
+
+
+HONOURED: Mapping[str, str] = {
+    "fields.default-aggregate-function": "the function of columns that name none",
+    "force-lookup": "rows above level 0 are whole, see `lakelog.filestore.merge.lookups`",
+    "index-file-in-data-file-dir": "where index files are looked for; tables that need new ones are not written",
+    "primary-key.nullable": "nulls come first in the order of keys, and equal each other",
+    "deduplicate.ignore-delete": "an older key of `ignore-delete`",
+    "first-row.ignore-delete": "an older key of `ignore-delete`",
+    "partial-update.ignore-delete": "an older key of `ignore-delete`",
+    "write.compaction-skip": "an older key of `write-only`",
+}
+REFUSED: Mapping[str, Refusal] = {
+    "type": _refused("says that the files are no table of Paimon", *_READS, unless=("table", "materialized-table")),
+    "branch": _refused("makes another branch stand for the table; open that branch", *_READS, unless=("main",)),
+    "chain-table.enabled": _refused(
+        "makes rows of two branches out of snapshots and deltas", Use.READ, Use.FOLLOW, Use.WRITE, unless=_FALSE
+    ),
+    "query-auth.enabled": _refused(
+        "leaves it to a catalog which rows and columns one may see", Use.READ, Use.FOLLOW, unless=_FALSE
+    ),
+    "scan.bucket": _refused("leaves out all buckets but one", Use.READ, Use.FOLLOW),
+    "scan.partitions": _refused("leaves out all partitions but some", Use.READ, Use.FOLLOW),
+    "scan.mode": _refused(
+        _TIME_TRAVEL, Use.READ, Use.FOLLOW, unless=("default", "latest-full", "full", "latest", "latest_full")
+    ),
+    "scan.snapshot-id": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.tag-name": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.version": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.timestamp": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.timestamp-millis": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.watermark": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.creation-time-millis": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "scan.file-creation-time-millis": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "incremental-between": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "incremental-between-timestamp": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "incremental-to-auto-tag": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
+    "batch-scan-mode": _refused("chooses which files every read looks at", Use.READ, Use.FOLLOW, unless=("none",)),
+    "stream-scan-mode": _refused("chooses which files a stream looks at", Use.FOLLOW, unless=("none",)),
+    "read.changelog": _refused("gives rows with their kinds", Use.READ, Use.FOLLOW, unless=_FALSE),
+    "sequence.snapshot-ordering": _refused(
+        "orders rows of a key by the snapshots they came with", *_READS, unless=_FALSE
+    ),
+    "pk-clustering-override": _refused("orders files by other columns than the key", *_READS, unless=_FALSE),
+    "postpone.merge-on-read": _refused("shows rows that have no bucket yet", *_READS, unless=_FALSE),
+    "streaming-read-overwrite": _refused("tells the rows of overwrites as changes", Use.FOLLOW, unless=_FALSE),
+    "streaming-read-append-overwrite": _refused("tells the rows of overwrites as changes", Use.FOLLOW, unless=_FALSE),
+    "scan.bounded.watermark": _refused("ends streams at a watermark", Use.FOLLOW),
+    "consumer-id": _refused("lets every stream go on where one consumer is; name it with the read", Use.FOLLOW),
+    "log.ignore-delete": _refused("leaves deletes out of the changes", Use.FOLLOW, unless=_FALSE),
+    "ignore-update-before": _refused("drops the -U rows of what is written", Use.WRITE, unless=_FALSE),
+    "upsert-key": _refused("makes inserts replace the rows of equal keys", Use.WRITE),
+    "record-level.expire-time": _refused("makes compactions drop old rows", Use.WRITE),
+    "row-tracking.enabled": _refused("gives every row a number when it is committed", Use.WRITE, unless=_FALSE),
+    "data-evolution.enabled": _refused("joins rows of several files by their numbers", Use.WRITE, unless=_FALSE),
+    "partition.timestamp-format.strict": _refused(
+        "refuses rows whose partition tells no time", Use.WRITE, unless=_FALSE
+    ),
+    "write.sequence-number-init-mode": _refused(
+        "keeps the newest sequence number in snapshots", Use.WRITE, unless=("scan",)
+    ),
+    "data-file.external-paths.strategy": _refused("puts new files elsewhere", Use.WRITE, unless=("none",)),
+    "commit.strict-mode.last-safe-snapshot": _refused("lets commits fail beside certain others", Use.WRITE),
+    "manifest.format": _refused("wants manifests in another format", Use.WRITE, unless=("avro",)),
+    "pk-vector.index.columns": _refused(_PK_INDEX, Use.WRITE),
+    "pk-btree.index.columns": _refused(_PK_INDEX, Use.WRITE),
+    "pk-bitmap.index.columns": _refused(_PK_INDEX, Use.WRITE),
+    "pk-multivalue.index.columns": _refused(_PK_INDEX, Use.WRITE),
+    "pk-full-text.index.columns": _refused(_PK_INDEX, Use.WRITE),
+    "partition.expiration-strategy": _refused(
+        "tells the age of a partition by other things than its values", Use.EXPIRE_PARTITIONS, unless=("values-time",)
+    ),
+}
+# `fields.<column>.<suffix>`
+REFUSED_SUFFIXES: Mapping[str, Refusal] = {
+    "nested-key-null-strategy": _refused("drops nested rows with null keys", *_READS, unless=("merge",)),
+    "map.storage-layout": _refused("stores a map in columns of its keys", *_READS, unless=("default",)),
+}
+_PREFIX = "fields."
+
+
+def refused_options(options: Mapping[str, str], use: Use) -> Iterator[tuple[str, Refusal]]:
+    """The options that change this use of a table in a way that lakelog does not know, in order."""
+    for key in sorted(options):
+        refusal = REFUSED.get(key)
+        if refusal is None and key.startswith(_PREFIX):
+            suffixes = (suffix for suffix in REFUSED_SUFFIXES if key.endswith(f".{suffix}"))
+            refusal = next((REFUSED_SUFFIXES[suffix] for suffix in suffixes), None)
+        if refusal is not None and use in refusal.uses and options[key].strip().lower() not in refusal.harmless:
+            yield key, refusal
+
+
+def check_foreign_options(options: Mapping[str, str], *uses: Use, table_name: str | None = None) -> None:
+    """Raise UnsupportedError, naming the option, where one changes such a use in a way that lakelog does not know."""
+    for use in uses:
+        for key, refusal in refused_options(options, use):
+            whose = "" if table_name is None else f" of table {table_name}"
+            raise UnsupportedError(
+                f"option {key}={options[key]}{whose} {refusal.why}, which {use} by lakelog do not; take the option out "
+                "of the table, or use Paimon"
+            )
