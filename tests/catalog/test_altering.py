@@ -103,7 +103,13 @@ LOGGED = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kaf
 
 
 @pytest.mark.parametrize(
-    "change", [{"log.scan": "latest"}, {"log.kafka.bootstrap.servers": "two:9092"}, {"snapshot.num-retained.min": "3"}]
+    "change",
+    [
+        {"log.scan": "latest"},
+        {"log.retention": "1 d"},
+        {"log.kafka.bootstrap.servers": "two:9092"},
+        {"snapshot.num-retained.min": "3"},
+    ],
 )
 def test_where_streams_start_and_how_clients_get_there_can_change(change: dict[str, str]) -> None:
     check_log_options(LOGGED, {**LOGGED, **change})
@@ -118,7 +124,7 @@ def test_where_streams_start_and_how_clients_get_there_can_change(change: dict[s
         ({"log.topic-id": "other"}, "cannot be changed from i to other"),
         ({"log.changelog-mode": "all"}, "'log.changelog-mode' cannot be changed from None to all"),
         ({"log.consistency": "eventual"}, "cannot be changed"),
-        ({"log.retention": "1 d"}, "change the topic with Kafka's own tools"),
+        ({"log.replication-factor": "3"}, "change the topic with Kafka's own tools"),
         ({"log.max-record-size": "1 mb"}, "would have no effect"),
     ],
 )

@@ -17,7 +17,9 @@ from lakelog.common.errors import (
 )
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.users import CommitUser
-from lakelog.protocol import driver
+from lakelog.logstore.consumer import can_hold_nothing
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.protocol import driver, log_expiry
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import Batch
@@ -43,6 +45,9 @@ from tests.simulation.world import (
 KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
 COMPACT_SHARE = 0.3
+EXPIRE_SHARE = 0.03
+FOREIGN_SHARE = 0.01
+READ_SHARE = 0.03
 PROCESS_LOST_SHARE = 0.3
 CHANGED_SHARE = 0.15
 STEPS_MAX = 20_000
@@ -82,15 +87,33 @@ class History:
     runnable: list[Actor] = field(default_factory=list)
     graveyard: list[Actor] = field(default_factory=list)
     attempts: int = 0
+    has_foreign_policy: bool = False
+    is_stopped: bool = False
+    readers: list[Reader] = field(default_factory=list)
 
 
-def simulate(seed: int) -> History:
-    """The history of `seed`: one to three streams of three batches over three buckets."""
+@dataclass(slots=True)
+class Reader:
+    """A stream that follows the log from where a snapshot ends, with a lease on it, and keeps what it has read."""
+
+    start: dict[int, int]
+    lease: dict[int, int]
+    read: list[list[tuple[Key, Value | None]]]
+
+
+def simulate(seed: int, *, has_foreign_policy: bool = False) -> History:
+    """The history of `seed`: one to three streams of three batches over three buckets, readers beside them, and expiry.
+
+    With `has_foreign_policy` Kafka deletes records as it likes, too: the first error that tells it ends the history.
+    """
     world = World(seed, bucket_count=3)
     streams = [Stream(user, _batches(world, user)) for user in ("a", "b", "c")[: 1 + seed % 3]]
-    history = History(world, streams)
+    history = History(world, streams, has_foreign_policy=has_foreign_policy)
     _run(history)
-    _settle(history)
+    if not history.is_stopped:
+        _settle(history)
+        for reader in history.readers:
+            _read_on(history, reader)
     _check(history)
     history.violations = +history.violations
     return history
@@ -140,8 +163,9 @@ def _run(history: History) -> None:
     for _ in range(STEPS_MAX):
         for stream in history.streams:
             _advance(history, stream)
-        if all(stream.position == len(stream.batches) for stream in history.streams):
+        if history.is_stopped or all(stream.position == len(stream.batches) for stream in history.streams):
             return
+        _let_outsiders_act(history)
         actor = rng.choice(history.runnable)
         chance = rng.random()
         if chance < KILL_SHARE:
@@ -154,6 +178,64 @@ def _run(history: History) -> None:
             break
     history.violations["livelock"] += 1
     world.events["livelock"] += 1
+
+
+def _let_outsiders_act(history: History) -> None:
+    """Expiry, readers and, where there is one, a policy of somebody else's, at any time."""
+    rng = history.world.outsiders
+    if rng.random() < EXPIRE_SHARE:
+        _expire(history.world)
+    if rng.random() < READ_SHARE:
+        if len(history.readers) < 2:
+            history.readers.append(_new_reader(history.world))
+        _read_on(history, rng.choice(history.readers))
+    if history.has_foreign_policy and rng.random() < FOREIGN_SHARE:
+        bucket = rng.randrange(history.world.bucket_count)
+        first, end = history.world.log_starts[bucket], len(history.world.log[bucket])
+        history.world.log_starts[bucket] = rng.choice((end, rng.randint(first, end)))
+        history.world.events["deleted by a foreign policy"] += 1
+
+
+def _expire(world: World) -> None:
+    """What an expiry of snapshots and log does: keep some of the newest, and delete what nobody needs."""
+    rng, newest = world.outsiders, len(world.snapshots) - 1
+    world.first_snapshot = max(world.first_snapshot, newest - rng.choice((0, 1, 3)))
+    states = [world.snapshots[at].state.logged for at in (world.first_snapshot, newest)]
+    for bucket in range(world.bucket_count):
+        since = rng.choice((None, None, rng.randint(0, len(world.log[bucket]))))
+        needed = log_expiry.first_needed(bucket, snapshots=states, leases=world.leases, since=since)
+        kept = min(needed, len(world.log[bucket]))
+        if kept > world.log_starts[bucket]:
+            world.log_starts[bucket] = kept
+            world.events["records expired"] += 1
+
+
+def _new_reader(world: World) -> Reader:
+    """Somebody starts to follow the log behind a snapshot that is there."""
+    snapshot = world.snapshots[world.outsiders.randint(world.first_snapshot, len(world.snapshots) - 1)]
+    start = {bucket: snapshot.state.logged.position(bucket).offset for bucket in range(world.bucket_count)}
+    reader = Reader(start, dict(start), [[] for _ in range(world.bucket_count)])
+    world.leases.append(reader.lease)
+    return reader
+
+
+def _read_on(history: History, reader: Reader) -> None:
+    """Read each bucket up to its last stable offset, and let the lease follow."""
+    world = history.world
+    for bucket, offset in reader.lease.items():
+        entries = world.log[bucket]
+        stable = next((at for at, one in enumerate(entries) if one is not None and one.state == "open"), len(entries))
+        if stable <= offset:
+            continue
+        first = world.log_starts[bucket]
+        is_after_record = offset == reader.start[bucket] and offset > 0
+        if first > offset and not can_hold_nothing(offset, first, len(entries), is_after_record=is_after_record):
+            _expect(history, LogTruncatedError(f"a reader of bucket {bucket} stands at {offset}, it starts at {first}"))
+            return
+        for one in entries[max(offset, first) : stable]:
+            if one is not None and one.state == "committed":
+                reader.read[bucket].extend(one.operations)
+        reader.lease[bucket] = stable
 
 
 def _turn(history: History, actor: Actor) -> None:
@@ -208,6 +290,9 @@ def _expect(history: History, error: Exception) -> None:
     history.world.events[f"attempt failed: {type(error).__name__}"] += 1
     if not isinstance(error, LakelogError):
         raise error
+    if isinstance(error, LogTruncatedError) and history.has_foreign_policy:
+        history.is_stopped = True  # somebody is told, as must be
+        return
     is_changed = isinstance(error, InvalidRequestError) and "other source offsets" in str(error)
     is_expected = isinstance(error, (ConflictError, UnknownOutcomeError, StalledError))
     if not is_changed and not is_expected:
@@ -364,7 +449,9 @@ def _check(history: History) -> None:
     world, violations = history.world, history.violations
     for bucket in range(world.bucket_count):
         _check_bucket(history, bucket)
-    for stream in history.streams:
+        for reader in history.readers:
+            _check_reader(history, reader, bucket)
+    for stream in history.streams if not history.is_stopped else ():
         for number, rows in enumerate(stream.batches):
             _check_batch(history, stream, number, set(rows))
     for before, after in zip(world.snapshots, world.snapshots[1:], strict=False):
@@ -400,7 +487,7 @@ def _check_bucket(history: History, bucket: int) -> None:
         if position.size_bytes != sum(entry.header.size_bytes for entry in held):
             violations["bytes of a position"] += 1
     end = world.snapshots[-1].state.logged.position(bucket).offset
-    if any(offset >= end for offset, _ in committed):
+    if not history.is_stopped and any(offset >= end for offset, _ in committed):
         violations["a tail was left"] += 1
 
 
@@ -414,6 +501,18 @@ def _check_plan(history: History, snapshot: SimSnapshot, entry: CommitUser, user
     }
     if any(source_digest(user, entry.identifier, cast("int", plan)) != entry.digest for plan in plans):
         history.violations["a batch has rows of other source offsets"] += 1
+
+
+def _check_reader(history: History, reader: Reader, bucket: int) -> None:
+    """Promise 3: every committed change behind the snapshot, once, in order."""
+    expected = [
+        operation
+        for offset, entry in enumerate(history.world.log[bucket])
+        if entry is not None and entry.state == "committed" and reader.start[bucket] <= offset < reader.lease[bucket]
+        for operation in entry.operations
+    ]
+    if reader.read[bucket] != expected:
+        history.violations["a reader lost or doubled changes"] += 1
 
 
 def _present(rows: Mapping[Key, Value | None]) -> dict[Key, Value]:

@@ -10,25 +10,27 @@ from collections import Counter
 import pytest
 
 from lakelog.filestore import commit
-from lakelog.protocol import driver, state, task
+from lakelog.protocol import driver, log_expiry, state, task
 from lakelog.protocol.kept import KeptProducers
-from lakelog.protocol.state import LogPosition, TableState
+from lakelog.protocol.state import LogPosition, LogState, TableState
+from tests.simulation import history, world
 from tests.simulation.history import simulate
 
 GATE_SEEDS = 1_500
 FULL_SEEDS = 12_000
+FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500
 
 
-def violated_seeds(seeds: range) -> tuple[dict[int, Counter[str]], Counter[str]]:
+def violated_seeds(seeds: range, *, has_foreign_policy: bool = False) -> tuple[dict[int, Counter[str]], Counter[str]]:
     """The seeds whose history breaks a promise, and what happened in all of them."""
     broken: dict[int, Counter[str]] = {}
     events: Counter[str] = Counter()
     for seed in seeds:
-        history = simulate(seed)
-        events += history.world.events
-        if history.violations:
-            broken[seed] = history.violations
+        past = simulate(seed, has_foreign_policy=has_foreign_policy)
+        events += past.world.events
+        if past.violations:
+            broken[seed] = past.violations
     return broken, events
 
 
@@ -43,6 +45,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
     for event in (
         "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
         "snapshot race lost", "compacted", "compaction dropped", "stalled", "changed", "changed, refused",
+        "records expired",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
 
@@ -52,6 +55,41 @@ def test_every_interleaving_keeps_the_promises() -> None:
 def test_many_interleavings_keep_the_promises() -> None:
     broken, _ = violated_seeds(range(GATE_SEEDS, GATE_SEEDS + FULL_SEEDS))
     assert broken == {}
+    broken, _ = violated_seeds(range(FULL_SEEDS // 4), has_foreign_policy=True)
+    assert broken == {}
+
+
+def test_records_that_a_foreign_policy_deletes_are_an_error_and_never_a_silent_loss() -> None:
+    broken, events = violated_seeds(range(FOREIGN_SEEDS), has_foreign_policy=True)
+    assert broken == {}
+    assert events["deleted by a foreign policy"] > FOREIGN_SEEDS / 2
+    assert events["attempt failed: LogTruncatedError"] > 0
+
+
+def test_a_log_that_takes_every_gap_for_markers_loses_records_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (world, history):
+        monkeypatch.setattr(module, "can_hold_nothing", lambda *_offsets, is_after_record: True)
+    assert any(simulate(seed, has_foreign_policy=True).violations for seed in range(SEEDS_TO_SEE_A_BREAK))
+
+
+def test_an_expiry_that_deletes_what_an_unfinished_batch_needs_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def leased_alone(bucket: int, *, leases: list[dict[int, int]], **_: object) -> int:
+        return min((offsets[bucket] for offsets in leases), default=1 << 60)
+
+    monkeypatch.setattr(log_expiry, "first_needed", leased_alone)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_an_expiry_that_looks_at_no_lease_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = log_expiry.first_needed
+
+    def without_leases(bucket: int, *, snapshots: list[LogState], since: int | None, **_: object) -> int:
+        return needed(bucket, snapshots=snapshots, leases=(), since=since)
+
+    monkeypatch.setattr(log_expiry, "first_needed", without_leases)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
 def test_without_the_check_after_the_fence_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:

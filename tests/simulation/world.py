@@ -17,6 +17,8 @@ from greenlet import getcurrent, greenlet
 from lakelog.common.errors import ConflictError, FencedError, StalledError, UnknownOutcomeError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
+from lakelog.logstore.consumer import can_hold_nothing
+from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
@@ -67,7 +69,11 @@ class World:
     seed: int
     bucket_count: int
     rng: random.Random = field(init=False)
+    outsiders: random.Random = field(init=False)  # of expiry and readers, who change nothing in what writers do
     log: list[list[Transaction | None]] = field(init=False)
+    log_starts: list[int] = field(init=False)
+    first_snapshot: int = 0  # those before it have expired
+    leases: list[dict[int, int]] = field(default_factory=list)
     epochs: list[int] = field(init=False)
     snapshots: list[SimSnapshot] = field(init=False)
     contents: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -77,7 +83,9 @@ class World:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        self.outsiders = random.Random(f"outsiders {self.seed}")
         self.log = [[] for _ in range(self.bucket_count)]
+        self.log_starts = [0] * self.bucket_count
         self.epochs = [0] * self.bucket_count
         empty = TableState(snapshot_id=0, users={}, log=LogState(topic_id=TOPIC_ID))
         self.snapshots = [SimSnapshot(empty, ((),) * self.bucket_count)]
@@ -195,6 +203,9 @@ class SimLog:
         high_watermark = len(entries)
         pauses = 0
         self.world.pause()
+        log_start = self.world.log_starts[bucket]
+        if not can_hold_nothing(base, log_start, len(entries), is_after_record=base > 0):
+            raise LogTruncatedError(f"bucket {bucket} does not hold offset {base}, it starts at {log_start}")
         while any(entry is not None and entry.state == "open" for entry in entries[base:high_watermark]):
             pauses += 1
             self.world.pause()
@@ -208,8 +219,8 @@ class SimLog:
                 end_offset=offset + 1,
                 record_count=len(entry.operations),
             )
-            for offset, entry in enumerate(entries[base:high_watermark], start=base)
-            if entry is not None and entry.state == "committed"
+            for offset, entry in enumerate(entries[:high_watermark])
+            if offset >= max(base, log_start) and entry is not None and entry.state == "committed"
         )
         self.world.pause()
         return BucketTail(transactions=transactions, high_watermark=high_watermark, leader_epoch=0)

@@ -33,8 +33,8 @@ from lakelog.logstore.options import (
 )
 
 _LOG_PREFIX = "log."
-_OF_THE_TOPIC = (REPLICATION_FACTOR.key, RETENTION.key, MAX_RECORD_SIZE.key)
-_CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key)
+_OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key)
+_CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key, RETENTION.key)
 
 
 def alter_table(store: FileStoreTable, warehouse: str, changes: Sequence[SchemaChange]) -> TableSchema:
@@ -60,7 +60,7 @@ def alter_table(store: FileStoreTable, warehouse: str, changes: Sequence[SchemaC
 def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raise InvalidRequestError for a change of a log option that a table keeps for life, or that has no effect.
 
-    Where a stream starts and how clients reach the same topic can be changed.
+    Where a stream starts, how long records stay and how clients reach the same topic can be changed.
     """
     has_log = LOG_SYSTEM.of(old) is LogSystem.KAFKA
     for key in sorted(key for key in old.keys() | new.keys() if key.startswith(_LOG_PREFIX)):

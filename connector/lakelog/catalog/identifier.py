@@ -48,6 +48,12 @@ class Identifier:
         return f"{self.database}.{self.table}"
 
 
+def warehouse_of(path: str) -> str:
+    """The warehouse of the table in the folder `path`; outside of a warehouse the folder that holds the table."""
+    folder = path.rpartition("/")[0]
+    return (folder.rpartition("/")[0] if folder.endswith(DATABASE_SUFFIX) else folder) or "/"
+
+
 def check_name(name: str, what: str) -> str:
     """The name, if a folder and a query can carry it. Raises InvalidRequestError."""
     if not _NAME.fullmatch(name):

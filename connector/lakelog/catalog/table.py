@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import pyarrow as pa
 
 from lakelog.catalog.altering import alter_table
-from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier
+from lakelog.catalog.identifier import Identifier, warehouse_of
 from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
@@ -44,8 +44,7 @@ class Table:
     @property
     def warehouse(self) -> str:
         """The folder of the table's warehouse; the folder that holds the table where there is no warehouse."""
-        folder = self.path.rpartition("/")[0]
-        return (folder.rpartition("/")[0] if folder.endswith(DATABASE_SUFFIX) else folder) or "/"
+        return warehouse_of(self.path)
 
     @property
     def schema(self) -> TableSchema:

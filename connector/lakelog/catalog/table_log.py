@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -9,6 +10,8 @@ from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import LOG_SYSTEM, TOPIC, TOPIC_ID, ChangelogMode, LogSystem, changelog_mode
+
+logger = logging.getLogger("lakelog.log")
 
 
 class TableLog:
@@ -43,12 +46,23 @@ class TableLog:
         require_kafka_client()
         from lakelog.logstore.topic import describe_topic  # noqa: PLC0415  # needs the extra
 
-        found = describe_topic(self.client_config, self.topic).topic_id
-        if found != self.topic_id:
+        found = describe_topic(self.client_config, self.topic)
+        if found.topic_id != self.topic_id:
             raise CorruptDataError(
-                f"topic {self.topic} at {self.bootstrap_servers} has the id {found}, table {self._path} expects"
-                f" {self.topic_id}: the topic was deleted and made again, or this is another Kafka"
+                f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"
+                f" expects {self.topic_id}: the topic was deleted and made again, or this is another Kafka"
             )
+        if found.deletes_by:
+            logger.warning("%s", self.told_of(found.deletes_by))
+
+    def told_of(self, deletes_by: Mapping[str, str]) -> str:
+        """What to say of settings by which Kafka deletes records of the topic that may still be needed."""
+        settings = ", ".join(f"{key}={value}" for key, value in sorted(deletes_by.items()))
+        return (
+            f"topic {self.topic} has {settings}: Kafka deletes its records by that, also those that table {self._path}"
+            f" and its streams still need; `lakelog log repair {self._path}` takes the settings back, and the table's"
+            " option log.retention says how long records stay"
+        )
 
 
 def log_of(schema: TableSchema, warehouse: str, *, path: str) -> TableLog | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from lakelog.cli import broker, options, table
+from lakelog.cli import broker, log, options, table
 from lakelog.common.errors import LakelogError
 
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
 app.add_typer(table.app, name="table", help="Tables, without Spark.")
+app.add_typer(log.app, name="log", help="The logs of tables: check and repair.")
 app.command(name="options")(options.show_options)
 
 

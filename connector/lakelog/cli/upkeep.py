@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
@@ -33,8 +35,12 @@ def expire(
     ] = None,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete old snapshots and the files that only they show; by the table's options where none are given."""
-    store = find_table(table, warehouse).file_store
+    """Delete old snapshots and the files that only they show; by the table's options where none are given.
+
+    Of a table with a log then also the records that are older than log.retention and needed by nobody.
+    """
+    opened = find_table(table, warehouse)
+    store = opened.file_store
     retention = Retention.of(store)
     if retain_min is not None:
         retention = replace(retention, count_min=retain_min)
@@ -53,6 +59,13 @@ def expire(
         f"{len(expired.snapshot_ids)} snapshots{changes}, {expired.data_files} data files and {expired.metadata_files} "
         "metadata files deleted"
     )
+    if opened.log is not None:
+        require_kafka_client()
+        from lakelog.protocol.log_expiry import expire_log  # noqa: PLC0415  # needs the Kafka client
+
+        moved = expire_log(store, opened.log, now_millis=time.time_ns() // 1_000_000)
+        for bucket, offset in sorted(moved.items()):
+            typer.echo(f"records of the log deleted in bucket {bucket}: those before offset {offset}")
 
 
 def orphans(  # noqa: PLR0917  # typer's arguments are the command line's

@@ -15,6 +15,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
+from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
@@ -35,6 +36,10 @@ UNKNOWN_OUTCOMES_MAX = 4
 FENCINGS_MAX = 1
 STALLS_MAX = 1
 TIMEOUTS_MAX = 2
+
+
+class OvertakenError(ConflictError):
+    """Others have moved the bucket on since the look, and its log has expired so far: look again."""
 
 
 class StaleAttemptError(ConflictError):
@@ -113,6 +118,8 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
             stalls += 1
             if stalls > STALLS_MAX:
                 raise
+        except OvertakenError:
+            continue
 
 
 def _write_with_kept(
@@ -162,7 +169,12 @@ def _write_fenced(
     if is_in_ledger(state.logged, task.bucket, task.batch):
         producer.close()
         return _nothing_to_take(task, state, has_fenced=True)
-    tail = task.log.read_tail(task.bucket, position.offset)
+    try:
+        tail = task.log.read_tail(task.bucket, position.offset)
+    except LogTruncatedError as error:
+        if task.files.newest().logged.position(task.bucket).offset == position.offset:
+            raise
+        raise OvertakenError from error
     check_tail(task, state, tail)
     return _log_and_answer(task, prepared, producer, state, tail, has_fenced=True)
 

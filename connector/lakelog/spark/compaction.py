@@ -32,6 +32,7 @@ from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.writer_expiry import expire_after_commit
 from lakelog.protocol.driver import commit_compaction
+from lakelog.protocol.log_expiry import expire_log_after_commit
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots
@@ -186,8 +187,8 @@ def expire_after(table: TableStore, *, is_upkeep: bool = False) -> None:
     except LakelogError as error:
         logger.warning("%s: old snapshots were not looked for: %s", table.name, error)
         return
-    if newest is not None:
-        expire_after_commit(table, newest, is_upkeep=is_upkeep)
+    if newest is not None and expire_after_commit(table, newest, is_upkeep=is_upkeep):
+        expire_log_after_commit(table)
 
 
 def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:

@@ -22,6 +22,7 @@ from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.reader import read_range
+from lakelog.protocol.log_gaps import gap_test
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
@@ -122,6 +123,7 @@ class TableRows:
                 start=start,
                 end=end,
                 batch_rows=BATCH_RECORDS,
+                holds_nothing=gap_test(self.table, self.target.topic_id, bucket),
             ):
                 yield from self._changes(batch)
 

@@ -33,7 +33,7 @@ from lakelog.logstore.options import LogScan
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.admission import NO_LIMITS, Limits, advance_log, take_snapshots, take_splits
-from lakelog.spark.lease import SnapshotLease
+from lakelog.spark.lease import LogLease, SnapshotLease
 from lakelog.spark.offsets import (
     FollowOffset,
     LogOffset,
@@ -138,6 +138,7 @@ class StreamPlanner:
         self._options = options
         self._mark = TableMark(uuid=table.uuid, name=table.name)
         self._lease = SnapshotLease(table)
+        self._log_lease = None if target is None else LogLease(table, target.topic_id)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._head: tuple[float, Head] | None = None
@@ -220,7 +221,11 @@ class StreamPlanner:
             case FollowOffset():
                 self._record(end.consumed + 1)
                 self._lease.hold(end.consumed + 1)
-            case _:
+            case LogOffset():
+                assert self._log_lease is not None
+                self._log_lease.hold(end.offsets)
+                self._lease.release()
+            case StartOffset():
                 self._lease.release()
 
     def _record(self, next_snapshot: int) -> None:
@@ -232,6 +237,8 @@ class StreamPlanner:
     def release(self) -> None:
         """Keep nothing."""
         self._lease.release()
+        if self._log_lease is not None:
+            self._log_lease.release()
 
     # The first batch decides where the stream starts.
 
@@ -307,6 +314,8 @@ class StreamPlanner:
     # The log.
 
     def _log_end(self, start: LogOffset, limits: Limits) -> LogOffset:
+        assert self._log_lease is not None
+        self._log_lease.renew(start.offsets)
         head = self._now()
         first = head.snapshot_id if limits == NO_LIMITS else start.consumed + 1
         return advance_log(start, self._positions_from(first, head.snapshot_id), head.ends, limits)

@@ -45,14 +45,14 @@ _known: dict[tuple[str, str], _Known] = {}
 
 def expire_after_commit(
     table: TableStore, newest_id: int, *, now_millis: int | None = None, is_upkeep: bool = False
-) -> None:
-    """Expire what is due after the commit of snapshot `newest_id`.
+) -> bool:
+    """Expire what is due after the commit of snapshot `newest_id`; True when snapshots were deleted.
 
     The commit has taken effect, so an error of ours is logged and not raised. Tables with `write-only` are left to
     those whose task is upkeep, such as a compaction job (`is_upkeep`).
     """
     if WRITE_ONLY.of(table.schema.options) and not is_upkeep:
-        return
+        return False
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     key = (table.path, table.branch)
     try:
@@ -60,15 +60,19 @@ def expire_after_commit(
         if known.snapshot is not None and known.snapshot.snapshot_id > newest_id:  # another table at the same place
             known = _look(table)
         known, is_due = _decide(table, known, newest_id, now)
+        has_expired = False
         if is_due:
             expired = expire_snapshots(table, now_millis=now)
             known = _look(table)
+            has_expired = bool(expired.snapshot_ids)
             if not (expired.snapshot_ids or expired.changelog_ids):
                 known = replace(known, not_before_millis=now + _RETRY_MILLIS)
         _known[key] = known
+        return has_expired
     except LakelogError as error:
         _known.pop(key, None)
         logger.warning("%s: the expiry after snapshot %d did not happen: %s", table.name, newest_id, error)
+        return False
 
 
 def _decide(table: TableStore, known: _Known, newest_id: int, now_millis: int) -> tuple[_Known, bool]:

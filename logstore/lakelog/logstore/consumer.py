@@ -7,20 +7,23 @@ read, which costs no seek when it begins where the last one ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any  # Any: headers are declared as a list of pairs or of whatever else
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lakelog.common.errors import LakelogError, StalledError
-from lakelog.logstore.clients import ClientPool, config_key, make_client
+from lakelog.common.errors import StalledError
+from lakelog.logstore.clients import ANSWER_SECONDS, ClientPool, config_key, make_client
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka_errors import kafka_error
 from lakelog.logstore.offsets import high_watermark, log_start_offset
+from lakelog.logstore.record_limit import COMMIT_HEADER
 
 _CONSUME_RECORDS = 10_000
 _POLL_SECONDS = 0.5
 _OPEN_MAX = 16
+_TRANSACTION_OFFSETS_MIN = 2  # a record and the end marker
 _OUT_OF_RANGE_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 _SETTINGS = {
@@ -41,6 +44,24 @@ _OWN_SETTINGS = {
 }
 
 
+HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether no committed record was between the two
+
+
+def nothing_known(_start: int, _log_start: int) -> bool:
+    """Nobody knows of any gap that it held nothing."""
+    return False
+
+
+def can_hold_nothing(start: int, log_start: int, newest: int, *, is_after_record: bool) -> bool:
+    """Whether the deleted offsets from `start` to `log_start` hold no committed record, whatever they are. Pure.
+
+    Behind the last record of a transaction (`is_after_record`) is its end marker. A whole transaction takes two offsets
+    at least, and `start` is inside of none; `newest` is the high watermark.
+    """
+    first = start + 1 if is_after_record else start
+    return log_start <= first or (log_start == newest and log_start - first < _TRANSACTION_OFFSETS_MIN)
+
+
 class PartitionConsumer:
     """Reads one partition. `position` is the offset up to which it has given everything that is committed."""
 
@@ -54,13 +75,27 @@ class PartitionConsumer:
         self._consumer = make_client(Consumer, _SETTINGS | self.client_config, _OWN_SETTINGS)
         self._left: list[Message] = []  # fetched, from `position` on, and not given yet
         self._is_at_end = False  # nothing committed was behind `position` when the broker last said so
+        self._holds_nothing: HoldsNothing = nothing_known
+        self._is_tail = False
+        self._tail_base = 0  # behind the last record of a transaction, where it is not 0
 
-    def read(self, start: int, end: int, timeout_seconds: float, *, is_tail: bool = False) -> Iterator[list[Message]]:
+    def read(
+        self,
+        start: int,
+        end: int,
+        timeout_seconds: float,
+        *,
+        is_tail: bool = False,
+        holds_nothing: HoldsNothing = nothing_known,
+    ) -> Iterator[list[Message]]:
         """The committed records from `start` to `end`, in lists; what lies behind `end` waits for the next read.
 
-        A tail goes on behind `end`, to where nothing more is committed: whole transactions. Raises StalledError when
-        nothing comes for `timeout_seconds`, LogTruncatedError, UnavailableError.
+        A tail goes on behind `end`, to where nothing more is committed: whole transactions; its `start` is 0 or behind
+        the last record of a transaction. Deleted offsets at the start are passed when they held no record, by what the
+        log still shows or by `holds_nothing`. Raises StalledError when nothing comes for `timeout_seconds`,
+        LogTruncatedError, UnavailableError.
         """
+        self._holds_nothing, self._is_tail, self._tail_base = holds_nothing, is_tail, start if is_tail else 0
         self._move_to(start)
         asked_at = time.monotonic()
         is_checked = False
@@ -116,8 +151,11 @@ class PartitionConsumer:
         records: list[Message] = []
         for number, message in enumerate(messages):
             offset, error = message.offset() or 0, message.error()
+            if error is not None and error.code() in _OUT_OF_RANGE_CODES:
+                self._pass_deleted()
+                return records
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise self._failed(error)
+                raise kafka_error(error, f"reading {self.name}", self.client_config)
             if offset < start:
                 continue  # asked for by the read before
             if error is None and end is not None and offset >= end:
@@ -138,21 +176,39 @@ class PartitionConsumer:
             message = self._consumer.poll(timeout_seconds)
             return [] if message is None else [message, *self._consumer.consume(_CONSUME_RECORDS, 0)]
         except KafkaException as error:
-            raise self._failed(error.args[0]) from error
+            raise kafka_error(error.args[0], f"reading {self.name}", self.client_config) from error
 
-    def _failed(self, error: KafkaError) -> LakelogError:
-        if error.code() not in _OUT_OF_RANGE_CODES:
-            return kafka_error(error, f"reading {self.name}", self.client_config)
+    def _pass_deleted(self) -> None:
+        """Go on where the log starts now. Raises LogTruncatedError when records may have been deleted before that."""
+        position = self.position
+        assert position is not None
         start = log_start_offset(self.client_config, self.topic, self.partition).offset
-        end = high_watermark(self.client_config, self.topic, self.partition).offset
-        return truncated(self.name, f"offset {self.position}", start, end)
+        newest = high_watermark(self.client_config, self.topic, self.partition).offset
+        if position < start:
+            is_after_record = 0 < position == self._tail_base
+            holds_nothing = can_hold_nothing(position, start, newest, is_after_record=is_after_record)
+            self._move_to(start)
+            if holds_nothing or self._shows_a_marker(position, start) or self._holds_nothing(position, start):
+                return
+        raise truncated(self.name, f"offset {position}", start, newest, is_tail=self._is_tail)
+
+    def _shows_a_marker(self, position: int, start: int) -> bool:
+        """Whether the one offset before `start` was an end marker: a transaction begins right behind it."""
+        if start != position + 1:
+            return False
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self._left and time.monotonic() < deadline:
+            self._left = self._fetch(_POLL_SECONDS)
+        if not self._left or self._left[0].error() is not None:
+            return False
+        return self._left[0].offset() == start and commit_header(self._left[0]) is not None
 
     def _check_is_there(self, end: int, seconds: float) -> None:
         """Tell a broker that does not answer, and an end that was never written, from an open transaction."""
         newest = high_watermark(self.client_config, self.topic, self.partition, seconds=seconds).offset
         if newest < end:
             start = log_start_offset(self.client_config, self.topic, self.partition).offset
-            raise truncated(self.name, f"the records before offset {end}", start, newest)
+            raise truncated(self.name, f"the records before offset {end}", start, newest, is_tail=self._is_tail)
 
     def _stalled(self, end: int, timeout_seconds: float) -> StalledError:
         return StalledError(
@@ -162,11 +218,25 @@ class PartitionConsumer:
         )
 
 
-def truncated(name: str, asked: str, start: int, end: int) -> LogTruncatedError:
-    """The error for an offset that the partition `name` does not hold."""
+def commit_header(message: Message) -> bytes | None:
+    """The header of a transaction's first record; None in others."""
+    headers: Any = message.headers()
+    return next((value for name, value in headers if name == COMMIT_HEADER), None) if headers else None
+
+
+def truncated(name: str, asked: str, start: int, end: int, *, is_tail: bool) -> LogTruncatedError:
+    """The error for an offset that the partition `name` does not hold; a tail is a writer's."""
+    way_out = (
+        "what no snapshot has taken in yet may be lost; `lakelog log check TABLE` says what, and `lakelog log repair"
+        " TABLE` lets writers go on"
+        if is_tail
+        else "start the stream anew with another checkpoint location, which reads the newest snapshot first, and set"
+        " the table's option log.retention to longer than streams stay away; `lakelog log check TABLE` says whether"
+        " Kafka itself deletes records"
+    )
     return LogTruncatedError(
-        f"{name} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or another topic of the same"
-        " name; read a snapshot that is newer"
+        f"{name} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or lost by the broker;"
+        f" {way_out}"
     )
 
 

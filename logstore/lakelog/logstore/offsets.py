@@ -71,6 +71,18 @@ def log_start_offsets(client_config: Mapping[str, str], topic: str, partition_co
     return _positions(client_config, topic, range(partition_count), _EARLIEST, doing="asking log start offsets")
 
 
+def offsets_since(
+    client_config: Mapping[str, str], topic: str, partition_count: int, time_millis: int
+) -> dict[int, int | None]:
+    """Partition -> the offset of the first record that was written at `time_millis` or later; None without one.
+
+    Kafka answers from its index of times, without reading records. Raises NotFoundError, UnavailableError.
+    """
+    since = OffsetSpec.for_timestamp(time_millis)
+    found = _positions(client_config, topic, range(partition_count), since, doing="asking offsets at a time")
+    return {partition: None if at.offset < 0 else at.offset for partition, at in found.items()}
+
+
 def _positions(
     client_config: Mapping[str, str],
     topic: str,

@@ -105,11 +105,12 @@ REPLICATION_FACTOR: Option[int | None] = Option(
     doc="Copies of each partition of a new topic; the broker's default when it is not given.",
     kind="a whole number",
 )
-RETENTION: Option[int | None] = Option(
+RETENTION = Option(
     key="log.retention",
     parse=parse_duration_millis,
-    default=None,
-    doc="How long a new topic keeps records, such as `7 d`; the broker's default when it is not given.",
+    default=7 * 86_400_000,
+    doc="How long records stay in the log at least, such as `7 d`. Older ones are deleted when snapshots expire, never "
+    "those that a snapshot, the lease of a stream or an unfinished batch still needs.",
     kind="a duration",
 )
 MAX_RECORD_SIZE = Option(
@@ -160,13 +161,13 @@ def client_config(options: Mapping[str, str]) -> dict[str, str]:
     return config
 
 
+# Kafka itself compacts and deletes nothing in a topic: it cannot know which records are still needed.
+TOPIC_KEEPS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
 def topic_config(options: Mapping[str, str]) -> dict[str, str]:
-    """The configuration of a new topic: never compacted by Kafka."""
-    config = {"cleanup.policy": "delete", "max.message.bytes": str(MAX_RECORD_SIZE.of(options))}
-    retention_millis = RETENTION.of(options)
-    if retention_millis is not None:
-        config["retention.ms"] = str(retention_millis)
-    return config
+    """The configuration of a new topic."""
+    return TOPIC_KEEPS | {"max.message.bytes": str(MAX_RECORD_SIZE.of(options))}
 
 
 def changelog_mode(options: Mapping[str, str], *, has_primary_key: bool) -> ChangelogMode:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from confluent_kafka import Message
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
-from lakelog.logstore.consumer import open_consumer, truncated
+from lakelog.logstore.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.debezium import decode_records
 from lakelog.logstore.offsets import high_watermark
 from lakelog.logstore.record_limit import COMMIT_HEADER
@@ -52,7 +51,7 @@ def read_tail(
     """
     newest = high_watermark(client_config, topic, partition)
     if base > newest.offset:
-        raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset)
+        raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset, is_tail=True)
     if newest.offset == base or (base and newest.offset == base + 1):
         return Tail(transactions=(), high_watermark=newest.offset, leader_epoch=newest.leader_epoch)
     with open_consumer(client_config, topic, partition) as consumer:
@@ -62,6 +61,23 @@ def read_tail(
         end = consumer.position
     assert end is not None
     return Tail(transactions=builder.finish(), high_watermark=end, leader_epoch=newest.leader_epoch)
+
+
+def first_transaction(
+    client_config: Mapping[str, str], topic: str, partition: int, start: int, end: int, *, timeout_seconds: float = 10.0
+) -> int | None:
+    """The offset of the first record from `start` on that begins a committed transaction; None without one.
+
+    Call it after the fence. Raises as `read_tail`.
+    """
+    if start >= end:
+        return None
+    with open_consumer(client_config, topic, partition) as consumer:
+        for messages in consumer.read(start, end, timeout_seconds, is_tail=True):
+            for message in messages:
+                if commit_header(message) is not None:
+                    return message.offset()
+    return None
 
 
 def read_range(
@@ -75,10 +91,12 @@ def read_range(
     batch_rows: int = 65_536,
     with_offset: bool = False,
     timeout_seconds: float = 10.0,
+    holds_nothing: HoldsNothing = nothing_known,
 ) -> Generator[pa.RecordBatch]:
     """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
 
-    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. Raises
+    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` is
+    asked of offsets at the start that are deleted, where the log itself does not show what they were. Raises
     LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`, CorruptDataError,
     UnavailableError.
     """
@@ -86,7 +104,7 @@ def read_range(
         return
     with open_consumer(client_config, topic, partition) as consumer:
         gathered: list[Message] = []
-        for messages in consumer.read(start, end, timeout_seconds):
+        for messages in consumer.read(start, end, timeout_seconds, holds_nothing=holds_nothing):
             gathered += messages
             if len(gathered) >= batch_rows:
                 yield _record_batch(consumer.name, gathered, fields, with_offset=with_offset)
@@ -109,7 +127,7 @@ class _TailBuilder:
     def add(self, messages: Sequence[Message]) -> None:
         """Take in the next records. Raises CorruptDataError."""
         for message in messages:
-            header, offset = _commit_header(message), message.offset()
+            header, offset = commit_header(message), message.offset()
             assert offset is not None
             if header is not None:
                 self._end_transaction()
@@ -137,11 +155,6 @@ class _TailBuilder:
             )
             self._transactions.append(transaction)
         self._header, self._record_count = None, 0
-
-
-def _commit_header(message: Message) -> bytes | None:
-    headers: Any = message.headers()  # Any: declared as a list of pairs or of whatever else
-    return next((value for name, value in headers if name == COMMIT_HEADER), None) if headers else None
 
 
 def _record_batch(

@@ -1,0 +1,104 @@
+"""`lakelog log`: whether a table's log holds what is needed, and its repair."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from lakelog.catalog import Table
+from lakelog.catalog.servers import require_kafka_client
+from lakelog.catalog.table_log import TableLog
+from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.common.errors import InvalidRequestError
+
+app = typer.Typer(no_args_is_help=True)
+
+PROBLEM_CODE = 3
+
+
+@app.command()
+def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Compare the topic with the newest snapshot; exit code 3 when something is wrong."""
+    opened, log = _logged(table, warehouse)
+    from lakelog.protocol.log_check import check_log  # noqa: PLC0415  # needs the Kafka client
+
+    report = check_log(opened.file_store, log)
+    if report.deletes_by:
+        _say(as_json, log.told_of(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
+    for bucket in report.buckets:
+        held = f"the log holds offsets {bucket.log_start} to {bucket.high_watermark} (exclusive)"
+        problem = bucket.problem
+        text = problem or f"{held}, the newest snapshot ends at {bucket.offset}"
+        _say(
+            as_json,
+            f"bucket {bucket.bucket}: {text}",
+            bucket=bucket.bucket,
+            offset=bucket.offset,
+            log_start=bucket.log_start,
+            high_watermark=bucket.high_watermark,
+            problem=problem,
+        )
+    if not report.is_sound:
+        if not as_json:
+            typer.echo(f"`lakelog log repair {opened.path}` repairs what can be repaired, and says what is lost")
+        raise typer.Exit(PROBLEM_CODE)
+
+
+@app.command()
+def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Let Kafka delete nothing by itself, let writers go on where records are gone, and say what is lost."""
+    opened, log = _logged(table, warehouse)
+    from lakelog.protocol.log_check import repair_log  # noqa: PLC0415  # needs the Kafka client
+
+    done = repair_log(opened.file_store, log)
+    if done.settings:
+        old = ", ".join(f"{key}={value}" for key, value in sorted(done.settings.items()))
+        _say(
+            as_json,
+            f"topic {log.topic}: {old} taken back; Kafka deletes nothing any more",
+            settings=dict(done.settings),
+        )
+    for bucket in done.buckets:
+        first, end = bucket.lost
+        if bucket.is_in_snapshots:
+            text = (
+                f"offsets {first} to {end} (exclusive) are lost in the log and held by snapshots; streams that have not"
+                " read them must start anew with another checkpoint location"
+            )
+        elif bucket.has_lost:
+            text = (
+                f"offsets {first} to {end} (exclusive) are lost: {end - first} records at most, of batches that were"
+                " logged and in no snapshot yet. A stream that still has such a batch in its checkpoint writes it again"
+                " when it is started; streams that had read it see its rows twice then. Files that no snapshot names,"
+                " of such batches or of attempts that were cut off:"
+            )
+        else:
+            text = f"offsets {first} to {end} (exclusive) held markers and aborted records only; nothing is lost"
+        _say(
+            as_json,
+            f"bucket {bucket.bucket}: {text}",
+            bucket=bucket.bucket,
+            lost=[first, end] if bucket.has_lost or bucket.is_in_snapshots else None,
+            is_in_snapshots=bucket.is_in_snapshots,
+            files=[file.path for file in bucket.files],
+        )
+        for file in bucket.files if not as_json else ():
+            typer.echo(f"  {file.path} ({file.size_bytes} bytes)")
+    if not as_json:
+        made = "" if done.snapshot_id is None else f", snapshot {done.snapshot_id}"
+        typer.echo(
+            f"{len(done.buckets)} buckets repaired{made}" if done.buckets or done.settings else "nothing to repair"
+        )
+
+
+def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:
+    opened = find_table(table, warehouse)
+    if opened.log is None:
+        raise InvalidRequestError(f"table {opened.name} has no log; it is a table of files alone")
+    require_kafka_client()
+    return opened, opened.log
+
+
+def _say(as_json: bool, text: str, **fields: object) -> None:
+    typer.echo(json.dumps(fields) if as_json else text)

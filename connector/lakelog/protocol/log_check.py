@@ -1,0 +1,222 @@
+"""Whether a table's log holds what the table and its streams need, and the repair of what can be repaired.
+
+Checked are the topic's settings, by which Kafka may delete records itself, and for each bucket whether the log goes on
+where the newest snapshot ends. Offsets in between that are deleted may have held a batch that was logged and not yet in
+a snapshot: such a batch has files that no snapshot names, so without any such file nothing is lost.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakelog.catalog.table_log import TableLog
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.orphans import OrphanFile
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.consumer import can_hold_nothing
+from lakelog.logstore.offsets import high_watermarks, log_start_offsets
+from lakelog.logstore.reader import first_transaction, read_tail
+from lakelog.logstore.topic import describe_topic, keep_all_records
+from lakelog.logstore.writer import TransactionalProducer
+from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.ports import SnapshotChange
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
+from lakelog.protocol.stores import DriverSnapshots, read_state
+
+_REPAIR_USER = "lakelog-log-repair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCheck:
+    """One bucket: where the newest snapshot ends, and what the log holds of it, [`log_start`, `high_watermark`)."""
+
+    bucket: int
+    offset: int
+    log_start: int
+    high_watermark: int
+
+    @property
+    def gap(self) -> tuple[int, int] | None:
+        """The deleted offsets that may have held what no snapshot has; None when all is there."""
+        first = self.offset + 1 if self.offset else 0
+        is_whole = can_hold_nothing(self.offset, self.log_start, self.high_watermark, is_after_record=self.offset > 0)
+        return None if is_whole else (first, self.log_start)
+
+    @property
+    def missing(self) -> tuple[int, int] | None:
+        """The offsets that the newest snapshot holds and the log has lost; None when there are none."""
+        return (self.high_watermark, self.offset) if self.high_watermark < self.offset else None
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the bucket; None when nothing is."""
+        if self.missing is not None:
+            return (
+                f"the log ends at offset {self.high_watermark}, the newest snapshot holds it up to {self.offset}: the"
+                " broker has lost records, as by an unclean leader election. Their rows are in the files; streams that"
+                " had not read them miss them"
+            )
+        if self.gap is not None:
+            return (
+                f"offsets {self.gap[0]} to {self.gap[1]} (exclusive) were deleted before a snapshot took them in: a"
+                " batch that was logged there is lost with them"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReport:
+    """What a check found. `deletes_by` are settings by which Kafka deletes records itself."""
+
+    topic: str
+    deletes_by: Mapping[str, str]
+    buckets: tuple[BucketCheck, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.deletes_by and all(bucket.problem is None for bucket in self.buckets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRepair:
+    """A bucket that was repaired. Writers go on at `offset`.
+
+    `lost` are the offsets that are lost, `files` those of this bucket that no snapshot names: the lost batch's, or what
+    attempts that were cut off have left. Without any, nothing is lost.
+    """
+
+    bucket: int
+    offset: int
+    lost: tuple[int, int]
+    is_in_snapshots: bool
+    files: tuple[OrphanFile, ...]
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether a batch may be lost."""
+        return bool(self.files) and not self.is_in_snapshots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRepair:
+    """What a repair did. `snapshot_id` is the snapshot that it made; None when no bucket needed one."""
+
+    settings: Mapping[str, str]
+    buckets: tuple[BucketRepair, ...]
+    snapshot_id: int | None
+
+
+def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
+    """Compare topic and newest snapshot; changes nothing.
+
+    Raises NotFoundError without the topic, CorruptDataError for another one of its name, UnavailableError.
+    """
+    log.check_topic()
+    state = read_state(table, table.snapshots.latest(), topic_id=log.topic_id).logged
+    count = table.bucket_count
+    starts = log_start_offsets(log.client_config, log.topic, count)
+    ends = high_watermarks(log.client_config, log.topic, count)
+    return LogReport(
+        topic=log.topic,
+        deletes_by=describe_topic(log.client_config, log.topic).deletes_by,
+        buckets=tuple(
+            BucketCheck(
+                bucket=bucket,
+                offset=state.position(bucket).offset,
+                log_start=starts[bucket].offset,
+                high_watermark=ends[bucket].offset,
+            )
+            for bucket in range(count)
+        ),
+    )
+
+
+def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
+    """Let Kafka delete nothing by itself, and let writers go on where records are gone; say what is lost.
+
+    Buckets are taken over from their writers first, so that nobody logs meanwhile; a stream that runs goes on. Raises
+    ConflictError when another commit was faster, and what `check_log` raises.
+    """
+    report = check_log(table, log)
+    if report.deletes_by:
+        keep_all_records(log.client_config, log.topic)
+    broken = [bucket for bucket in report.buckets if bucket.problem is not None]
+    repairs = [_look(table, log, bucket.bucket) for bucket in broken]
+    found = [repair for repair in repairs if repair is not None]
+    snapshot_id = _move(table, log, report, found) if found else None
+    return LogRepair(settings=report.deletes_by, buckets=tuple(found), snapshot_id=snapshot_id)
+
+
+def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | None:
+    """What to do with a bucket, behind a fence; None when its writer has mended it meanwhile."""
+    with TransactionalProducer(log.client_config, f"{table.uuid}-{bucket}", log.topic, bucket):
+        pass
+    check = check_log(table, log).buckets[bucket]
+    if check.problem is None:
+        return None
+    if check.missing is not None:
+        return BucketRepair(
+            bucket=bucket, offset=max(check.high_watermark - 1, 0), lost=check.missing, is_in_snapshots=True, files=()
+        )
+    # Records whose transaction has lost its first one, with the header, are lost as well.
+    first = first_transaction(log.client_config, log.topic, bucket, check.log_start, check.high_watermark)
+    offset = (check.high_watermark if first is None else first) - 1
+    assert check.gap is not None
+    return BucketRepair(
+        bucket=bucket,
+        offset=offset,
+        lost=(check.gap[0], offset + 1),
+        is_in_snapshots=False,
+        files=_unnamed_files(table, log, bucket, offset),
+    )
+
+
+def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: int) -> tuple[OrphanFile, ...]:
+    """The data files of a bucket that neither a snapshot names nor the log from `offset` on."""
+
+    def named_in_log() -> set[str]:
+        headers = (
+            CommitHeader.from_bytes(
+                one.header, where=f"topic {log.topic}, partition {bucket}, offset {one.first_offset}"
+            )
+            for one in read_tail(log.client_config, log.topic, bucket, offset).transactions
+        )
+        return {file.meta.file_name for header in headers for file in (*header.files, *header.changelog)}
+
+    found = table.remove_orphans(older_than_millis=0, dry_run=True, allow_young=True, named_elsewhere=named_in_log)
+    folder = f"/bucket-{bucket}/"
+    return tuple(file for file in found.files if folder in file.path)
+
+
+def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequence[BucketRepair]) -> int | None:
+    """Make a snapshot without rows that holds the buckets up to where their logs go on."""
+    expected = {bucket.bucket: bucket.offset for bucket in report.buckets}
+    batch = Batch(user=f"{_REPAIR_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
+
+    def decide(state: TableState) -> SnapshotChange:
+        logged = state.logged
+        positions = dict(logged.positions)
+        for repair in repairs:
+            found = logged.position(repair.bucket)
+            if found.offset != expected[repair.bucket]:
+                raise ConflictError(
+                    f"the snapshot of {table.name} has moved in bucket {repair.bucket} from offset"
+                    f" {expected[repair.bucket]} to {found.offset} while it was repaired; run the repair again"
+                )
+            positions[repair.bucket] = _position_after(found, repair)
+        log_state = LogState(topic_id=logged.topic_id, positions=positions, ledger=logged.ledger)
+        lost = [
+            {"user": batch.user, "identifier": 0, "log_repair": {"bucket": r.bucket, "lost": r.lost}} for r in repairs
+        ]
+        return SnapshotChange(files=(), changelog=(), users=state.users, log=log_state, lineage=lost)
+
+    return DriverSnapshots(table, log.topic_id).append(batch, decide)
+
+
+def _position_after(found: LogPosition, repair: BucketRepair) -> LogPosition:
+    """The position where writers go on. What may be lost counts as records: a reader must not take it for nothing."""
+    may_be_lost = repair.lost[1] - repair.lost[0] if repair.has_lost or repair.is_in_snapshots else 0
+    return replace(found, offset=repair.offset, leader_epoch=None, records=found.records + may_be_lost)

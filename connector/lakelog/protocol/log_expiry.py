@@ -1,0 +1,86 @@
+"""Expiry of a log: the records at its beginning that nobody needs any more are deleted.
+
+Kafka deletes nothing in a table's topic by itself, since it cannot know what is needed. A record goes when it is older
+than `log.retention`, and held by the oldest snapshot that is still there: every snapshot can be followed from its own
+offsets on, and a batch that no snapshot has taken in lies behind them all. What the lease of a stream still has to read
+stays too. A stream without a lease that comes back later than `log.retention` gets LogTruncatedError.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+
+from lakelog.catalog.identifier import warehouse_of
+from lakelog.catalog.table_log import TableLog, log_of
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.store import TableStore
+from lakelog.logstore.offsets import log_start_offsets, offsets_since
+from lakelog.logstore.options import RETENTION
+from lakelog.logstore.topic import delete_records
+from lakelog.protocol.log_leases import LogLeases
+from lakelog.protocol.state import LogState
+from lakelog.protocol.stores import read_state
+
+logger = logging.getLogger("lakelog.protocol")
+
+_EVERY_SECONDS = 60.0  # a writer looks so often at most: one look costs some requests to the broker
+_looked: dict[tuple[str, str], float] = {}
+_lock = Lock()
+
+
+def first_needed(
+    bucket: int, *, snapshots: Sequence[LogState], leases: Iterable[Mapping[int, int]], since: int | None
+) -> int:
+    """The first offset of a bucket that must stay in the log. Pure.
+
+    `snapshots` are the oldest and the newest that are there, `leases` what streams hold, `since` is the first record
+    that is young enough to stay, None when there is none.
+    """
+    held = [log.position(bucket).offset for log in snapshots]
+    leased = [offsets[bucket] for offsets in leases if bucket in offsets]
+    young = [] if since is None else [since]
+    return min([*held, *leased, *young]) if held else 0
+
+
+def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int, int]:
+    """Delete the records of a table's log that nobody needs any more: bucket -> the first offset that stays, if moved.
+
+    Raises CorruptDataError for a lease or snapshot that is not readable, NotFoundError without the topic, and
+    UnavailableError.
+    """
+    log.check_topic()
+    leases = LogLeases(table, log.topic_id).held(now_millis=now_millis)
+    oldest, newest = table.snapshots.earliest_id(), table.snapshots.latest()
+    first = None if oldest is None else table.snapshots.find(oldest)
+    if first is None or newest is None:  # nothing is there, or somebody else expires and is further
+        return {}
+    states = [read_state(table, snapshot, topic_id=log.topic_id).logged for snapshot in (first, newest)]
+    count = table.bucket_count
+    young = now_millis - RETENTION.of(table.schema.options)
+    since = offsets_since(log.client_config, log.topic, count, young)
+    starts = log_start_offsets(log.client_config, log.topic, count)
+    kept = {b: first_needed(b, snapshots=states, leases=leases, since=since[b]) for b in range(count)}
+    moved = {bucket: offset for bucket, offset in kept.items() if offset > starts[bucket].offset}
+    if moved:
+        delete_records(log.client_config, log.topic, moved)
+    return moved
+
+
+def expire_log_after_commit(table: TableStore, *, now_millis: int | None = None) -> None:
+    """As `expire_log` for writers: once a minute at most, and an error of ours is logged, for the commit is done."""
+    log = log_of(table.schema, warehouse_of(table.path), path=table.path)
+    if log is None:
+        return
+    key = (table.path, log.topic_id)
+    with _lock:
+        now = time.monotonic()
+        if now - _looked.get(key, -_EVERY_SECONDS) < _EVERY_SECONDS:
+            return
+        _looked[key] = now
+    try:
+        expire_log(table, log, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis)
+    except LakelogError as error:
+        logger.warning("%s: old records of the log were not deleted: %s", table.name, error)

@@ -1,0 +1,34 @@
+"""Deleted offsets of a log that held no record: what the table's snapshots know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from lakelog.filestore.store import TableStore
+from lakelog.protocol.state import LogPosition
+from lakelog.protocol.stores import states_of
+
+_BEGINNING = LogPosition()
+
+
+def held_nothing(positions: Iterable[LogPosition], start: int, log_start: int) -> bool:
+    """Whether no committed record was in [`start`, `log_start`), by what snapshots hold of the bucket. Pure.
+
+    A snapshot's `records` count all before its offset, and at its offset is the end marker of a transaction. So two
+    snapshots with the same count, one at or before `start` and one that reaches `log_start`, have nothing in between.
+    """
+    known = [_BEGINNING, *positions]
+    before = [at.records for at in known if at.offset <= start]
+    reached = [at.records for at in known if at.offset + 1 >= log_start]
+    return bool(reached) and min(reached) == max(before)
+
+
+def gap_test(table: TableStore, topic_id: str, bucket: int) -> Callable[[int, int], bool]:
+    """What `read_range` asks of deleted offsets in a bucket. Reads the snapshots that are there, only when asked."""
+    return partial(_test, table, topic_id, bucket)
+
+
+def _test(table: TableStore, topic_id: str, bucket: int, start: int, log_start: int) -> bool:
+    positions = (state.logged.position(bucket) for _, state in states_of(table, topic_id=topic_id))
+    return held_nothing(positions, start, log_start)

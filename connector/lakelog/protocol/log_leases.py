@@ -1,0 +1,68 @@
+"""Leases on a log: how far the streams that run have read it, so that records which they still have to read stay.
+
+A lease is the JSON object {"topicId": text, "offsets": {bucket: next offset}} in `consumer/log-lease-<id>`, beside the
+consumers of the format, whose names begin otherwise: it keeps records of the log and no snapshots. One that was not
+renewed for a day belongs to a run that is over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.consumers import LEASE_MILLIS
+from lakelog.filestore.store import TableStore
+
+_PREFIX = "log-lease-"
+
+
+class LogLeases:
+    """The leases on the log of one table."""
+
+    def __init__(self, table: TableStore, topic_id: str) -> None:
+        """Of the topic with this id; leases on another one count for nothing. Does no I/O."""
+        self._file_io = table.file_io
+        self._folder = table.paths.consumer_dir
+        self._topic_id = topic_id
+
+    def put(self, lease_id: str, offsets: Mapping[int, int]) -> None:
+        """Keep the records from these offsets on, for a day: bucket -> the next offset to read."""
+        fields = {"topicId": self._topic_id, "offsets": {str(bucket): at for bucket, at in sorted(offsets.items())}}
+        self._file_io.write_bytes(self._path(lease_id), json.dumps(fields).encode())
+
+    def delete(self, lease_id: str) -> None:
+        """Keep nothing by this lease; one that is not there is fine."""
+        self._file_io.delete(self._path(lease_id))
+
+    def held(self, *, now_millis: int) -> list[Mapping[int, int]]:
+        """What the leases keep: bucket -> offset for each. Deletes those that are over. Raises CorruptDataError."""
+        found: list[Mapping[int, int]] = []
+        for entry in self._file_io.list_entries(self._folder):
+            if not entry.name.startswith(_PREFIX):
+                continue
+            lease_id = entry.name.removeprefix(_PREFIX)
+            if entry.modified_millis < now_millis - LEASE_MILLIS:
+                self.delete(lease_id)
+                continue
+            offsets = self._find(lease_id)
+            if offsets is not None:
+                found.append(offsets)
+        return found
+
+    def _find(self, lease_id: str) -> Mapping[int, int] | None:
+        path = self._path(lease_id)
+        try:
+            fields = json.loads(self._file_io.read_bytes(path))
+            if fields["topicId"] != self._topic_id:
+                return None
+            return {int(bucket): int(at) for bucket, at in fields["offsets"].items()}
+        except NotFoundError:  # its stream has ended meanwhile
+            return None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CorruptDataError(
+                f"log lease {path} is not readable: {error!r}; no record is deleted until it is mended or deleted"
+            ) from error
+
+    def _path(self, lease_id: str) -> str:
+        return f"{self._folder}/{_PREFIX}{lease_id}"

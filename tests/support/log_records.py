@@ -1,0 +1,63 @@
+"""What happens to the records of a table's log from outside: deleted as by a retention, aborted, bound by a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not declared as exported
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from lakelog.catalog import Table
+from lakelog.catalog.table_log import TableLog
+from lakelog.logstore.offsets import high_watermark, log_start_offset
+from lakelog.logstore.topic import delete_records
+from lakelog.logstore.writer import TransactionalProducer
+from tests.support.log_topics import leave_open
+
+
+def log_of_table(table: Table) -> TableLog:
+    """The log of a table that has one."""
+    assert table.log is not None
+    return table.log
+
+
+def log_range(table: Table, bucket: int = 0) -> tuple[int, int]:
+    """Where the log of a bucket starts, and its high watermark."""
+    log = log_of_table(table)
+    start = log_start_offset(log.client_config, log.topic, bucket).offset
+    return start, high_watermark(log.client_config, log.topic, bucket).offset
+
+
+def lose_records(table: Table, bucket: int = 0, *, before: int | None = None) -> int:
+    """Delete the records of a bucket as Kafka's retention does with all segments; gives where the log starts then."""
+    log = log_of_table(table)
+    _owner(table, bucket).close()  # the end marker of the last transaction may not be there before that
+    end = log_range(table, bucket)[1] if before is None else before
+    delete_records(log.client_config, log.topic, {bucket: end})
+    return end
+
+
+def abort_records(table: Table, ids: list[int], bucket: int = 0) -> None:
+    """Leave an aborted transaction in the log."""
+    producer = _owner(table, bucket)
+    leave_open(producer, ids)
+    producer.close()
+
+
+def _owner(table: Table, bucket: int) -> TransactionalProducer:
+    log = log_of_table(table)
+    return TransactionalProducer(log.client_config, f"{table.file_store.uuid}-{bucket}", log.topic, bucket)
+
+
+def set_topic_config(table: Table, config: Mapping[str, str]) -> None:
+    """What an administrator does to a topic."""
+    log = log_of_table(table)
+    entries = [ConfigEntry(key, text, incremental_operation=AlterConfigOpType.SET) for key, text in config.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, log.topic, incremental_configs=entries)
+    admin = AdminClient({**log.client_config})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(10)
