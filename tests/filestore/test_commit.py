@@ -13,11 +13,11 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, Unavailabl
 from lakelog.filestore.commit import (
     AFTER_CREATE,
     BEFORE_CREATE,
-    CommitClock,
     CommitRequest,
     TableCommit,
     append_commit,
 )
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.snapshot import CommitKind, Snapshot

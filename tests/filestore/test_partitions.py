@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.binary_row import serialize_row
-from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.partition_times import partition_time
 from lakelog.filestore.schema import build_schema

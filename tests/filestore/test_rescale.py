@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore import rescale
-from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of

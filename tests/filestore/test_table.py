@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
-from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.compact import buckets
 from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.result import CompactResult

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.filestore.commit import CommitClock, append_commit
+from lakelog.filestore.commit import append_commit
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.formats.parquet_footer import FOOTER_CACHE
 from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry

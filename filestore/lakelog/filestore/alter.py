@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.options import Option
-from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.options.writing import COMMIT_MAX_RETRIES
 from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.schema import TableSchema

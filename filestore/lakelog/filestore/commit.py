@@ -10,8 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-import random
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from lakelog.common.errors import (
     NotFoundError,
     UnavailableError,
 )
+from lakelog.filestore.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.conflicts import check_conflicts, check_indexed
 from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.index_manifest import BucketDeletions, index_after
@@ -85,25 +84,12 @@ class CommitRequest:
 Resolve = Callable[[Snapshot | None], CommitRequest | None]
 
 
-def _wall_clock_millis() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @cache
 def _writer_version() -> str:
     try:
         return f"lakelog-{version('lakelog')}"
     except PackageNotFoundError:  # run from a source tree that is not installed
         return "lakelog"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitClock:
-    """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1)."""
-
-    now_millis: Callable[[], int] = _wall_clock_millis
-    sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +239,6 @@ class TableCommit:
             changelog_list, changelog_size = table.manifests.write_list(changelog, names=names)
             written += [*(manifest.file_name for manifest in changelog), changelog_list]
         delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
-        now = self._clock.now_millis()
         snapshot = Snapshot(
             id=1 if latest is None else latest.id + 1,
             uuid=str(uuid.uuid4()),
@@ -270,7 +255,7 @@ class TableCommit:
             writer_version=_writer_version(),
             commit_identifier=request.commit_identifier,
             commit_kind=kind,
-            time_millis=now if latest is None else max(now, latest.time_millis),
+            time_millis=next_commit_millis(latest, self._clock.now_millis(), table_name=table.name),
             total_record_count=delta_count + (0 if latest is None else latest.total_record_count),
             delta_record_count=delta_count,
             watermark=_later(None if latest is None else latest.watermark, request.watermark),

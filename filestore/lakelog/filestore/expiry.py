@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import NotFoundError
+from lakelog.filestore.commit_times import CommitTimes
 from lakelog.filestore.consumers import ConsumerManager
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
@@ -70,6 +71,17 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
         data_files=expiry.data_files,
         metadata_files=expiry.metadata_files,
     )
+
+
+def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> CommitTimes:
+    """When the snapshots of a table were committed, also those of which only the changelog is left."""
+    changelogs = line_of(table, table.branch).changelogs
+
+    def date_of(number: int) -> int | None:
+        found = table.snapshots.find(number) or changelogs.find(number)
+        return None if found is None else found.time_millis
+
+    return CommitTimes(date_of, newest_id=newest_id, now_millis=now_millis)
 
 
 class _Expiry:
@@ -149,13 +161,8 @@ class _Expiry:
         return tuple(changelog.id for changelog in gone)
 
     def _first_kept(self, ids: Sequence[int], retention: Retention) -> int:
-        return first_kept(
-            ids, retention, time_of=self._time_of, now_millis=self._now_millis, consumed_up_to=self._wanted
-        )
-
-    def _time_of(self, number: int) -> int:
-        found = self._table.snapshots.find(number) or self._line.changelogs.find(number)
-        return 0 if found is None else found.time_millis  # one that is missing keeps no other
+        times = commit_times(self._table, self._newest.id, now_millis=self._now_millis)
+        return first_kept(ids, retention, time_of=times.of, now_millis=self._now_millis, consumed_up_to=self._wanted)
 
     def _carrier(self) -> int | None:
         """The snapshot that holds what commits carry on, where others wrote the ones behind it; it must stay."""

@@ -17,7 +17,8 @@ from functools import partial
 
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.commit_times import newest_at
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
@@ -35,6 +38,8 @@ _DIGESTED = (
     "watermark",
     "properties",
 )
+_READ_ALONE_MAX = 64  # more snapshots are read by threads: those of an object store take their time
+_READERS = 16
 _PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
 
 
@@ -254,20 +259,26 @@ class SnapshotManager:
                 "was lost: restore it"
             ) from error
 
-    def at_or_before(self, time_millis: int) -> Snapshot | None:
-        """The newest snapshot committed at or before a moment; None when all living ones are younger."""
-        low, high = self.earliest_id(), self.latest_id()
-        if low is None or high is None:
-            return None
-        found: Snapshot | None = None
-        while low <= high:
-            middle = (low + high) // 2
-            snapshot = self.get(middle)
-            if snapshot.time_millis <= time_millis:
-                found, low = snapshot, middle + 1
-            else:
-                high = middle - 1
-        return found
+    def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
+        """The newest snapshot committed at or before a moment; None when all living ones are younger.
+
+        Reads all living snapshots: the date of any of them may be wrong, see `lakelog.filestore.commit_times`.
+        """
+        now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        living = self._living()
+        at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
+        return None if at is None else living[at]
+
+    def _living(self) -> list[Snapshot]:
+        """All living snapshots, oldest first."""
+        earliest, latest = self.earliest_id(), self.latest_id()
+        if earliest is None or latest is None:
+            return []
+        ids = range(earliest, latest + 1)
+        if len(ids) <= _READ_ALONE_MAX:
+            return [snapshot for number in ids if (snapshot := self.find(number)) is not None]
+        with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
+            return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
 
     def walk_back(self, start: Snapshot) -> Iterator[Snapshot]:
         """`start`, then the snapshots before it, down to the oldest living one."""

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.alter import alter_schema
-from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results

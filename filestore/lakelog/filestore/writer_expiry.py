@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.changelogs import ChangelogManager
-from lakelog.filestore.expiry import expire_snapshots
+from lakelog.filestore.commit_times import CLOCK_SKEW_MAX_MILLIS
+from lakelog.filestore.expiry import commit_times, expire_snapshots
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.retention import Retention
 from lakelog.filestore.store import TableStore
@@ -77,7 +78,7 @@ def expire_after_commit(
 
 def _decide(table: TableStore, known: _Known, newest_id: int, now_millis: int) -> tuple[_Known, bool]:
     """Whether anything is due, and what has been learnt."""
-    if now_millis < known.not_before_millis:
+    if 0 < known.not_before_millis - now_millis <= _RETRY_MILLIS:  # more is of a clock that was set back
         return known, False
     retention = Retention.of(table)
     snapshot, is_due = _decide_oldest(table, known.snapshot, newest_id, retention, now_millis)
@@ -96,11 +97,10 @@ def _decide_oldest(
         return oldest, True
     if count <= retention.count_min:
         return oldest, False
-    if oldest.following_millis is None:
-        number = oldest.snapshot_id + 1
-        behind = table.snapshots.find(number) or ChangelogManager(table.file_io, table.paths).find(number)
-        oldest = replace(oldest, following_millis=0 if behind is None else behind.time_millis)
-    assert oldest.following_millis is not None
+    if oldest.following_millis is None or oldest.following_millis > now_millis + CLOCK_SKEW_MAX_MILLIS:
+        times = commit_times(table, newest_id, now_millis=now_millis)
+        oldest = replace(oldest, following_millis=times.of(oldest.snapshot_id + 1))
+        assert oldest.following_millis is not None
     return oldest, oldest.following_millis < now_millis - retention.age_millis
 
 

@@ -7,7 +7,7 @@ job tries its batch again, as a checkpoint would have it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
@@ -35,6 +35,7 @@ from tests.filestore.simulation.world import Process, World
 HOUR = 3_600_000
 JOB_KEYS = 100  # its order is its own: no other writer has these keys
 REOPEN_SHARE = 0.15
+BY_AGE_SHARE = 0.4
 LEVEL_MAX = 5
 LIKE_NO_SIZE = -100  # percent: no run is as small as the ones before it
 
@@ -106,9 +107,9 @@ class Writer(Worker):
     """Adds rows to keys that others write too."""
 
     def step(self, table: FileStoreTable, process: Process) -> None:
-        batch = self.batch()
+        batch, clock = self.batch(), self.world.clock_of(process)
         change = self.next_change(lambda state: self.folded(state, batch), keeps_order=self.model.kind.has_key)
-        self.commit(process, change, lambda: table.write(batch.table, kinds=batch.kind_array, clock=self.world.clock))
+        self.commit(process, change, lambda: table.write(batch.table, kinds=batch.kind_array, clock=clock))
 
     def batch(self, *, first_key: int = 0) -> Batch:
         """Rows that tell who wrote them."""
@@ -154,7 +155,7 @@ class Job(Writer):
                 entries=written.entries,
                 changelog=written.changelog,
                 hashes=hashes,
-                clock=self.world.clock,
+                clock=self.world.clock_of(process),
             )
 
         def discard() -> None:
@@ -182,7 +183,7 @@ class Overwriter(Writer):
     """Replaces the table or partitions of it, or drops partitions."""
 
     def step(self, table: FileStoreTable, process: Process) -> None:
-        batch, clock = self.batch(), self.world.clock
+        batch, clock = self.batch(), self.world.clock_of(process)
         what = self.world.rng.choice(("everything", "written", "where", "drop"))
         if not self.model.kind.is_partitioned or what == "everything":
             change = self.next_change(lambda _: self.folded({}, batch))
@@ -219,23 +220,23 @@ class Overwriter(Writer):
 class Compactor(Worker):
     """Merges files; no row changes, which the model looks at."""
 
-    def compact(self, table: FileStoreTable) -> Snapshot | None:
+    def compact(self, table: FileStoreTable, process: Process) -> Snapshot | None:
         """Merge what is due, or all, or level 0 alone: files are too small here for sizes to keep runs apart."""
-        chance = self.world.rng.random()
+        chance, clock = self.world.rng.random(), self.world.clock_of(process)
         if chance < 0.7 or not table.schema.primary_keys:
-            return table.compact(full=chance < 0.4, clock=self.world.clock)
+            return table.compact(full=chance < 0.4, clock=clock)
 
         def pick(_: BucketId, files: Sequence[DataFileMeta], __: object) -> CompactUnit | None:
             return pick_level0(runs_of(files, table.key_types), percent=LIKE_NO_SIZE, level_max=LEVEL_MAX)
 
         work = due_work(table, table.snapshots.latest(), None, pick)
         results = [result for one in work if (result := compact_bucket(table, one)) is not None]
-        return commit_results(table, results, clock=self.world.clock) if results else None
+        return commit_results(table, results, clock=clock) if results else None
 
     def step(self, table: FileStoreTable, process: Process) -> None:
         self.model.pending.pop(process.name, None)
         try:
-            done = self.compact(table)
+            done = self.compact(table, process)
             self.world.events["nothing to compact" if done is None else "compacted"] += 1
         except ConflictError:
             self.world.events["compaction dropped"] += 1
@@ -252,15 +253,32 @@ class Expirer(Worker):
 
     def step(self, table: FileStoreTable, process: Process) -> None:
         rng = self.world.rng
+        is_by_age = rng.random() < BY_AGE_SHARE
         retention = Retention(
-            count_min=1, count_max=rng.randint(1, self.keeps_max), age_millis=HOUR, limit=rng.choice((1, 3, 100))
+            count_min=1,
+            count_max=1_000 if is_by_age else rng.randint(1, self.keeps_max),
+            age_millis=rng.randrange(self.world.turn + 1) if is_by_age else HOUR,
+            limit=1_000 if is_by_age else rng.choice((1, 3, 100)),
         )
-        before = self.model.newest
-        expired = table.expire_snapshots(retention=retention, now_millis=self.world.now_millis)
+        before, oldest, now = self.model.newest, min(self.model.living, default=0), self.world.now_millis
+        expired = table.expire_snapshots(retention=retention, now_millis=now)
         self.world.events["expired"] += len(expired.snapshot_ids)
         kept = [number for number in self.model.living if number <= before]
         if set(expired.snapshot_ids) & set(kept):
             self.world.violate(f"snapshots {expired.snapshot_ids} are told to be gone, {kept} are there")
+        if is_by_age and oldest:
+            self.world.events["expired by age"] += len(expired.snapshot_ids)
+            self._check_ages(range(oldest, before), kept, now - retention.age_millis)
+
+    def _check_ages(self, ids: Iterable[int], kept: Collection[int], before_millis: int) -> None:
+        """A snapshot goes when the one behind it is old enough, by the clocks that are right."""
+        times = self.model.times()
+        for number in ids:
+            behind = times[number + 1]
+            is_due = behind is not None and behind < before_millis
+            if is_due is (number in kept):
+                state = "stays" if is_due else "is gone"
+                self.world.violate(f"snapshot {number} {state}: it was the newest until {behind}, not {before_millis}")
 
 
 class Tagger(Worker):
@@ -307,13 +325,20 @@ class Reader(Worker):
     def _moment(self, table: FileStoreTable, start: int) -> None:
         if not self.model.living:
             return
-        times = {number: self.model.snapshots[number].time_millis for number in sorted(self.model.snapshots)}
-        moment = times[min(self.model.living)] + self.world.rng.randrange(self.world.turn + 1)
-        rows = shown(rows_of(table.to_batches(timestamp_millis=moment)))
-        times = {number: one.time_millis for number, one in self.model.snapshots.items()}
-        reached = [number for number, time in times.items() if time <= moment]
-        newest_then = max((number for number in reached if number <= start), default=0)
-        self._compare(rows, [number for number in reached if number >= newest_then], f"the rows at {moment}")
+        oldest = min(self.model.living)
+        first = self.model.times()[oldest] or self.world.now_millis
+        moment = first + self.world.rng.randrange(self.world.turn + 1)
+
+        def answers() -> set[int]:
+            return {self.model.newest_at(moment, newest) for newest in range(start, self.model.newest + 1)}
+
+        try:
+            rows = shown(rows_of(table.to_batches(timestamp_millis=moment)))
+        except NotFoundError:
+            if 0 in answers():  # the date of the only snapshot is wrong: the next one tells that it is younger
+                return
+            raise
+        self._compare(rows, answers(), f"the rows at {moment}")
 
     def _changes(self, table: FileStoreTable, start: int) -> None:
         """What was there before, and the changes since, are what is there now."""

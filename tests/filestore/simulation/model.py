@@ -15,7 +15,7 @@ from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.kinds import Row, State, TableKind, kinds_of, rows_of, shown
-from tests.filestore.simulation.world import Process, World
+from tests.filestore.simulation.world import START_MILLIS, MachineClock, Process, World
 
 
 @dataclass(slots=True)
@@ -74,6 +74,27 @@ class Model:
             self.table.file_io.write_bytes(self.table.paths.tag(name), content)
             self.tags[name] = self.newest
             self.world.tell(f"tag {name} keeps snapshot {self.newest}")
+
+    def times(self, newest: int | None = None) -> dict[int, int | None]:
+        """By when each snapshot up to one was committed, as far as dates tell that can be right."""
+        times: dict[int, int | None] = {}
+        behind: int | None = None
+        for number in sorted(self.snapshots, reverse=True):
+            if newest is None or number <= newest:
+                date = self.snapshots[number].time_millis
+                behind = date if self._can_be_right(date) else behind
+                times[number] = behind
+        return times
+
+    def newest_at(self, moment_millis: int, newest: int) -> int:
+        """The snapshot that was the newest at a moment, when `newest` is the newest that there is; 0 for none."""
+        times = self.times(newest)
+        if all(time is None or time <= moment_millis for time in times.values()):
+            return newest
+        return max((number for number, time in times.items() if time is not None and time <= moment_millis), default=0)
+
+    def _can_be_right(self, date_millis: int) -> bool:
+        return START_MILLIS <= date_millis <= self.world.now_millis
 
     # What happens to the table
 
@@ -138,11 +159,11 @@ class Model:
             change.committed_as = snapshot.id
             state = change.apply(state)
         self.world.tell(f"  snapshot {snapshot.id}: {snapshot.commit_kind} of {change and change.name}")
-        self._survey(snapshot, state, change)
+        self._survey(process, snapshot, state, change)
 
     # What a stranger finds
 
-    def _survey(self, snapshot: Snapshot, state: State, change: Change | None) -> None:
+    def _survey(self, process: Process, snapshot: Snapshot, state: State, change: Change | None) -> None:
         """Read the new snapshot as a process that remembers nothing, and compare."""
         table = FileStoreTable(path=self.table.path, file_io=self.table.file_io, schema=self.table.schema)
         try:
@@ -159,9 +180,7 @@ class Model:
         counted = sum(entry.file.row_count for entry in live.entries())
         if snapshot.total_record_count != counted:
             self.world.violate(f"snapshot {snapshot.id} counts {snapshot.total_record_count} records of {counted}")
-        before = self.snapshots.get(self.newest)
-        if before is not None and snapshot.time_millis < before.time_millis:
-            self.world.violate(f"snapshot {snapshot.id} is older than the one before")
+        self._check_date(process, snapshot)
         if snapshot.commit_kind is CommitKind.APPEND and change is not None and change.keeps_order:
             self._check_order(table, snapshot)
         told = self._after_changelog(table, snapshot)
@@ -171,6 +190,17 @@ class Model:
         self.snapshots[snapshot.id] = Committed(
             rows, state, snapshot.time_millis, files, _changelog_files(table, snapshot), snapshot.commit_kind, told
         )
+
+    def _check_date(self, process: Process, snapshot: Snapshot) -> None:
+        """A clock that is right gives a right date, not before that of the snapshot before, if that is right."""
+        before = self.snapshots.get(self.newest)
+        if process.clock is MachineClock.RIGHT and not self._can_be_right(snapshot.time_millis):
+            self.world.violate(
+                f"snapshot {snapshot.id} is dated wrongly: {snapshot.time_millis} by a clock that is right"
+            )
+        is_known = before is not None and self._can_be_right(before.time_millis)
+        if before is not None and is_known and snapshot.time_millis < before.time_millis:
+            self.world.violate(f"snapshot {snapshot.id} is older than the one before")
 
     def _after_changelog(self, table: FileStoreTable, snapshot: Snapshot) -> State:
         """What is told after the snapshot's changelog, whose old values must be those that were told before."""

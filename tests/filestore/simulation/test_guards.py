@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from lakelog.common.types import DataType
-from lakelog.filestore import commit, conflicts, expiry, outcomes, references
+from lakelog.filestore import commit, conflicts, expiry, outcomes, references, snapshot
 from lakelog.filestore.commit import TableCommit
+from lakelog.filestore.commit_times import CommitTimes
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.expiry import Retention
 from lakelog.filestore.fileio import LocalFileIO
@@ -19,7 +21,7 @@ from lakelog.filestore.live_files import LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.outcomes import UnknownAttempts
 from lakelog.filestore.references import References
-from lakelog.filestore.snapshot import CommitKind, SnapshotManager
+from lakelog.filestore.snapshot import CommitKind, Snapshot, SnapshotManager
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.table_write import TableWrite
 from tests.filestore.simulation.history import simulate
@@ -190,3 +192,25 @@ def test_a_hint_is_a_place_to_start_from_only(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(SnapshotManager, "latest_id", trusting)
     check_breaks("those of no snapshot")
+
+
+def test_a_right_clock_does_not_follow_one_that_was_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never_back(latest: Snapshot | None, now_millis: int, *, table_name: str) -> int:
+        return now_millis if latest is None else max(now_millis, latest.time_millis)
+
+    monkeypatch.setattr(commit, "next_commit_millis", never_back)
+    check_breaks("is dated wrongly")
+
+
+def test_a_moment_is_looked_up_past_wrong_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believing(times: Sequence[int], moment_millis: int, *, now_millis: int) -> int | None:
+        """As a binary search over dates that rise."""
+        return bisect.bisect_right(times, moment_millis) - 1 if times and times[0] <= moment_millis else None
+
+    monkeypatch.setattr(snapshot, "newest_at", believing)
+    check_breaks("the rows at")
+
+
+def test_an_expiry_by_age_looks_past_wrong_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CommitTimes, "of", lambda self, number: self._date(number) or 0)
+    check_breaks("stays: it was the newest until", "is gone: it was the newest until")

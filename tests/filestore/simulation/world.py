@@ -20,7 +20,7 @@ from unittest.mock import patch
 from greenlet import getcurrent, greenlet
 
 from lakelog.filestore import manifest
-from lakelog.filestore.commit import CommitClock
+from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.manifest import ManifestEntry, ManifestFileMeta
 from lakelog.filestore.name_cache import NameCache
 
@@ -29,6 +29,8 @@ START_MILLIS = 1_700_000_000_000
 NAP_SHARE = 0.01
 NAP_TURNS_MAX = 400
 TURNS_MAX = 200_000
+YEAR_MILLIS = 365 * 24 * 3_600_000
+WRONG_CLOCKS_RATES = (0, 0.15, 0.4)  # of the processes of a history
 _DIGEST = re.compile("-blake2b-[0-9a-f]{32}")  # of bytes that Avro puts a random marker into
 
 
@@ -48,6 +50,14 @@ class Fault(StrEnum):
         return self in (Fault.KILLED_BEFORE, Fault.KILLED_AFTER, Fault.KILLED_WITHIN)
 
 
+class MachineClock(StrEnum):
+    """How the clock is set where a process runs."""
+
+    RIGHT = "right"
+    AHEAD = "a year ahead"
+    NEVER_SET = "never set"
+
+
 class ProcessKilled(BaseException):
     """The process is dead: no handler of the project may catch this, and no call has an effect any more."""
 
@@ -58,6 +68,7 @@ class Process:
 
     name: str
     is_alive: bool = True
+    clock: MachineClock = MachineClock.RIGHT
     entries: NameCache[ManifestEntry] = field(default_factory=lambda: NameCache(8 << 20))
     lists: NameCache[ManifestFileMeta] = field(default_factory=lambda: NameCache(8 << 20))
 
@@ -96,6 +107,8 @@ class World:
         self._hub = getcurrent()
         self._current: Process | None = None
         self._ids = random.Random(f"names of {seed}")
+        self._clocks = random.Random(f"clocks of {seed}")
+        self._wrong_clocks_rate = self._clocks.choice(WRONG_CLOCKS_RATES)
         self._fresh = 0
 
     @property
@@ -103,10 +116,14 @@ class World:
         """The time: one millisecond a turn."""
         return START_MILLIS + self.turn
 
-    @property
-    def clock(self) -> CommitClock:
-        """Time and chance of commits."""
-        return CommitClock(now_millis=lambda: self.now_millis, sleep=lambda _: self.pause(), chance=lambda: 0.5)
+    def clock_of(self, process: Process) -> CommitClock:
+        """Time and chance of a process's commits."""
+
+        def now_millis() -> int:
+            of_clock = {MachineClock.AHEAD: self.now_millis + YEAR_MILLIS, MachineClock.NEVER_SET: self.turn}
+            return of_clock.get(process.clock, self.now_millis)
+
+        return CommitClock(now_millis=now_millis, sleep=lambda _: self.pause(), chance=lambda: 0.5)
 
     def fresh(self) -> int:
         """A number that was not there before."""
@@ -169,13 +186,20 @@ class World:
             return
         if actor.greenlet is None:
             actor.lives += 1
-            actor.process = Process(f"{actor.name}#{actor.lives}")
+            actor.process = Process(f"{actor.name}#{actor.lives}", clock=self._draw_clock())
             actor.greenlet = greenlet(lambda: self._live(actor), parent=self._hub)
         self._current = actor.process
         actor.greenlet.switch()
         self._current = None
         if actor.greenlet.dead:
             actor.greenlet = None
+
+    def _draw_clock(self) -> MachineClock:
+        if self._clocks.random() >= self._wrong_clocks_rate:
+            return MachineClock.RIGHT
+        clock = self._clocks.choice((MachineClock.AHEAD, MachineClock.NEVER_SET))
+        self.events[f"clock {clock}"] += 1
+        return clock
 
     def _live(self, actor: Actor) -> None:
         assert actor.process is not None

@@ -46,6 +46,7 @@ _RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
 _SETTLING_TRIGGER_FACTOR = 6
 _SMALL_FILE_PERCENT = 70  # of the target size: smaller files are rewritten with their neighbours
 _MILLIS_PER_SECOND = 1_000
+_ZONES_APART_MAX_MILLIS = 2 * 24 * 3_600_000  # files are dated by the wall clock of their writer's zone
 
 Pick = Callable[[BucketId, Sequence[DataFileMeta], Collection[str]], CompactUnit | None]
 
@@ -121,12 +122,17 @@ def _commits_per_full(options: Mapping[str, str]) -> int | None:
 
 
 def _is_full_due(options: Mapping[str, str], runs: Sequence[SortedRun], level_max: int, now_millis: int) -> bool:
-    """Whether the last full merge, whose time the files of the highest level tell, is long ago."""
+    """Whether the last full merge, whose time the files of the highest level tell, is long ago.
+
+    A file of the day after tomorrow is of a clock that was ahead, and tells nothing.
+    """
     interval = COMPACTION_OPTIMIZATION_INTERVAL.of(options)
     if interval is None:
         return False
-    made = [file.creation_time_millis or 0 for run in runs if run.level == level_max for file in run.files]
-    return wall_clock_millis(now_millis) - max(made, default=0) > interval
+    now = wall_clock_millis(now_millis)
+    dates = [file.creation_time_millis or 0 for run in runs if run.level == level_max for file in run.files]
+    made = [date for date in dates if date <= now + _ZONES_APART_MAX_MILLIS]
+    return now - max(made, default=0) > interval
 
 
 def _offpeak_percent(options: Mapping[str, str], now_millis: int) -> int:

@@ -1,0 +1,107 @@
+"""When snapshots were committed, though some of the clocks that say so were wrong.
+
+A snapshot is dated by the clock of its writer, whichever engine that was. Clocks that differ by seconds do no harm: a
+commit is never dated before the one that it follows. But a clock that is a year ahead must not date all commits after
+its own, and one that was never set must not date its commit before the table. Here is what writers do against it, and
+how the snapshots of a time are found all the same.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+
+CLOCK_SKEW_MAX_MILLIS = 60_000  # what clocks that are kept right may differ by
+CLOCK_SET_MILLIS = 1_577_836_800_000  # 2020: a clock before it was never set
+
+
+def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
+    """For each of the dates of snapshots that follow each other, the time by which it was committed. Pure.
+
+    The result never falls. Dates after now are wrong, and those of clocks that were never set; of the others the fewest
+    that contradict the rest are. A snapshot with a wrong date was committed by the date of the next one with a right
+    date; None where none follows.
+    """
+    right = _longest_rise(_believable(times, now_millis), times)
+    known: list[int | None] = [None] * len(times)
+    following: int | None = None
+    for at in reversed(range(len(times))):
+        if at in right:
+            following = times[at]
+        known[at] = following
+    return known
+
+
+def newest_at(times: Sequence[int], moment_millis: int, *, now_millis: int) -> int | None:
+    """The index of the newest of snapshots with these dates that was committed at or before a moment. Pure.
+
+    Snapshots of which nobody knows when they were committed are there from now on. None when all are younger.
+    """
+    known = [time for time in committed_by(times, now_millis=now_millis) if time is not None]
+    reached = bisect.bisect_right(known, moment_millis)
+    if reached == len(known) and moment_millis >= now_millis - CLOCK_SKEW_MAX_MILLIS:
+        reached = len(times)
+    return reached - 1 if reached else None
+
+
+class CommitTimes:
+    """Of a line of snapshots the times by which they were committed, for who asks from the oldest on.
+
+    While the dates rise, only those that are asked for are read, and the one before each; else all up to the newest.
+    So a date that was ahead when it was given, and is past by now, is believed: what it keeps goes a little later.
+    """
+
+    def __init__(self, date_of: Callable[[int], int | None], *, newest_id: int, now_millis: int) -> None:
+        """`date_of` gives the date of a snapshot's file; None for one that is not there."""
+        self._date_of = date_of
+        self._newest_id = newest_id
+        self._now_millis = now_millis
+        self._dates: dict[int, int | None] = {}
+        self._times: dict[int, int] | None = None
+
+    def of(self, number: int) -> int:
+        """The time by which a snapshot was committed; now where nobody knows, 0 for one that is not there."""
+        date = self._date(number)
+        if date is None:
+            return 0
+        if self._times is None:
+            before = self._date(number - 1)
+            is_behind = before is not None and date < before - CLOCK_SKEW_MAX_MILLIS
+            if not is_behind and date <= self._now_millis + CLOCK_SKEW_MAX_MILLIS:
+                return date
+            self._times = self._all_from(number - 1)
+        return self._times.get(number, self._now_millis)
+
+    def _all_from(self, first: int) -> dict[int, int]:
+        dates = {at: date for at in range(first, self._newest_id + 1) if (date := self._date(at)) is not None}
+        times = committed_by(list(dates.values()), now_millis=self._now_millis)
+        return {at: self._now_millis if time is None else time for at, time in zip(dates, times, strict=True)}
+
+    def _date(self, number: int) -> int | None:
+        if number not in self._dates:
+            self._dates[number] = self._date_of(number)
+        return self._dates[number]
+
+
+def _believable(times: Sequence[int], now_millis: int) -> list[int]:
+    """The indexes of dates that can be right: not after now, and not of a clock that was never set, where one was."""
+    past = [at for at, time in enumerate(times) if time <= now_millis + CLOCK_SKEW_MAX_MILLIS]
+    return [at for at in past if times[at] >= CLOCK_SET_MILLIS] or past
+
+
+def _longest_rise(indexes: Sequence[int], times: Sequence[int]) -> set[int]:
+    """The most of these indexes whose times never fall; of several such sets that with the later times."""
+    starts: list[int] = []  # from behind: of the rises of each length, the negative of the latest start
+    starting: list[int] = []
+    behind: dict[int, int | None] = {}
+    for at in reversed(indexes):
+        length = bisect.bisect_right(starts, -times[at])
+        behind[at] = starting[length - 1] if length else None
+        starts[length : length + 1] = [-times[at]]
+        starting[length : length + 1] = [at]
+    rise: set[int] = set()
+    one = starting[-1] if starting else None
+    while one is not None:
+        rise.add(one)
+        one = behind[one]
+    return rise
