@@ -47,7 +47,7 @@ def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> N
     assert again.to_arrow(where="id = 7")["day"].to_pylist() == ["c:d ü"]
     assert files.snapshots.ids() == [5]
     catalog.drop_table("db.t")
-    assert files.file_io.list_names(f"{folder}/lake/db.db") == []
+    assert files.files_at(f"{folder}/lake").list_names(f"{folder}/lake/db.db") == []
 
 
 def test_partitions_are_folders_there(folder: str) -> None:

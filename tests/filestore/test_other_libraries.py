@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.bounded_files import BoundedFileIO
 from lakelog.filestore.polars_scan import predicate_of
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -68,9 +69,10 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 def opened(table: FileStoreTable) -> int:
     """How many data files were opened since the last call."""
-    assert isinstance(table.file_io, FaultyFileIO)
-    count = table.file_io.calls.count("open_input")
-    table.file_io.calls.clear()
+    assert isinstance(table.file_io, BoundedFileIO)
+    assert isinstance(table.file_io.inner, FaultyFileIO)
+    count = table.file_io.inner.calls.count("open_input")
+    table.file_io.inner.calls.clear()
     return count
 
 

@@ -17,10 +17,11 @@ stats = st.just(EMPTY_STATS) | st.builds(
     max_values=rows,
     null_counts=st.none() | st.lists(st.none() | longs, max_size=3).map(tuple),
 )
+file_names = st.from_regex(r"[\w .=%~+-]{3,12}", fullmatch=True)
 names = st.none() | st.lists(st.text(max_size=5), max_size=3).map(tuple)
 data_files = st.builds(
     DataFileMeta,
-    file_name=st.text(),
+    file_name=file_names,
     file_size_bytes=longs,
     row_count=longs,
     min_key=rows,
@@ -31,7 +32,7 @@ data_files = st.builds(
     max_sequence_number=longs,
     schema_id=longs,
     level=st.integers(0, 5),
-    extra_files=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+    extra_files=st.lists(file_names, max_size=2).map(tuple),
     creation_time_millis=st.none() | st.integers(0, 253_402_300_799_999),
     delete_row_count=st.none() | longs,
     embedded_file_index=st.none() | rows,

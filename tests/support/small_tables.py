@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lakelog.filestore.bounded_files import KNOWN_FOLDERS
 from lakelog.filestore.commit import append_commit
 from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.fileio import FileIO, LocalFileIO
@@ -33,6 +34,7 @@ def make_table(
 
 def in_new_process(path: str, file_io: FileIO = UNSYNCED) -> FileStoreTable:
     """The table as a process sees it that remembers nothing."""
+    KNOWN_FOLDERS.clear()
     COLUMNS_CACHE.clear()
     FOOTER_CACHE.clear()
     ENTRY_CACHE.clear()

@@ -15,8 +15,10 @@ from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.types import DataField
+from lakelog.filestore.bounded_files import bounded
 from lakelog.filestore.location import Location, store_options
 from lakelog.filestore.options.layout import TABLE_UUID
+from lakelog.filestore.path_forms import is_local
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -60,6 +62,7 @@ class Catalog:
         location = Location.of(warehouse, options)
         self.warehouse = location.path
         self._file_io = location.file_io
+        self._options = dict(options or {})
         self._bootstrap_servers = bootstrap_servers
         self._now_millis = now_millis
 
@@ -106,7 +109,7 @@ class Catalog:
                 else f"there is no database {name.database!r}"
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
-        return Table(FileStoreTable.open(path, self._file_io), identifier=name)
+        return Table(FileStoreTable.open(path, self._file_io, options=self._options), identifier=name)
 
     def list_databases(self) -> list[str]:
         """The databases that hold a table, in order."""
@@ -135,6 +138,7 @@ class Catalog:
             if if_exists:
                 return
             raise
+        _check_no_link(table)
         if table.log is not None:
             require_kafka_client()
             from lakelog.catalog.topics import drop_topic  # noqa: PLC0415  # needs the extra
@@ -190,7 +194,8 @@ class Catalog:
             self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:
-        SchemaManager(self._file_io, TablePaths(name.path(self.warehouse))).create(schema)
+        path = name.path(self.warehouse)
+        SchemaManager(bounded(self._file_io, path, ()), TablePaths(path)).create(schema)
 
     def _existing(self, name: Identifier, *, if_not_exists: bool) -> Table:
         if not if_not_exists:
@@ -209,6 +214,15 @@ class Catalog:
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"
+
+
+def _check_no_link(table: Table) -> None:
+    """Raise InvalidRequestError for a table whose folder is a link: its files and its topic are another's to delete."""
+    if is_local(table.path) and Path(table.path).is_symlink():
+        raise InvalidRequestError(
+            f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not deleted through it; drop the "
+            "table where it is, or remove the link alone: rm"
+        )
 
 
 def open_table(

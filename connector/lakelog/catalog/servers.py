@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.location import is_local
+from lakelog.filestore.path_forms import is_local
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, client_config
 
 BOOTSTRAP_KEY = "LAKELOG_KAFKA_BOOTSTRAP_SERVERS"

@@ -10,7 +10,7 @@ import typer
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.location import is_local
+from lakelog.filestore.path_forms import is_local
 
 if TYPE_CHECKING:
     from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker

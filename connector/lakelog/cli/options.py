@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
+from lakelog.filestore.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
 from lakelog.filestore.s3_access import S3_OPTIONS
@@ -39,7 +40,7 @@ def option_groups() -> dict[str, Sequence[Option[object]]]:
     groups: dict[str, Sequence[Option[object]]] = {
         "File store": FILESTORE_OPTIONS,
         "Log store": LOGSTORE_OPTIONS,
-        "Object stores (given with a catalog or a path, never stored)": S3_OPTIONS,
+        "Stores and places (given with a catalog or a path, never stored)": (EXTERNAL_PATHS, *S3_OPTIONS),
     }
     with contextlib.suppress(ModuleNotFoundError):
         from lakelog.spark.options import SPARK_OPTIONS  # noqa: PLC0415  # needs the extra

@@ -104,4 +104,7 @@ def _parse_file(fields: list[object]) -> BucketFile:
     partition, meta = fields
     if not isinstance(partition, str) or not isinstance(meta, dict):
         raise TypeError("a file is [partition, meta]")
-    return BucketFile(partition=base64.b64decode(partition), meta=DataFileMeta.from_json(meta))
+    file = DataFileMeta.from_json(meta)
+    if file.external_path is not None:  # lakelog writes none, and who takes one in would make it the table's
+        raise ValueError(f"file {file.file_name} is at {file.external_path!r}, outside of the table")
+    return BucketFile(partition=base64.b64decode(partition), meta=file)

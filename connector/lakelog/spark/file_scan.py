@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fallback import plan_read
-from lakelog.filestore.location import is_local
+from lakelog.filestore.path_forms import is_local
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.snapshot import Snapshot
@@ -110,7 +110,7 @@ def _is_read_by_spark(kind: DataType) -> bool:
 def _by_spark(
     spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
 ) -> DataFrame:
-    paths = [table.data_path(split.partition, split.bucket, file) for split in splits for file in split.files]
+    paths = [table.readable_path(split.partition, split.bucket, file) for split in splits for file in split.files]
     rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**_SCAN_OPTIONS).parquet(*paths)
     if selection.where is not None:
         rows = rows.where(selection.where)

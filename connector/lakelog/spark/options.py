@@ -10,6 +10,7 @@ from lakelog.catalog import Table
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
+from lakelog.filestore.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.location import store_options
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
@@ -127,9 +128,10 @@ _READ_OPTIONS = (
     SCAN_TIMESTAMP_MILLIS,
     LOG_SCAN,
     LOG_SCAN_TIMESTAMP_MILLIS,
+    EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
-_WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, *S3_OPTIONS)
+_WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, EXTERNAL_PATHS, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
 _OF_SPARK_PREFIXES = ("option.", "__")

@@ -46,7 +46,7 @@ class ConsumerManager:
 
     def find(self, consumer_id: str) -> int | None:
         """The first snapshot that the consumer has not read; None for one that is not there."""
-        path = self._path(consumer_id)
+        path = self._paths.consumer(consumer_id)
         try:
             return int(json.loads(self._file_io.read_bytes(path))["nextSnapshot"])
         except NotFoundError:
@@ -59,11 +59,11 @@ class ConsumerManager:
     def put(self, consumer_id: str, next_snapshot: int) -> None:
         """Record how far a consumer is, or make it."""
         data = json.dumps({"nextSnapshot": next_snapshot}).encode()
-        self._file_io.write_bytes(self._path(consumer_id), data)
+        self._file_io.write_bytes(self._paths.consumer(consumer_id), data)
 
     def delete(self, consumer_id: str) -> None:
         """Forget a consumer; one that is not there is fine."""
-        self._file_io.delete(self._path(consumer_id))
+        self._file_io.delete(self._paths.consumer(consumer_id))
 
     def first_wanted(self) -> int | None:
         """The first snapshot that some consumer has not read; None without consumers."""
@@ -84,11 +84,6 @@ class ConsumerManager:
                 self.delete(consumer_id)
                 gone.append(consumer_id)
         return sorted(gone)
-
-    def _path(self, consumer_id: str) -> str:
-        if not consumer_id or "/" in consumer_id:
-            raise InvalidRequestError(f"consumer id {consumer_id!r} is not usable: it names a file; leave out any '/'")
-        return self._paths.consumer(consumer_id)
 
 
 def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any  # Any: parsed JSON and Avro records are untyped until they are checked here
 
+from lakelog.filestore.file_names import check_file_name, check_file_names
+
 EMPTY_ROW = bytes(12)  # a serialized BinaryRow of no fields
 
 
@@ -109,7 +111,7 @@ class DataFileMeta:
         min_key, max_key = (base64.b64decode(text, validate=True) for text in fields["k"])
         embedded, source, checksums = fields.get("e"), fields.get("o"), fields.get("h")
         return cls(
-            file_name=fields["n"],
+            file_name=check_file_name(fields["n"]),
             file_size_bytes=fields["z"],
             row_count=fields["r"],
             min_key=min_key,
@@ -120,7 +122,7 @@ class DataFileMeta:
             max_sequence_number=fields["s"][1],
             schema_id=fields["i"],
             level=fields["l"],
-            extra_files=tuple(fields.get("x", ())),
+            extra_files=check_file_names(fields.get("x", ())),
             creation_time_millis=fields.get("t"),
             delete_row_count=fields.get("d"),
             embedded_file_index=None if embedded is None else base64.b64decode(embedded, validate=True),

@@ -170,7 +170,7 @@ class _Expiry:
         return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
 
     def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
-        if entry.file.file_name in files.kept:
+        if entry.file.file_name in files.kept or entry.file.external_path is not None:  # nothing outside is deleted
             return
         path = self._table.data_path(entry.partition, entry.bucket, entry.file)
         for name in entry.file.extra_files:

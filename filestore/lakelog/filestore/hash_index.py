@@ -19,6 +19,7 @@ from lakelog.filestore.index_file import write_index_file
 from lakelog.filestore.integrity import damaged, read_checked
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.name_cache import NameCache
+from lakelog.filestore.path_forms import plain_path
 from lakelog.filestore.store import TableStore
 
 HASH_TYPE = "HASH"
@@ -115,7 +116,7 @@ def check_complete(table: TableStore, index: HashIndex, buckets: Set[BucketId]) 
 
 def read_hashes(table: TableStore, file: HashFile) -> Hashes:
     """The hashes of an index file. Remembered between calls. Raises NotFoundError, CorruptDataError."""
-    path = file.external_path or table.paths.index(file.file_name)
+    path = plain_path(file.external_path) if file.external_path else table.paths.index(file.file_name)
     held = _READ.get(path)
     if held is None:
         data = read_checked(table.file_io, path, size_bytes=file.size_bytes)

@@ -12,6 +12,7 @@ from typing import Any  # Any: Avro records are untyped
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, VectorRange, encode_vectors
+from lakelog.filestore.file_names import check_file_name
 from lakelog.filestore.formats.avro import codec_of, encode_container
 from lakelog.filestore.formats.records import read_records
 from lakelog.filestore.hash_index import (
@@ -28,6 +29,7 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.manifest_schemas import INDEX_SCHEMA
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.merging import DELETION_VECTORS_64_BIT
+from lakelog.filestore.path_forms import plain_path
 from lakelog.filestore.paths import INDEX_BESIDE_DATA, FileNames
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
@@ -92,6 +94,10 @@ def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
         missing = [key for key in _KEYS if key not in record]
         if missing:
             raise damaged(path, f"it holds a record without {', '.join(missing)}")
+        try:
+            check_file_name(record["_FILE_NAME"])
+        except ValueError as error:
+            raise damaged(path, str(error)) from error
     return records
 
 
@@ -218,7 +224,8 @@ def _files_of(record: Mapping[str, Any], table: TableStore) -> Iterator[tuple[st
     name = record["_FILE_NAME"]
     is_beside_data = table.schema.options.get(INDEX_BESIDE_DATA, "").lower() == "true"
     folder = table.bucket_dir(record["_PARTITION"], record["_BUCKET"]) if is_beside_data else table.paths.index_dir
-    path = record.get("_EXTERNAL_PATH") or f"{folder}/{name}"
+    external = record.get("_EXTERNAL_PATH")
+    path = plain_path(external) if external else f"{folder}/{name}"
     for entry in record["_DELETIONS_VECTORS_RANGES"] or ():
         yield (
             entry["f0"],

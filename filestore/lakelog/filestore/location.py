@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.filestore.bounded_files import EXTERNAL_PATHS, bounded, external_places
 from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.path_forms import is_local, user_path
 from lakelog.filestore.s3_access import PREFIX as S3_PREFIX
 from lakelog.filestore.s3_access import S3Access
 
@@ -17,10 +19,14 @@ _LOCAL = LocalFileIO()
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A folder: an absolute path or a URL, without a slash at its end, and what reaches its files."""
+    """A folder: an absolute path or a URL, without a slash at its end, and what reaches its files.
+
+    `external_places` are folders outside of a table's own that its files may be read from.
+    """
 
     path: str
     file_io: FileIO
+    external_places: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, path: str | Path, options: Mapping[str, str] | None = None) -> Location:
@@ -28,30 +34,34 @@ class Location:
 
         Raises InvalidRequestError (OptionError for options), and UnsupportedError for other stores.
         """
-        text = str(path).removeprefix("file://")
-        scheme, is_url, _ = text.partition("://")
-        if not is_url:
-            if options:
-                raise OptionError(f"{', '.join(options)}: a local folder takes no options of a store, found {text}")
-            return cls(str(Path(text).absolute()), _LOCAL)
-        opened = _STORES.get(scheme)
+        text = user_path(path)
+        given = dict(options or {})
+        places = external_places(given)
+        given.pop(EXTERNAL_PATHS.key, None)
+        if is_local(text):
+            if given:
+                raise OptionError(f"{', '.join(given)}: a local folder takes no options of a store, found {text}")
+            return cls(text, _LOCAL, places)
+        opened = _STORES.get(text.partition("://")[0])
         if opened is None:
             raise UnsupportedError(
-                f"{scheme}:// is not supported: tables are in local folders, in S3-compatible stores as "
-                "s3://bucket/folder, and in HDFS as hdfs://namenode:8020/folder"
+                f"{text.partition('://')[0]}:// is not supported: tables are in local folders, in S3-compatible stores "
+                "as s3://bucket/folder, and in HDFS as hdfs://namenode:8020/folder"
             )
-        path = text.rstrip("/")
-        return cls(path, opened(path, options or {}))
+        return cls(text, opened(text, given), places)
 
-
-def is_local(path: str) -> bool:
-    """True for the path of a folder or file of this machine, False for a URL."""
-    return "://" not in path
+    def files_of_table(self, file_io: FileIO | None = None) -> FileIO:
+        """What reaches the files of a table in the folder, and no others; `file_io` in place of the folder's own."""
+        return bounded(file_io or self.file_io, self.path, self.external_places)
 
 
 def store_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Those of the options that say how a store is reached."""
-    return {key: value for key, value in given.items() if key.startswith((S3_PREFIX, HADOOP_PREFIX))}
+    """Those of the options that say how a store is reached, and what may be read there."""
+    return {
+        key: value
+        for key, value in given.items()
+        if key.startswith((S3_PREFIX, HADOOP_PREFIX)) or key == EXTERNAL_PATHS.key
+    }
 
 
 def _object_store(path: str, options: Mapping[str, str]) -> FileIO:

@@ -15,6 +15,7 @@ from lakelog.common.types import DataType
 from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row, serialize_row
 from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
+from lakelog.filestore.file_names import check_file_name, check_file_names
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import codec_of, encode_container
 from lakelog.filestore.formats.records import iter_records, read_records
@@ -341,7 +342,7 @@ def _parse_entry(record: dict[str, Any]) -> ManifestEntry:
 def _parse_file(record: dict[str, Any]) -> DataFileMeta:
     created, source = record.get("_CREATION_TIME"), record.get("_FILE_SOURCE")
     return DataFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=check_file_name(record["_FILE_NAME"]),
         file_size_bytes=record["_FILE_SIZE"],
         row_count=record["_ROW_COUNT"],
         min_key=record["_MIN_KEY"],
@@ -352,7 +353,7 @@ def _parse_file(record: dict[str, Any]) -> DataFileMeta:
         max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
         schema_id=record["_SCHEMA_ID"],
         level=record["_LEVEL"],
-        extra_files=tuple(record["_EXTRA_FILES"]),
+        extra_files=check_file_names(record["_EXTRA_FILES"]),
         creation_time_millis=None if created is None else (created - _EPOCH) // _MILLISECOND,
         delete_row_count=record.get("_DELETE_ROW_COUNT"),
         embedded_file_index=record.get("_EMBEDDED_FILE_INDEX"),
@@ -386,7 +387,7 @@ def _manifest_record(meta: ManifestFileMeta) -> dict[str, Any]:
 def _parse_manifest(record: dict[str, Any]) -> ManifestFileMeta:
     _check_version(record)
     return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=check_file_name(record["_FILE_NAME"]),
         file_size_bytes=record["_FILE_SIZE"],
         num_added_files=record["_NUM_ADDED_FILES"],
         num_deleted_files=record["_NUM_DELETED_FILES"],

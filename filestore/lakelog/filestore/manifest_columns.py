@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
+from lakelog.filestore.file_names import check_column
 from lakelog.filestore.formats.avro_rows import read_long, read_meta
 from lakelog.filestore.formats.avro_values import long_bytes
 from lakelog.filestore.formats.avro_writing import MAGIC, SYNC_BYTES, header_bytes
@@ -110,6 +111,8 @@ def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
 
 
 def _files(frame: pl.DataFrame) -> Iterator[DataFileMeta]:
+    check_column(frame["_FILE_NAME"])
+    check_column(frame["_EXTRA_FILES"].filter(frame["_EXTRA_FILES"].list.len() > 0).explode())
     columns = (
         *(frame[name].to_list() for name in ("_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY")),
         _stats(frame["_KEY_STATS"]),

@@ -142,7 +142,7 @@ class _Candidates:
             own = TablePaths(root, branch)
             for folder in (own.snapshot_dir, own.schema_dir, own.tag_dir, own.changelog_dir, own.consumer_dir):
                 self._add_files(folder, only=_TEMPORARY)
-        sub_folder = DATA_FILE_DIRECTORY.of(self._table.schema.options).strip("/")
+        sub_folder = DATA_FILE_DIRECTORY.of(self._table.schema.options)
         self._walk(f"{root}/{sub_folder}" if sub_folder else root, list(self._table.schema.partition_keys))
 
     def is_emptied(self, folder: str, gone: Collection[str]) -> bool:

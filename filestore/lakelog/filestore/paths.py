@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
+from lakelog.filestore.file_names import check_user_name
 from lakelog.filestore.integrity import name_with_digest
 from lakelog.filestore.java_texts import float_text, time_text
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
@@ -51,6 +52,10 @@ class TablePaths:
 
     root: str
     branch: str = MAIN_BRANCH
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequestError for the name of a branch that no folder can have."""
+        check_user_name(self.branch, "branch")
 
     @property
     def own_root(self) -> str:
@@ -127,11 +132,13 @@ class TablePaths:
         return f"{self.root}/statistics/{name}"
 
     def tag(self, name: str) -> str:
-        """The file of one tag."""
+        """The file of one tag. Raises InvalidRequestError for a name that no file can have."""
+        check_user_name(name, "tag")
         return f"{self.own_root}/tag/{TAG_PREFIX}{name}"
 
     def consumer(self, consumer_id: str) -> str:
-        """The file of one consumer."""
+        """The file of one consumer. Raises InvalidRequestError for an id that no file can have."""
+        check_user_name(consumer_id, "consumer id")
         return f"{self.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:

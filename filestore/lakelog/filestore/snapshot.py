@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.commit_times import newest_at
+from lakelog.filestore.file_names import check_file_names
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
@@ -40,6 +41,13 @@ _DIGESTED = (
 )
 _READ_ALONE_MAX = 64  # more snapshots are read by threads: those of an object store take their time
 _READERS = 16
+_FILE_NAMES = (
+    "base_manifest_list",
+    "delta_manifest_list",
+    "changelog_manifest_list",
+    "index_manifest",
+    "statistics",
+)
 _PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
 
 
@@ -116,6 +124,9 @@ class Snapshot:
             values["commit_kind"] = CommitKind(values["commit_kind"])
             properties = dict(values.get("properties", {}))
             digest = properties.pop(DIGEST_KEY, None)
+            check_file_names(values[name] for name in _FILE_NAMES if name in values)
+            if not isinstance(values["schema_id"], int):
+                raise TypeError(f"its schema is {values['schema_id']!r}, expected a number")
             snapshot = cls(**values | {"properties": properties})
             named = given.get(TAG_KEY, tag)
             is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)

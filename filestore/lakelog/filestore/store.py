@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.fileio import FileIO
@@ -13,6 +14,7 @@ from lakelog.filestore.live_files import LiveFilesCache
 from lakelog.filestore.manifest import ManifestFiles
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
+from lakelog.filestore.path_forms import plain_path
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema import (
     SEQUENCE_NUMBER,
@@ -110,12 +112,23 @@ class TableStore:
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
         """The folder of a bucket's data files."""
-        folder = DATA_FILE_DIRECTORY.of(self.schema.options).strip("/")
+        folder = DATA_FILE_DIRECTORY.of(self.schema.options)
         root = TablePaths(f"{self.path}/{folder}") if folder else self.paths
         return root.bucket_dir(partition_path(self.schema, partition), bucket)
 
     def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
         """Where a data file is."""
-        if file.external_path is not None:  # Java writes a local one as file:/folder
-            return file.external_path.removeprefix("file://").removeprefix("file:")
+        if file.external_path is not None:
+            return plain_path(file.external_path)
         return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+
+    def files_at(self, folder: str) -> FileIO:
+        """The files of another folder in the same store, and no others: of another table, or of the warehouse."""
+        return bounded(self.file_io, folder, ())
+
+    def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Where a data file is, for a library that opens it by itself. Raises as `BoundedFileIO.check_readable`."""
+        path = self.data_path(partition, bucket, file)
+        if isinstance(self.file_io, BoundedFileIO):
+            self.file_io.check_readable(path)
+        return path

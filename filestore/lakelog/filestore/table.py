@@ -332,4 +332,4 @@ class FileStoreTable(ReadableTable):
 def _located(path: str | Path, file_io: FileIO | None, options: Mapping[str, str] | None) -> tuple[str, FileIO]:
     """The folder as the table keeps it, and what reaches its files."""
     location = Location.of(path, options)
-    return location.path, file_io or location.file_io
+    return location.path, location.files_of_table(file_io)

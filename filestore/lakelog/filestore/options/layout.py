@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 
 from lakelog.common.options import Option, parse_bool, parse_duration_millis
-from lakelog.filestore.options.parsing import bucket_limit, parse_bucket_count, parse_names, positive
+from lakelog.filestore.options.parsing import (
+    bucket_limit,
+    folder_below,
+    name_start,
+    parse_bucket_count,
+    parse_names,
+    positive,
+)
 
 _NO_NAMES: tuple[str, ...] = ()
 
@@ -119,19 +126,19 @@ PARTITION_TIMESTAMP_FORMATTER = Option(
 )
 DATA_FILE_PREFIX = Option(
     key="data-file.prefix",
-    parse=str,
+    parse=name_start,
     default="data-",
     doc="How names of data files begin.",
 )
 DATA_FILE_DIRECTORY = Option(
     key="data-file.path-directory",
-    parse=str,
+    parse=folder_below,
     default="",
     doc="A folder below the table's that holds the data files; the table's own by default.",
 )
 CHANGELOG_FILE_PREFIX = Option(
     key="changelog-file.prefix",
-    parse=str,
+    parse=name_start,
     default="changelog-",
     doc="How names of changelog files begin.",
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from lakelog.filestore.file_names import check_file_name, check_file_names
+
+BUCKETS_MAX = 2_147_483_647  # files store it in 32 bits
 DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 
 Value = TypeVar("Value")
@@ -28,15 +31,28 @@ def by_level(parse: Callable[[str], Value]) -> Callable[[str], Mapping[int, Valu
 def parse_bucket_count(text: str) -> int:
     """A number of buckets, -1 (dynamic, or none for append tables) or -2 (postponed). Raises ValueError."""
     count = int(text)
-    if count == 0 or count < -2:
-        raise ValueError("expected a positive number, -1 or -2")
+    if count == 0 or count < -2 or count > BUCKETS_MAX:
+        raise ValueError(f"expected a number from 1 to {BUCKETS_MAX}, -1 or -2")
     return count
 
 
 def parse_branch(text: str) -> str:
     """The name of a branch, a part of a path. Raises ValueError for a name that leads elsewhere or is none."""
-    if not text.strip() or text in (".", "..", "~") or any(letter in text for letter in "/\\\0"):
+    if not text.strip() or text == "~":
         raise ValueError("expected the name of a branch")
+    return check_file_name(text)
+
+
+def folder_below(text: str) -> str:
+    """A folder below another, without slashes at its ends; empty for the other itself. Raises ValueError."""
+    names = [name for name in text.split("/") if name]
+    check_file_names(names)
+    return "/".join(names)
+
+
+def name_start(text: str) -> str:
+    """What the name of a file begins with. Raises ValueError."""
+    check_file_name(f"{text}x")
     return text
 
 

@@ -1,0 +1,78 @@
+"""The forms of paths: absolute folders of this machine, and URLs of stores. Pure text, no I/O but for `~`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from lakelog.common.errors import InvalidRequestError
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SHOWN_MAX = 300
+_ONE_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")  # one letter is a drive
+
+
+def is_local(path: str) -> bool:
+    """True for the path of a folder or file of this machine, False for a URL."""
+    return "://" not in path
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or in it, by their names."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def has_control(path: str) -> bool:
+    """Whether a path holds NUL, a line's end, or the like."""
+    return _CONTROL.search(path) is not None
+
+
+def shown_path(path: str) -> str:
+    """A path for a message, on one line and not too long."""
+    return repr(path if len(path) <= _SHOWN_MAX else f"{path[:_SHOWN_MAX]}...")
+
+
+def plain_path(text: str) -> str:
+    """A path as it is written here: Java writes a local one as `file:/folder` too. Others are left as they are.
+
+    Raises InvalidRequestError for a `file:` that names no absolute folder of this machine.
+    """
+    scheme, colon, rest = text.partition(":")
+    if not colon or scheme.lower() != "file":
+        return text
+    host, slash, below = rest[2:].partition("/") if rest.startswith("//") else ("", rest[:1], rest[1:])
+    if host not in ("", "localhost") or slash != "/":
+        raise InvalidRequestError(
+            f"{shown_path(text)} names no folder of this machine; expected a path such as file:///lake or /lake"
+        )
+    return f"/{below.lstrip('/')}"
+
+
+def user_path(given: str | Path) -> str:
+    """What a user writes for a folder: an absolute path, or a URL without a slash at its end. `~` is the user's home.
+
+    Raises InvalidRequestError for what would make a folder of an odd name.
+    """
+    text = plain_path(str(given))
+    if has_control(text):
+        raise InvalidRequestError(f"{shown_path(text)} holds a control character; expected the path of a folder")
+    if not is_local(text):
+        return text.rstrip("/")
+    if _ONE_SLASH.match(text):
+        raise InvalidRequestError(
+            f"{shown_path(text)} is no path: a URL has two slashes, such as s3://bucket/folder; a folder of that name "
+            f"is written './{text}'"
+        )
+    if text.startswith("~"):
+        text = _expanded(text)
+    return str(Path(text).absolute())
+
+
+def _expanded(text: str) -> str:
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError as error:
+        raise InvalidRequestError(
+            f"{shown_path(text)} names the home of a user that this machine does not know; write the folder itself, or "
+            f"'./{text}' for one of that name"
+        ) from error
