@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot, array_of, map_of, row_of
+from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot, array_of, check_depth, map_of, row_of
 
 _PLAIN = {
     TypeRoot.BOOLEAN: pa.bool_(),
@@ -93,11 +93,13 @@ _FROM_ARROW = {
 }
 
 
-def from_arrow_type(kind: pa.DataType, *, name: str) -> DataType:
+def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType:
     """The column type of an Arrow type; ROW members get ids 0, which the schema renumbers.
 
-    Raises UnsupportedError, naming the column `name`, for types the format lacks.
+    Raises UnsupportedError, naming the column `name`, for types the format lacks, InvalidRequestError for types that
+    are nested too deep; `depth` is how many they are inside of.
     """
+    check_depth(depth)
     if kind in _FROM_ARROW:
         return DataType(root=_FROM_ARROW[kind])
     types = pa.types
@@ -115,19 +117,21 @@ def from_arrow_type(kind: pa.DataType, *, name: str) -> DataType:
         root = TypeRoot.TIMESTAMP if kind.tz is None else TypeRoot.TIMESTAMP_LTZ
         return DataType(root=root, precision=_UNIT_PRECISION[kind.unit])
     if types.is_list(kind) or types.is_large_list(kind):
-        element = from_arrow_type(kind.value_type, name=f"{name}.element")
+        element = from_arrow_type(kind.value_type, name=f"{name}.element", depth=depth + 1)
         return array_of(element.with_nullable(kind.value_field.nullable))
     if types.is_map(kind):
-        value = from_arrow_type(kind.item_type, name=f"{name}.value").with_nullable(kind.item_field.nullable)
-        return map_of(from_arrow_type(kind.key_type, name=f"{name}.key"), value)
+        value = from_arrow_type(kind.item_type, name=f"{name}.value", depth=depth + 1).with_nullable(
+            kind.item_field.nullable
+        )
+        return map_of(from_arrow_type(kind.key_type, name=f"{name}.key", depth=depth + 1), value)
     if types.is_struct(kind):
-        return row_of([from_arrow_field(field, path=f"{name}.{field.name}") for field in kind])
+        return row_of([from_arrow_field(field, path=f"{name}.{field.name}", depth=depth + 1) for field in kind])
     raise UnsupportedError(f"column {name!r} has the Arrow type {kind}, which the Paimon format cannot hold")
 
 
-def from_arrow_field(field: pa.Field, *, path: str | None = None) -> DataField:
+def from_arrow_field(field: pa.Field, *, path: str | None = None, depth: int = 0) -> DataField:
     """The column of an Arrow field, with id 0. Raises UnsupportedError."""
-    kind = from_arrow_type(field.type, name=path or field.name).with_nullable(field.nullable)
+    kind = from_arrow_type(field.type, name=path or field.name, depth=depth).with_nullable(field.nullable)
     return DataField(id=0, name=field.name, type=kind)
 
 

@@ -10,6 +10,7 @@ from lakelog.common.errors import OptionError
 
 T_co = TypeVar("T_co", covariant=True)
 
+_LONG_MAX = 9_223_372_036_854_775_807
 _TRUE = {"true": True, "false": False}
 _SIZE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 _TIME_UNITS_MILLIS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -39,7 +40,10 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
     unit = compact[len(digits) :] or default_unit
     if unit not in units:
         raise ValueError(f"unknown unit {unit!r}; known are {', '.join(units)}")
-    return int(digits) * units[unit]
+    number = int(digits) * units[unit]
+    if number > _LONG_MAX:
+        raise ValueError(f"expected at most {_LONG_MAX} {default_unit}")
+    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

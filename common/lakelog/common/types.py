@@ -12,8 +12,14 @@ from enum import Enum, IntEnum
 from typing import Any  # Any: parsed JSON is untyped until it is checked here
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.json_fields import INT, items, optional, shown, text, whole
 
 MAX_LENGTH = 2_147_483_647
+FIELDS_MAX = 10_000  # columns of a table, and members of a ROW
+TYPE_DEPTH_MAX = 64
+_DECIMAL_MAX = 38
+_FRACTION_MAX = 9
+_SHOWN_MAX = 100
 ROW_KIND_COLUMN = "_row_kind"
 
 
@@ -69,7 +75,7 @@ _WITH_PRECISION = {TypeRoot.TIME: 0, TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_L
 _NESTED = {TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW}
 _ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _TYPE_TEXT = re.compile(
-    r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<first>\d+)\s*(?:,\s*(?P<second>\d+)\s*)?\))?"
+    r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<first>\d{1,10})\s*(?:,\s*(?P<second>\d{1,10})\s*)?\))?"
     r"(?P<ltz>\s+WITH\s+LOCAL\s+TIME\s+ZONE)?(?:\s+WITHOUT\s+TIME\s+ZONE)?(?P<required>\s+NOT\s+NULL)?$"
 )
 
@@ -154,35 +160,77 @@ def _type_word(kind: DataType) -> str:
     return str(root.value)
 
 
-def parse_type(given: str | Mapping[str, Any]) -> DataType:
+def parse_type(given: str | Mapping[str, Any], *, depth: int = 0) -> DataType:
     """The type of a schema file's `type` value: a type string, or an object for nested types.
 
-    Raises InvalidRequestError for text that is no type, UnsupportedError for a type lakelog lacks.
+    `depth` is how many types it is inside of. Raises InvalidRequestError for what is no type, or beyond the limits of
+    `check_type_limits`, UnsupportedError for a type lakelog lacks.
     """
     if isinstance(given, str):
-        return _parse_text(given)
+        kind = _parse_text(given)
+        check_type_limits(kind)
+        return kind
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(f"{shown(given)} is not a type; expected a text or an object")
+    check_depth(depth)
     words = str(given.get("type", "")).split()
     nullable = words[1:] != ["NOT", "NULL"]
     match words[:1]:
         case ["ARRAY"]:
-            kind = array_of(parse_type(given["element"]))
+            kind = array_of(_inner_type(given, "element", depth))
         case ["MULTISET"]:
-            kind = DataType(root=TypeRoot.MULTISET, element=parse_type(given["element"]))
+            kind = DataType(root=TypeRoot.MULTISET, element=_inner_type(given, "element", depth))
         case ["MAP"]:
-            kind = DataType(root=TypeRoot.MAP, key=parse_type(given["key"]), value=parse_type(given["value"]))
+            inner = (_inner_type(given, name, depth) for name in ("key", "value"))
+            kind = DataType(root=TypeRoot.MAP, key=next(inner), value=next(inner))
         case ["ROW"]:
-            kind = row_of([parse_field(field) for field in given["fields"]])
+            kind = row_of(parse_fields(items(given, "fields"), depth=depth + 1))
         case _:
             raise UnsupportedError(
-                f"type {given.get('type')!r} is not supported; known nested types: {_names(_NESTED)}"
+                f"type {shown(given.get('type'))} is not supported; known nested types: {_names(_NESTED)}"
             )
     return kind.with_nullable(nullable)
 
 
-def _parse_text(text: str) -> DataType:
-    match = _TYPE_TEXT.match(text.strip().upper())
+def _inner_type(given: Mapping[str, Any], name: str, depth: int) -> DataType:
+    if name not in given:
+        raise InvalidRequestError(f"a type {given['type']} needs its {name}")
+    return parse_type(given[name], depth=depth + 1)
+
+
+def check_depth(depth: int) -> None:
+    """Raise InvalidRequestError for a type inside of too many others."""
+    if depth > TYPE_DEPTH_MAX:
+        raise InvalidRequestError(f"types are nested deeper than {TYPE_DEPTH_MAX}; make the inner ones columns")
+
+
+def check_type_limits(kind: DataType) -> None:
+    """Raise InvalidRequestError for a length, precision or scale beyond what the format has, inside of it too."""
+    root, precision = kind.root, kind.precision or 0
+    if root is TypeRoot.DECIMAL and not (1 <= precision <= _DECIMAL_MAX and 0 <= (kind.scale or 0) <= precision):
+        raise InvalidRequestError(
+            f"{shown_type(kind)} is not a type: DECIMAL has 1 to {_DECIMAL_MAX} digits, and of these 0 or more behind "
+            "the point"
+        )
+    if root in _WITH_PRECISION and not 0 <= precision <= _FRACTION_MAX:
+        raise InvalidRequestError(f"{shown_type(kind)} is not a type: {root.value} has 0 to {_FRACTION_MAX} digits")
+    if root in _WITH_LENGTH and not 0 <= (kind.length or 0) <= MAX_LENGTH:
+        raise InvalidRequestError(f"{shown_type(kind)} is not a type: {root.value} has a length up to {MAX_LENGTH}")
+    for part in (kind.element, kind.key, kind.value, *(field.type for field in kind.fields)):
+        if part is not None:
+            check_type_limits(part)
+
+
+def shown_type(kind: DataType) -> str:
+    """A type as errors show it."""
+    written = str(kind)
+    return written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}..."
+
+
+def _parse_text(written: str) -> DataType:
+    match = _TYPE_TEXT.match(written.strip().upper())
     if match is None:
-        raise InvalidRequestError(f"{text!r} is not a type; expected a form such as DECIMAL(10, 2) NOT NULL")
+        raise InvalidRequestError(f"{shown(written)} is not a type; expected a form such as DECIMAL(10, 2) NOT NULL")
     word = _ALIASES.get(match["root"], match["root"])
     first = int(match["first"]) if match["first"] else None
     second = int(match["second"]) if match["second"] else None
@@ -196,9 +244,9 @@ def _parse_text(text: str) -> DataType:
     try:
         root = TypeRoot(word)
     except ValueError:
-        raise UnsupportedError(f"type {text!r} is not supported; known types: {_names(TypeRoot)}") from None
+        raise UnsupportedError(f"type {shown(written)} is not supported; known types: {_names(TypeRoot)}") from None
     if root in _NESTED:
-        raise InvalidRequestError(f"{text!r}: nested types are written as objects in a schema file")
+        raise InvalidRequestError(f"{shown(written)}: nested types are written as objects in a schema file")
     if root in _WITH_LENGTH:
         return DataType(root=root, length=1 if first is None else first, nullable=nullable)
     if root is TypeRoot.DECIMAL:
@@ -228,14 +276,30 @@ def type_to_json(kind: DataType) -> str | dict[str, Any]:
     return {"type": word, "element": type_to_json(kind.element)}
 
 
-def parse_field(given: Mapping[str, Any]) -> DataField:
-    """A field object of a schema file; unknown keys are ignored."""
+def parse_fields(given: Sequence[Any], *, depth: int = 0) -> tuple[DataField, ...]:
+    """The field objects of a schema file, whose names differ; unknown keys are ignored.
+
+    Raises KeyError, ValueError or InvalidRequestError for what is none, UnsupportedError for a type lakelog lacks.
+    """
+    if len(given) > FIELDS_MAX:
+        raise ValueError(f"it has {len(given)} columns, at most {FIELDS_MAX} are read")
+    fields = tuple(_parse_field(field, depth) for field in given)
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the column {twice!r} twice")
+    return fields
+
+
+def _parse_field(given: Any, depth: int) -> DataField:
+    if not isinstance(given, Mapping) or "type" not in given:
+        raise ValueError(f"a column with a type was expected, found {shown(given)}")
     return DataField(
-        id=int(given["id"]),
-        name=str(given["name"]),
-        type=parse_type(given["type"]),
-        description=given.get("description"),
-        default_value=given.get("defaultValue"),
+        id=whole(given, "id", INT),
+        name=text(given, "name"),
+        type=parse_type(given["type"], depth=depth),
+        description=optional(text, given, "description"),
+        default_value=optional(text, given, "defaultValue"),
     )
 
 

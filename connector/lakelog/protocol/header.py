@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, shown, text, whole
 from lakelog.filestore.data_file import DataFileMeta
 
 HEADER_VERSION = 1
@@ -73,24 +74,24 @@ class CommitHeader:
     def from_bytes(cls, data: bytes, *, where: str) -> CommitHeader:
         """Parse a header; `where` names topic, partition and offset in errors. Raises CorruptDataError."""
         try:
-            fields = json.loads(data)
-            if fields["v"] != HEADER_VERSION:
+            fields = parse_object(data)
+            if whole(fields, "v") != HEADER_VERSION:
                 raise ValueError(f"version {fields['v']}, expected {HEADER_VERSION}")
             return cls(
-                table_uuid=fields["table"],
-                user=fields["user"],
-                identifier=fields["id"],
-                source_digest=fields["digest"],
-                schema_id=fields["schema"],
-                base_snapshot_id=fields["base"],
-                record_count=fields["records"],
-                size_bytes=fields["bytes"],
-                files=tuple(_parse_file(file) for file in fields["files"]),
-                changelog=tuple(_parse_file(file) for file in fields["changelog"]),
-                lineage=fields["lineage"],
-                statement=fields.get("statement"),
+                table_uuid=text(fields, "table"),
+                user=text(fields, "user"),
+                identifier=whole(fields, "id"),
+                source_digest=optional(text, fields, "digest"),
+                schema_id=whole(fields, "schema", COUNT),
+                base_snapshot_id=whole(fields, "base", COUNT),
+                record_count=whole(fields, "records", COUNT),
+                size_bytes=whole(fields, "bytes", COUNT),
+                files=tuple(_parse_file(file) for file in items(fields, "files")),
+                changelog=tuple(_parse_file(file) for file in items(fields, "changelog")),
+                lineage=member(fields, "lineage"),
+                statement=optional(text, fields, "statement"),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise CorruptDataError(
                 f"the commit header at {where} is not readable: {error!r}; the topic must only be written by lakelog"
             ) from error
@@ -100,11 +101,29 @@ def _file_json(file: BucketFile) -> list[object]:
     return [base64.b64encode(file.partition).decode(), file.meta.to_json()]
 
 
-def _parse_file(fields: list[object]) -> BucketFile:
-    partition, meta = fields
-    if not isinstance(partition, str) or not isinstance(meta, dict):
-        raise TypeError("a file is [partition, meta]")
-    file = DataFileMeta.from_json(meta)
-    if file.external_path is not None:  # lakelog writes none, and who takes one in would make it the table's
-        raise ValueError(f"file {file.file_name} is at {file.external_path!r}, outside of the table")
-    return BucketFile(partition=base64.b64decode(partition), meta=file)
+def _parse_file(given: object) -> BucketFile:
+    partition, meta = items({"file": given}, "file", length=2)
+    parts = {"partition": partition, "meta": meta}
+    file = DataFileMeta.from_json(member(parts, "meta"))
+    _check_file(file)
+    return BucketFile(partition=binary(parts, "partition"), meta=file)
+
+
+def _check_file(meta: DataFileMeta) -> None:
+    """Raise ValueError for what no file of ours has. Behind its last sequence number others must fit."""
+    if meta.external_path is not None:  # lakelog writes none, and who takes one in would make it the table's
+        raise ValueError(f"file {shown(meta.file_name)} is at {shown(meta.external_path)}, outside of the table")
+    counts = (
+        meta.file_size_bytes,
+        meta.row_count,
+        meta.schema_id,
+        meta.delete_row_count or 0,
+        meta.min_sequence_number,
+    )
+    if min(counts) < 0:
+        raise ValueError(f"file {shown(meta.file_name)} has a negative size, count or number: {counts}")
+    if not meta.min_sequence_number <= meta.max_sequence_number < COUNT.stop - 1:
+        raise ValueError(
+            f"file {shown(meta.file_name)} has the sequence numbers {meta.min_sequence_number} to "
+            f"{meta.max_sequence_number}"
+        )

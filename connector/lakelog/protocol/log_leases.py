@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import COUNT, member, number_of, parse_object, text, whole
 from lakelog.filestore.consumers import LEASE_MILLIS
 from lakelog.filestore.store import TableStore
 
@@ -53,13 +54,14 @@ class LogLeases:
     def _find(self, lease_id: str) -> Mapping[int, int] | None:
         path = self._path(lease_id)
         try:
-            fields = json.loads(self._file_io.read_bytes(path))
-            if fields["topicId"] != self._topic_id:
+            fields = parse_object(self._file_io.read_bytes(path))
+            if text(fields, "topicId") != self._topic_id:
                 return None
-            return {int(bucket): int(at) for bucket, at in fields["offsets"].items()}
+            offsets = member(fields, "offsets")
+            return {number_of(bucket): whole(offsets, bucket, COUNT) for bucket in offsets}
         except NotFoundError:  # its stream has ended meanwhile
             return None
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise CorruptDataError(
                 f"log lease {path} is not readable: {error!r}; no record is deleted until it is mended or deleted"
             ) from error

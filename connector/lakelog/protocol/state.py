@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
+from lakelog.common.json_fields import text as take_text
 from lakelog.filestore.commit import CHECKPOINT_CHANGED
 from lakelog.filestore.users import CommitUser, is_same_source
 
@@ -76,19 +79,14 @@ class LogState:
     def from_json(cls, text: str, *, where: str) -> LogState:
         """Parse the property's text; `where` names the snapshot in errors. Raises CorruptDataError."""
         try:
-            fields = json.loads(text)
-            positions = {
-                int(bucket): LogPosition(
-                    offset=offset, leader_epoch=epoch, records=records, size_bytes=size, sequence=sequence
-                )
-                for bucket, (offset, epoch, records, size, sequence) in fields["positions"].items()
-            }
-            ledger = {
-                int(bucket): {user: _parse_taken(taken) for user, taken in users.items()}
-                for bucket, users in fields["ledger"].items()
-            }
-            return cls(topic_id=fields["topicId"], positions=positions, ledger=ledger)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            fields = parse_object(text)
+            positions, ledger = member(fields, "positions"), member(fields, "ledger")
+            return cls(
+                topic_id=take_text(fields, "topicId"),
+                positions={number_of(bucket): _parse_position(positions, bucket) for bucket in positions},
+                ledger={number_of(bucket): _parse_ledger(member(ledger, bucket)) for bucket in ledger},
+            )
+        except (KeyError, ValueError) as error:
             raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {error!r}") from error
 
     def is_whole(self) -> bool:
@@ -96,11 +94,28 @@ class LogState:
         return not any(self.ledger.values())
 
 
-def _parse_taken(fields: object) -> TakenBatch:
-    identifier, digest = fields if isinstance(fields, list) else (fields, None)
-    if not isinstance(identifier, int) or not isinstance(digest, str | None):
-        raise TypeError(f"{fields!r} in the ledger is no [identifier, digest]")
-    return TakenBatch(identifier=identifier, digest=digest)
+def _parse_position(positions: Mapping[str, Any], bucket: str) -> LogPosition:
+    names = ("offset", "leader epoch", "records", "bytes", "sequence")
+    found = dict(zip(names, items(positions, bucket, length=len(names)), strict=True))
+    return LogPosition(
+        offset=whole(found, "offset", COUNT),
+        leader_epoch=optional(whole, found, "leader epoch"),
+        records=whole(found, "records", COUNT),
+        size_bytes=whole(found, "bytes", COUNT),
+        sequence=whole(found, "sequence", COUNT),
+    )
+
+
+def _parse_ledger(users: Mapping[str, Any]) -> dict[str, TakenBatch]:
+    return {user: _parse_taken(users, user) for user in users}
+
+
+def _parse_taken(users: Mapping[str, Any], user: str) -> TakenBatch:
+    if not isinstance(users[user], list):
+        return TakenBatch(identifier=whole(users, user))
+    identifier, digest = items(users, user, length=2)
+    found = {"identifier": identifier, "digest": digest}
+    return TakenBatch(identifier=whole(found, "identifier"), digest=optional(take_text, found, "digest"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ On Spark Connect a foreachBatch function sees none of these: the user names the 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.json_fields import parse_json
 from lakelog.spark.offsets import OFFSET_MARK
 
 QUERY_ID = "sql.streaming.queryId"
@@ -194,7 +194,7 @@ def _lakelog_sources(
 def _lakelog_offset(line: str) -> Mapping[str, object] | None:
     """The offset of a lakelog source in a line of the offset log; None for another source's."""
     try:
-        offset = json.loads(line)
+        offset = parse_json(line)
     except ValueError:
         return None
     return offset if isinstance(offset, dict) and OFFSET_MARK in offset else None

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from typing import Any  # Any: JSON objects as Spark hands them over
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.json_fields import COUNT, items, member, number_of, text, whole
 from lakelog.protocol.state import LogState
 
 OFFSET_MARK = "lakelog"
 OFFSET_VERSION = 1
+_SHOWN_MAX = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,28 +117,33 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
     """Parse an offset. Raises InvalidRequestError when it belongs to another table, CorruptDataError otherwise."""
     if fields.get("table", mark.uuid) != mark.uuid:
         raise InvalidRequestError(
-            f"the checkpoint belongs to table {fields.get('name')} ({fields['table']}), the query reads {mark.name} "
-            f"({mark.uuid}): the table was made anew, or another one is read. Use a new checkpoint location"
+            f"the checkpoint belongs to table {str(fields.get('name'))[:_SHOWN_MAX]} "
+            f"({str(fields['table'])[:_SHOWN_MAX]}), the query reads {mark.name} ({mark.uuid}): the "
+            "table was made anew, or another one is read. Use a new checkpoint location"
         )
     try:
         if fields[OFFSET_MARK] != OFFSET_VERSION:
             raise ValueError(f"version {fields[OFFSET_MARK]}, expected {OFFSET_VERSION}")
         if "start" in fields:
-            return StartOffset(start=fields["start"])
+            return StartOffset(start=text(fields, "start"))
         if "snapshot" in fields:
-            return SnapshotOffset(snapshot=int(fields["snapshot"]), split=int(fields["split"]))
+            return SnapshotOffset(snapshot=whole(fields, "snapshot", COUNT), split=whole(fields, "split", COUNT))
         if "log" in fields:
+            offsets, counts = member(fields, "log"), member(fields, "counts")
             return LogOffset(
-                topic_id=fields["topic"],
-                offsets={int(bucket): int(offset) for bucket, offset in fields["log"].items()},
-                counts={
-                    int(bucket): BucketCount(records=int(records), size_bytes=int(size))
-                    for bucket, (records, size) in fields["counts"].items()
-                },
-                consumed=int(fields["consumed"]),
+                topic_id=text(fields, "topic"),
+                offsets={number_of(bucket, COUNT): whole(offsets, bucket, COUNT) for bucket in offsets},
+                counts={number_of(bucket, COUNT): _parse_count(counts, bucket) for bucket in counts},
+                consumed=whole(fields, "consumed", COUNT),
             )
-        return FollowOffset(consumed=int(fields["consumed"]))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return FollowOffset(consumed=whole(fields, "consumed", COUNT))
+    except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"the source offset {dict(fields)!r} in the checkpoint is not readable: {error!r}"
+            f"the source offset {str(dict(fields))[:_SHOWN_MAX]} in the checkpoint is not readable: {error!r}"
         ) from error
+
+
+def _parse_count(counts: Mapping[str, Any], bucket: str) -> BucketCount:
+    records, size = items(counts, bucket, length=2)
+    found = {"records": records, "bytes": size}
+    return BucketCount(records=whole(found, "records", COUNT), size_bytes=whole(found, "bytes", COUNT))

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.json_fields import COUNT, parse_object, whole
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.paths import CONSUMER_PREFIX, TablePaths
@@ -48,10 +49,10 @@ class ConsumerManager:
         """The first snapshot that the consumer has not read; None for one that is not there."""
         path = self._paths.consumer(consumer_id)
         try:
-            return int(json.loads(self._file_io.read_bytes(path))["nextSnapshot"])
+            return whole(parse_object(self._file_io.read_bytes(path)), "nextSnapshot", COUNT)
         except NotFoundError:
             return None
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise CorruptDataError(
                 f"consumer file {path} is not readable: {error!r}; nothing expires until it is mended or deleted"
             ) from error

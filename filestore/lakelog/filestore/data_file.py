@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from typing import Any  # Any: parsed JSON and Avro records are untyped until they are checked here
 
+from lakelog.common.json_fields import INT, binary, items, optional, text, texts, whole
 from lakelog.filestore.file_names import check_file_name, check_file_names
 
 EMPTY_ROW = bytes(12)  # a serialized BinaryRow of no fields
@@ -107,31 +108,32 @@ class DataFileMeta:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> DataFileMeta:
-        """Parse the object of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-        min_key, max_key = (base64.b64decode(text, validate=True) for text in fields["k"])
-        embedded, source, checksums = fields.get("e"), fields.get("o"), fields.get("h")
+        """Parse the object of `to_json`. Raises KeyError or ValueError for anything else."""
+        min_key, max_key = _binaries(fields, "k")
+        first, last = _numbers(fields, "s")
+        source = optional(whole, fields, "o")
         return cls(
-            file_name=check_file_name(fields["n"]),
-            file_size_bytes=fields["z"],
-            row_count=fields["r"],
+            file_name=check_file_name(text(fields, "n")),
+            file_size_bytes=whole(fields, "z"),
+            row_count=whole(fields, "r"),
             min_key=min_key,
             max_key=max_key,
-            key_stats=_parse_stats(fields["ks"]) if "ks" in fields else _stats_of_keys(min_key, max_key),
-            value_stats=_parse_stats(fields["vs"]) if "vs" in fields else EMPTY_STATS,
-            min_sequence_number=fields["s"][0],
-            max_sequence_number=fields["s"][1],
-            schema_id=fields["i"],
-            level=fields["l"],
-            extra_files=check_file_names(fields.get("x", ())),
-            creation_time_millis=fields.get("t"),
-            delete_row_count=fields.get("d"),
-            embedded_file_index=None if embedded is None else base64.b64decode(embedded, validate=True),
+            key_stats=_parse_stats(fields, "ks") if "ks" in fields else _stats_of_keys(min_key, max_key),
+            value_stats=_parse_stats(fields, "vs") if "vs" in fields else EMPTY_STATS,
+            min_sequence_number=first,
+            max_sequence_number=last,
+            schema_id=whole(fields, "i"),
+            level=whole(fields, "l", INT),
+            extra_files=check_file_names(optional(texts, fields, "x") or ()),
+            creation_time_millis=optional(whole, fields, "t"),
+            delete_row_count=optional(whole, fields, "d"),
+            embedded_file_index=optional(binary, fields, "e"),
             file_source=None if source is None else FileSource(source),
-            value_stats_cols=_names(fields.get("c")),
-            external_path=fields.get("p"),
-            first_row_id=fields.get("f"),
-            write_cols=_names(fields.get("w")),
-            checksums=None if checksums is None else base64.b64decode(checksums, validate=True),
+            value_stats_cols=optional(texts, fields, "c"),
+            external_path=optional(text, fields, "p"),
+            first_row_id=optional(whole, fields, "f"),
+            write_cols=optional(texts, fields, "w"),
+            checksums=optional(binary, fields, "h"),
         )
 
 
@@ -154,17 +156,32 @@ def _stats_json(stats: SimpleStats) -> list[Any]:
     return [_text(stats.min_values), _text(stats.max_values), counts]
 
 
-def _parse_stats(fields: Sequence[Any]) -> SimpleStats:
-    least, most, counts = fields
+def _parse_stats(fields: Mapping[str, Any], key: str) -> SimpleStats:
+    least, most, nulls = items(fields, key, length=3)
+    parts = {"least": least, "most": most, "nulls": nulls}
+    counts = optional(items, parts, "nulls")
     return SimpleStats(
-        min_values=base64.b64decode(least, validate=True),
-        max_values=base64.b64decode(most, validate=True),
-        null_counts=None if counts is None else tuple(counts),
+        min_values=binary(parts, "least"),
+        max_values=binary(parts, "most"),
+        null_counts=None if counts is None else tuple(_null_counts(counts)),
     )
 
 
-def _names(given: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if given is None else tuple(given)
+def _null_counts(counts: Sequence[Any]) -> Iterator[int | None]:
+    for count in counts:
+        yield optional(whole, {"null count": count}, "null count")
+
+
+def _binaries(fields: Mapping[str, Any], key: str) -> tuple[bytes, bytes]:
+    first, last = items(fields, key, length=2)
+    pair = {"first": first, "last": last}
+    return binary(pair, "first"), binary(pair, "last")
+
+
+def _numbers(fields: Mapping[str, Any], key: str) -> tuple[int, int]:
+    first, last = items(fields, key, length=2)
+    pair = {"first": first, "last": last}
+    return whole(pair, "first"), whole(pair, "last")
 
 
 def _text(data: bytes) -> str:

@@ -13,18 +13,20 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 import pyarrow as pa
 
-from lakelog.common.errors import NotFoundError, UnavailableError
+from lakelog.common.errors import CorruptDataError, NotFoundError, UnavailableError
 
+WHOLE_BYTES_MAX = 128 << 20  # of a file that is read whole: metadata and indexes, which are far smaller
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe would wait
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 _FOLDER_TRIES = 5  # a folder may be deleted as empty between its making and its first file
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
@@ -96,7 +98,7 @@ class FileIO(Protocol):
     """What the file store needs of a file system or an object store."""
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file. Raises NotFoundError."""
+        """The whole file. Raises NotFoundError, and CorruptDataError for one of more than `WHOLE_BYTES_MAX`."""
         ...
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -155,6 +157,15 @@ class FileIO(Protocol):
         ...
 
 
+def check_whole(path: str, size_bytes: int) -> None:
+    """Raise CorruptDataError for a file that is too large to be read whole."""
+    if size_bytes > WHOLE_BYTES_MAX:
+        raise CorruptDataError(
+            f"{path} is damaged: it has {size_bytes} bytes, and files of its kind at most {WHOLE_BYTES_MAX}; restore "
+            "the file from a copy, or read a snapshot or tag that does not need it"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
     """Files of the local file system.
@@ -165,9 +176,20 @@ class LocalFileIO:
     sync_data: bool = True
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file. Raises NotFoundError."""
+        """The whole file. Raises NotFoundError, and CorruptDataError for what is too large, or is no file."""
         with _errors_named(path):
-            return Path(path).read_bytes()
+            descriptor = os.open(path, _READ_FLAGS)
+            try:
+                found = os.fstat(descriptor)
+                check_whole(path, found.st_size)
+                if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+                    raise CorruptDataError(f"{path} is damaged: it is a device or a pipe; restore the file from a copy")
+                parts = []
+                while part := os.read(descriptor, found.st_size + 1):
+                    parts.append(part)
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            finally:
+                os.close(descriptor)
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write or replace the file by a rename."""

@@ -17,7 +17,7 @@ from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.client_cache import ClientCache
-from lakelog.filestore.fileio import FileEntry
+from lakelog.filestore.fileio import FileEntry, check_whole
 from lakelog.filestore.range_reader import TAIL_BYTES, RangeReader
 from lakelog.filestore.store_writer import StoreWriter
 
@@ -40,7 +40,9 @@ class HdfsFileIO:
         """The whole file. Raises NotFoundError."""
         with _errors_named(path):
             client, name = self._located(path)
-            return client.read(name).read()
+            file = client.read(name)
+            check_whole(path, file.size)
+            return file.read()
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write or replace the file by a rename."""

@@ -22,7 +22,7 @@ from obstore.store import S3Store
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.client_cache import ClientCache
-from lakelog.filestore.fileio import FileEntry
+from lakelog.filestore.fileio import FileEntry, check_whole
 from lakelog.filestore.object_errors import STORE_ERRORS, errors_named, named_error
 from lakelog.filestore.object_files import ObjectWriter, open_object
 from lakelog.filestore.object_probe import TOKEN_KEY, check_store
@@ -51,7 +51,9 @@ class ObjectStoreFileIO:
         """The whole file. Raises NotFoundError."""
         store, key = self._located(path)
         with errors_named(path):
-            return obstore.get(store, key).bytes().to_bytes()
+            found = obstore.get(store, key)
+            check_whole(path, found.meta["size"])
+            return found.bytes().to_bytes()
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write or replace the file."""

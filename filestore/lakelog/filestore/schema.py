@@ -17,8 +17,10 @@ from lakelog.common.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, text_map, texts, whole
+from lakelog.common.json_fields import text as take_text
 from lakelog.common.options import Option
-from lakelog.common.types import DataField, DataType, field_to_json, parse_field
+from lakelog.common.types import DataField, DataType, check_type_limits, field_to_json, parse_fields
 from lakelog.filestore.counted_schema import (
     check_write_mode,
     is_change_log,
@@ -51,6 +53,7 @@ from lakelog.filestore.schema_rules import (
 
 SCHEMA_VERSION = 3
 DIGEST_KEY = "lakelogDigest"
+_JSON_VALUES_MAX = 200_000  # of a schema file: twenty a column at most
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 KEY_FIELD_ID_START = 1_073_741_823
@@ -184,25 +187,29 @@ class TableSchema:
     def from_json(cls, text: str | bytes, *, path: str) -> TableSchema:
         """Parse the schema file at `path`. Raises CorruptDataError, or UnsupportedError for a type lakelog lacks."""
         try:
-            given = json.loads(text)
+            given = parse_object(text, values_max=_JSON_VALUES_MAX)
             digest = given.get(DIGEST_KEY)
             given = {key: value for key, value in given.items() if key != DIGEST_KEY}
             if digest is not None and digest != json_digest(given):
                 raise ValueError(f"it names the digest {digest}, its keys have {json_digest(given)}")
-            return cls(
-                version=given.get("version", 1),
-                id=int(given["id"]),
-                fields=tuple(parse_field(column) for column in given["fields"]),
-                highest_field_id=int(given["highestFieldId"]),
-                partition_keys=tuple(given["partitionKeys"]),
-                primary_keys=tuple(given["primaryKeys"]),
-                options=dict(given["options"]),
-                comment=given.get("comment"),
-                time_millis=given.get("timeMillis", 0),
+            version, time_millis = (optional(whole, given, key) for key in ("version", "timeMillis"))
+            schema = cls(
+                version=1 if version is None else version,
+                id=whole(given, "id", COUNT),
+                fields=parse_fields(items(given, "fields")),
+                highest_field_id=whole(given, "highestFieldId", range(-1, INT.stop)),
+                partition_keys=texts(given, "partitionKeys"),
+                primary_keys=texts(given, "primaryKeys"),
+                options=text_map(given, "options"),
+                comment=optional(take_text, given, "comment"),
+                time_millis=time_millis or 0,
             )
+            for key in (*schema.partition_keys, *schema.primary_keys):
+                schema.field(key)
+            return schema
         except UnsupportedError as error:
             raise UnsupportedError(f"schema file {path}: {error}") from error
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError, LakelogError) as error:
+        except (KeyError, ValueError, LakelogError) as error:
             raise damaged(path, f"it is not a readable schema: {error!r}") from error
 
 
@@ -281,6 +288,8 @@ def build_schema(
     partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), "partition")
     fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
     check_names(fields)
+    for column in fields:
+        check_type_limits(column.type)
     check_key_names("primary key", primary, fields)
     check_key_names("partition", partition, fields)
     fields = [_not_null(column) if column.name in primary else column for column in fields]

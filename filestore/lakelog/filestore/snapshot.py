@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import COUNT, number_of, parse_object, text_map, whole
+from lakelog.common.json_fields import text as take_text
 from lakelog.filestore.commit_times import newest_at
 from lakelog.filestore.file_names import check_file_names
 from lakelog.filestore.fileio import FileIO
@@ -119,8 +123,8 @@ class Snapshot:
         tag's file is that of another tag.
         """
         try:
-            given = json.loads(text)
-            values = {name: given[key] for name, key in _JSON_KEYS.items() if given.get(key) is not None}
+            given = parse_object(text)
+            values = {name: _take(name, given, key) for name, key in _JSON_KEYS.items() if given.get(key) is not None}
             values["commit_kind"] = CommitKind(values["commit_kind"])
             properties = dict(values.get("properties", {}))
             digest = properties.pop(DIGEST_KEY, None)
@@ -131,7 +135,7 @@ class Snapshot:
             named = given.get(TAG_KEY, tag)
             is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)
             expected = snapshot.digest if digest is not None or is_own else None
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, f"it is not a readable snapshot: {error!r}") from error
         if digest != expected:
             raise damaged(path, f"it names the digest {digest}, its fields have {expected}")
@@ -166,6 +170,18 @@ _JSON_KEYS = {
     "next_row_id": "nextRowId",
     "operation": "operation",
 }
+_TAKEN: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
+    "properties": text_map,
+    **dict.fromkeys(("id", "base_manifest_list_size", "delta_manifest_list_size"), partial(whole, allowed=COUNT)),
+    **dict.fromkeys(("changelog_manifest_list_size", "schema_id"), partial(whole, allowed=COUNT)),
+    **dict.fromkeys(("version", "commit_identifier", "time_millis", "watermark", "next_row_id"), whole),
+    **dict.fromkeys(("total_record_count", "delta_record_count", "changelog_record_count"), whole),
+}
+
+
+def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
+    take = _TAKEN.get(name)
+    return take_text(given, key) if take is None else take(given, key)
 
 
 class SnapshotManager:
@@ -337,11 +353,11 @@ class SnapshotManager:
 
 
 def read_hint(file_io: FileIO, path: str) -> int | None:
-    """The number in a hint; None when the hint is missing, half-written or no number."""
+    """The number in a hint; None when the hint is missing, half-written or no number that an id can be."""
     try:
         text = file_io.read_bytes(path).decode().strip()
-        return int(text) if text else None
-    except (NotFoundError, ValueError):
+        return number_of(text, COUNT)
+    except (CorruptDataError, NotFoundError, ValueError):
         return None
 
 

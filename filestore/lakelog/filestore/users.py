@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.common.json_fields import member, optional, parse_object, text, whole
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 
 PROPERTY_PREFIX = "lakelog."
@@ -59,13 +61,16 @@ def read_users(snapshot: Snapshot | None, manager: SnapshotManager) -> dict[str,
 def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
     """The users in properties. Stored as JSON {user: {"id", "digest", "time"}}. Raises CorruptDataError."""
     try:
-        users = json.loads(properties.get(USERS_KEY, "{}"))
-        return {
-            user: CommitUser(identifier=int(last["id"]), digest=last["digest"], time_millis=int(last["time"]))
-            for user, last in users.items()
-        }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        users = parse_object(properties.get(USERS_KEY, "{}"))
+        return {user: _parse_user(member(users, user)) for user in users}
+    except (KeyError, ValueError) as error:
         raise CorruptDataError(f"snapshot property {USERS_KEY} is not readable: {error!r}") from error
+
+
+def _parse_user(last: Mapping[str, Any]) -> CommitUser:
+    return CommitUser(
+        identifier=whole(last, "id"), digest=optional(text, last, "digest"), time_millis=whole(last, "time")
+    )
 
 
 def users_to_json(users: Mapping[str, CommitUser]) -> str:

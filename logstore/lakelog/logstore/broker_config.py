@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.common.json_fields import parse_object
 
 HOST = "127.0.0.1"
 # Below the ports that operating systems give to outgoing connections, so that a port is still free after a restart.
@@ -43,7 +44,7 @@ class Endpoint:
     def read(cls, path: Path) -> Endpoint | None:
         """The endpoint in the file, or None when there is no file. Raises CorruptDataError."""
         try:
-            return cls(**json.loads(path.read_text("utf-8")))
+            return cls(**parse_object(path.read_bytes()))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from lakelog.filestore.file_names import check_file_name, check_file_names
 
 BUCKETS_MAX = 2_147_483_647  # files store it in 32 bits
+LONG_MAX = 9_223_372_036_854_775_807
 DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 
 Value = TypeVar("Value")
@@ -56,9 +57,17 @@ def name_start(text: str) -> str:
     return text
 
 
+def _long(text: str) -> int:
+    """A number of 64 bits."""
+    number = int(text)
+    if abs(number) > LONG_MAX:
+        raise ValueError(f"expected a number up to {LONG_MAX}")
+    return number
+
+
 def positive(text: str) -> int:
     """A number above 0."""
-    number = int(text)
+    number = _long(text)
     if number < 1:
         raise ValueError("expected at least 1")
     return number
@@ -66,7 +75,7 @@ def positive(text: str) -> int:
 
 def at_least_two(text: str) -> int:
     """A number above 1."""
-    number = int(text)
+    number = _long(text)
     if number < 2:
         raise ValueError("expected at least 2")
     return number
@@ -74,7 +83,7 @@ def at_least_two(text: str) -> int:
 
 def not_negative(text: str) -> int:
     """A number from 0 on."""
-    number = int(text)
+    number = _long(text)
     if number < 0:
         raise ValueError("expected at least 0")
     return number
@@ -82,7 +91,7 @@ def not_negative(text: str) -> int:
 
 def bucket_limit(text: str) -> int:
     """A number of dynamic buckets, or -1 for none."""
-    number = int(text)
+    number = _long(text)
     if number != -1 and not 1 <= number <= DYNAMIC_BUCKETS_MAX:
         raise ValueError(f"expected a number from 1 to {DYNAMIC_BUCKETS_MAX}, or -1 for none")
     return number
@@ -90,7 +99,7 @@ def bucket_limit(text: str) -> int:
 
 def hour(text: str) -> int:
     """An hour of the day, or -1 for none."""
-    number = int(text)
+    number = _long(text)
     if not -1 <= number <= 23:
         raise ValueError("expected an hour from 0 to 23, or -1 for none")
     return number

@@ -1,0 +1,168 @@
+"""JSON that others wrote: parsed within limits, its members taken out by type and range.
+
+Everything here raises ValueError, saying what was found and what was expected, or KeyError for a member that is
+missing; the caller knows the file. A member that may be missing is asked for by `optional`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn, TypeVar  # Any: parsed JSON is untyped until it is checked here
+
+JSON_BYTES_MAX = 16 << 20
+JSON_VALUES_MAX = 500_000
+JSON_DEPTH_MAX = 256
+
+LONG = range(-(1 << 63), 1 << 63)
+COUNT = range(1 << 63)
+INT = range(1 << 31)
+
+Value = TypeVar("Value")
+_SHOWN_MAX = 80
+_WHOLE = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def parse_json(
+    data: bytes | str,
+    *,
+    bytes_max: int = JSON_BYTES_MAX,
+    values_max: int = JSON_VALUES_MAX,
+    depth_max: int = JSON_DEPTH_MAX,
+) -> Any:
+    """The value of a JSON text of a limited size, number of values and depth. NaN and infinities are no JSON.
+
+    About 100 bytes of memory are needed a value: the limits are for what a process can hold.
+    """
+    encoded = data.encode() if isinstance(data, str) else data  # fails for what is no Unicode
+    if len(encoded) > bytes_max:
+        raise ValueError(f"it has {len(encoded)} bytes, at most {bytes_max} are read")
+    opened = encoded.count(b"[") + encoded.count(b"{")
+    if opened + encoded.count(b",") > values_max:
+        raise ValueError(f"it has more than {values_max} values")
+    try:
+        value = json.loads(encoded, parse_constant=_no_number)
+    except RecursionError as error:
+        raise ValueError(f"its values are nested deeper than {depth_max}") from error
+    if opened > depth_max and _is_deeper(value, depth_max):
+        raise ValueError(f"its values are nested deeper than {depth_max}")
+    if _SURROGATE.search(encoded) is not None:
+        json.dumps(value, ensure_ascii=False).encode()  # half of a character is no text
+    return value
+
+
+def parse_object(data: bytes | str, *, values_max: int = JSON_VALUES_MAX) -> Mapping[str, Any]:
+    """The object that a JSON text is, within the limits of `parse_json`."""
+    value = parse_json(data, values_max=values_max)
+    if not isinstance(value, dict):
+        raise ValueError(f"an object was expected, found {shown(value)}")  # noqa: TRY004  # callers expect one error
+    return value
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _is_deeper(value: object, depth_max: int) -> bool:
+    """Whether objects and lists are inside of each other deeper than this. Without recursion."""
+    level: list[Any] = [value]
+    for _ in range(depth_max + 1):
+        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def whole(fields: Mapping[str, Any], key: str, allowed: range = LONG) -> int:
+    """A whole number in a range."""
+    value = fields.get(key)
+    if type(value) is not int or value not in allowed:
+        raise _misfit(fields, key, f"a whole number from {allowed.start} to {allowed.stop - 1}")
+    return value
+
+
+def text(fields: Mapping[str, Any], key: str) -> str:
+    """A text."""
+    value = fields.get(key)
+    if type(value) is not str:
+        raise _misfit(fields, key, "a text")
+    return value
+
+
+def texts(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A list of texts."""
+    value = fields.get(key)
+    if type(value) is not list or not all(type(one) is str for one in value):
+        raise _misfit(fields, key, "a list of texts")
+    return tuple(value)
+
+
+def text_map(fields: Mapping[str, Any], key: str) -> dict[str, str]:
+    """An object whose members are texts."""
+    value = fields.get(key)
+    if type(value) is not dict or not all(type(one) is str for one in value.values()):
+        raise _misfit(fields, key, "an object of texts")
+    return value
+
+
+def member(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """An object."""
+    value = fields.get(key)
+    if type(value) is not dict:
+        raise _misfit(fields, key, "an object")
+    return value
+
+
+def items(fields: Mapping[str, Any], key: str, *, length: int | None = None) -> list[Any]:
+    """A list, of a length that is known or of any."""
+    value = fields.get(key)
+    if type(value) is not list or (length is not None and len(value) != length):
+        raise _misfit(fields, key, "a list" if length is None else f"a list of {length}")
+    return value
+
+
+def binary(fields: Mapping[str, Any], key: str) -> bytes:
+    """Bytes, as base64."""
+    value = fields.get(key)
+    try:
+        if type(value) is str:
+            return base64.b64decode(value, validate=True)
+    except binascii.Error:
+        pass
+    raise _misfit(fields, key, "bytes as base64")
+
+
+def optional(take: Callable[[Mapping[str, Any], str], Value], fields: Mapping[str, Any], key: str) -> Value | None:
+    """What one of the functions above takes out; None where the member is missing or null."""
+    return None if fields.get(key) is None else take(fields, key)
+
+
+def number_of(key: str, allowed: range = INT) -> int:
+    """The whole number that the key of a member is."""
+    if _WHOLE.fullmatch(key) is None or int(key) not in allowed:
+        raise ValueError(f"a whole number from {allowed.start} to {allowed.stop - 1} was expected, found {shown(key)}")
+    return int(key)
+
+
+def shown(value: object) -> str:
+    """A value as errors show it: not much of a large one."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    if isinstance(value, str):
+        value = value[: 2 * _SHOWN_MAX]
+    written = repr(value) if not isinstance(value, int) or value in LONG else "a number of more than 64 bits"
+    return written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}..."
+
+
+def _misfit(fields: Mapping[str, Any], key: str, expected: str) -> ValueError | KeyError:
+    if key not in fields:
+        return KeyError(key)
+    return ValueError(f"{key} must be {expected}, found {shown(fields[key])}")
