@@ -80,6 +80,38 @@ def test_files_that_only_the_log_names_are_no_orphans(
     catalog.drop_table("db.t")
 
 
+def test_a_writer_that_slept_until_its_files_were_removed_writes_them_anew(
+    tmp_path: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=columns, primary_key=["id"], options={"log.system": "kafka"})
+    slept = [0.0]
+    removed: set[str] = set()
+
+    class Watch:
+        def __init__(self) -> None:
+            self.start = slept[0]
+
+        def seconds(self) -> float:
+            return slept[0] - self.start
+
+    def sleep(step: Step, user: str, identifier: int, bucket: int | None) -> None:
+        if step is Step.PRODUCE and not removed:
+            slept[0] += 7200
+            make_old(table)
+            removed.update(orphans(capsys, table.path, "--delete"))
+
+    monkeypatch.setattr("lakelog.protocol.stores.Stopwatch", Watch)
+    rows = pa.table({"id": range(8)}, schema=to_arrow_schema(table.schema.fields))
+    LocalWriter(table, "q", observe=sleep).write(0, rows, pa.array([0] * 8, pa.int8()))
+
+    assert [name for name in removed if name.startswith("data-")]
+    assert table.to_arrow()["id"].to_pylist() == list(range(8))
+    check_log_equals_files(table)
+    catalog.drop_table("db.t")
+
+
 @pytest.mark.full
 def test_readers_of_a_log_lose_nothing_to_the_expiry_of_writers(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str

@@ -13,6 +13,7 @@ from lakelog.common.errors import (
     InvalidRequestError,
     LakelogError,
     StalledError,
+    TransactionTimeoutError,
     UnknownOutcomeError,
 )
 from lakelog.filestore.compact.result import CompactResult
@@ -24,7 +25,7 @@ from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import silent
-from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.task import BucketAnswer, BucketTask, OldFilesError, write_bucket
 from tests.simulation.world import (
     TABLE_UUID,
     TWO_USERS,
@@ -39,11 +40,14 @@ from tests.simulation.world import (
     SimSnapshots,
     Value,
     World,
+    remove_orphans,
     start,
 )
 
 KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
+STOP_SHARE = 0.004
+STOPPED_TURNS_MAX = 150
 COMPACT_SHARE = 0.3
 EXPIRE_SHARE = 0.03
 FOREIGN_SHARE = 0.01
@@ -85,6 +89,7 @@ class History:
     streams: list[Stream]
     violations: Counter[str] = field(default_factory=Counter)
     runnable: list[Actor] = field(default_factory=list)
+    stopped: list[tuple[int, Actor]] = field(default_factory=list)  # and for how many more turns of others
     graveyard: list[Actor] = field(default_factory=list)
     attempts: int = 0
     has_foreign_policy: bool = False
@@ -172,8 +177,11 @@ def _run(history: History) -> None:
             _kill(history, actor)
         elif chance < KILL_SHARE + ZOMBIE_SHARE:
             _let_loose(history, actor)
+        elif chance < KILL_SHARE + ZOMBIE_SHARE + STOP_SHARE:
+            _stop(history, actor)
         else:
             _turn(history, actor)
+        _wake(history)
         if history.attempts > ATTEMPTS_MAX:
             break
     history.violations["livelock"] += 1
@@ -294,7 +302,9 @@ def _expect(history: History, error: Exception) -> None:
         history.is_stopped = True  # somebody is told, as must be
         return
     is_changed = isinstance(error, InvalidRequestError) and "other source offsets" in str(error)
-    is_expected = isinstance(error, (ConflictError, UnknownOutcomeError, StalledError))
+    is_expected = isinstance(
+        error, (ConflictError, UnknownOutcomeError, StalledError, TransactionTimeoutError, OldFilesError)
+    )
     if not is_changed and not is_expected:
         history.violations[f"attempt failed: {error}"] += 1
 
@@ -405,9 +415,27 @@ def _kill(history: History, actor: Actor) -> None:
     for member in [root, *root.children]:
         if member in history.runnable:
             history.runnable.remove(member)
+        history.stopped = [one for one in history.stopped if one[1] is not member]
         history.graveyard.append(member)  # alive there: a greenlet that is let go of would run its clean-up
     history.world.events["killed"] += 1
     _forget(history, root)
+
+
+def _stop(history: History, actor: Actor) -> None:
+    """SIGSTOP: hours go by before the actor takes its next step. Meanwhile others run, and orphans are removed."""
+    world = history.world
+    history.runnable.remove(actor)
+    history.stopped.append((world.rng.randint(1, STOPPED_TURNS_MAX), actor))
+    world.sleep()
+    if len(history.runnable) < RUNNABLE_MAX:
+        history.runnable.append(start(world, "remover", lambda: remove_orphans(world)))
+
+
+def _wake(history: History, *, all_of_them: bool = False) -> None:
+    """Let go on who has been stopped for long enough, or everybody when nobody else is left to run."""
+    is_over = all_of_them or not history.runnable
+    history.runnable += [actor for turns, actor in history.stopped if turns <= 0 or is_over]
+    history.stopped = [] if is_over else [(turns - 1, actor) for turns, actor in history.stopped if turns > 0]
 
 
 def _let_loose(history: History, actor: Actor) -> None:
@@ -430,6 +458,7 @@ def _forget(history: History, root: Actor) -> None:
 
 def _settle(history: History) -> None:
     """Zombies run out; at last a quiet writer takes in what they left."""
+    _wake(history, all_of_them=True)
     for _ in range(STEPS_MAX):
         if not history.runnable:
             break
@@ -472,6 +501,9 @@ def _check_bucket(history: History, bucket: int) -> None:
         for offset, entry in enumerate(world.log[bucket])
         if entry is not None and entry.state == "committed"
     ]
+    named = [file.meta.file_name for _, entry in committed for file in entry.header.files]
+    if not world.removed.isdisjoint(named):
+        violations["a logged file was removed"] += 1
     for snapshot in world.snapshots:
         position = snapshot.state.logged.position(bucket)
         held = [entry for offset, entry in committed if offset < position.offset]

@@ -6,12 +6,13 @@ Each law here was written so that it fails when its guard is taken out: the test
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any  # Any: a place in the pool is the pool's own
 
 import pytest
 
 from lakelog.filestore import commit
 from lakelog.protocol import driver, log_expiry, state, task
-from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.kept import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState
 from tests.simulation import history, world
 from tests.simulation.history import simulate
@@ -45,7 +46,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
     for event in (
         "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
         "snapshot race lost", "compacted", "compaction dropped", "stalled", "changed", "changed, refused",
-        "records expired",
+        "records expired", "slept", "a transaction timed out", "an orphan was removed",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
 
@@ -140,8 +141,18 @@ def test_a_kept_producer_used_without_comparing_offsets_breaks_promises(monkeypa
 
 
 def test_a_kept_producer_left_in_the_pool_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
-    def peek(self: KeptProducers[object], bucket: int) -> object:
-        return self._producers.get(bucket)
+    def peek(self: ProducerPool[object], place: Any) -> object:
+        return self._producers.get(place)
 
-    monkeypatch.setattr(KeptProducers, "take", peek)
+    monkeypatch.setattr(ProducerPool, "take", peek)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_without_a_look_at_the_age_of_files_before_the_commit_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "check_young", lambda _bucket, _age_seconds: None)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_files_of_any_age_in_a_transaction_break_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "is_young", lambda _age_seconds: True)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)

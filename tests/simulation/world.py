@@ -14,11 +14,19 @@ from typing import Any  # Any: what a greenlet returns is the business of its ac
 
 from greenlet import getcurrent, greenlet
 
-from lakelog.common.errors import ConflictError, FencedError, StalledError, UnknownOutcomeError
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    StalledError,
+    TransactionTimeoutError,
+    UnknownOutcomeError,
+)
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
+from lakelog.filestore.orphans import AGE_MILLIS_MIN
 from lakelog.logstore.consumer import can_hold_nothing
 from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
@@ -41,6 +49,10 @@ Operations = Callable[[int], list[Operation]]  # of the plan of the batch
 Rows = Callable[[], list[Operation]]
 
 UNKNOWN_OUTCOME_SHARE = 0.04
+PAUSE_SECONDS = 1.0
+SLEEP_SECONDS = (600.0, 5400.0)
+TRANSACTION_SECONDS_MAX = TIMEOUT_MILLIS_MAX / 1000
+ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
 TWO_USERS = "a producer has two users at once"
 STALL_PAUSES_MAX = 3
 
@@ -52,6 +64,7 @@ class Transaction:
     header: CommitHeader
     operations: tuple[Operation, ...]
     state: str  # open, committed or aborted
+    since: float  # when the broker got its first record
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,9 @@ class World:
     contents: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     hub: greenlet = field(init=False)
     events: Counter[str] = field(default_factory=Counter)
+    now: float = 0.0
+    written: dict[str, float] = field(default_factory=dict)  # when, of the files that tasks have prepared
+    removed: set[str] = field(default_factory=set)
     appended: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -93,7 +109,19 @@ class World:
 
     def pause(self) -> None:
         """Let anybody else run."""
+        self.now += PAUSE_SECONDS
         self.hub.switch()
+
+    def sleep(self) -> None:
+        """Time goes by in which nobody runs but the broker: it aborts transactions that have been open for too long."""
+        self.now += self.rng.uniform(*SLEEP_SECONDS)
+        self.events["slept"] += 1
+        for bucket, entries in enumerate(self.log):
+            for entry in list(entries):
+                if entry is not None and entry.state == "open" and self.now - entry.since > TRANSACTION_SECONDS_MAX:
+                    entry.state = "aborted"
+                    entries.append(None)
+                    self.epochs[bucket] += 1
 
     def newest(self) -> TableState:
         """The newest snapshot's state, at the moment of the answer."""
@@ -151,13 +179,17 @@ class SimProducer:
     def produce(self, payload: tuple[Operation, ...], header: CommitHeader) -> None:
         world = self._world
         self._check_owner()
-        self._open = Transaction(header, payload, "open")
+        self._open = Transaction(header, payload, "open", world.now)
         world.log[self._bucket].append(self._open)
         world.pause()
+
+    def flush(self) -> None:
+        self._world.pause()
 
     def commit(self) -> int:
         world = self._world
         assert self._open is not None
+        world.pause()
         end = world.log[self._bucket].index(self._open) + 1
         is_unknown = world.rng.random() < UNKNOWN_OUTCOME_SHARE
         if is_unknown and world.rng.random() < 0.5:
@@ -179,6 +211,9 @@ class SimProducer:
 
     def _check_owner(self) -> None:
         if self._world.epochs[self._bucket] != self._epoch:
+            if self._open is not None and self._world.now - self._open.since > TRANSACTION_SECONDS_MAX:
+                self._world.events["a transaction timed out"] += 1
+                raise TransactionTimeoutError("the broker has aborted the transaction for its age")
             self._world.events["fenced"] += 1
             raise FencedError("another producer owns the bucket")
 
@@ -236,17 +271,20 @@ class SimFiles:
         return self.world.newest()
 
     def prepare(self, bucket: int, rows: Rows, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
-        self.world.pause()
+        world, started = self.world, self.world.now
+        world.pause()
         operations = rows()
         last = {key: (first_sequence + place, value) for place, (key, value) in enumerate(operations)}
-        meta = self.world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
-        self.world.pause()
+        meta = world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
+        world.written[meta.file_name] = world.now
+        world.pause()
         return PreparedBucket(
             files=(BucketFile(partition=b"", meta=meta),),
             changelog=(),
             record_count=len(operations),
             size_bytes=10 * len(operations) + bucket,
             payload=tuple(operations),
+            age_seconds=lambda: world.now - started,
         )
 
 
@@ -302,6 +340,26 @@ class SimSnapshots:
         self.world.snapshots.append(snapshot)
         self.world.pause()
         return True
+
+
+def remove_orphans(world: World) -> None:
+    """What `remove_orphans` does to a table with a log, at the youngest age: list, ask log and snapshots, delete.
+
+    Files of compactions stay: what bounds their age is not the broker.
+    """
+    old = [name for name, at in world.written.items() if at < world.now - ORPHAN_SECONDS and name not in world.removed]
+    log = world.newest().logged
+    named = set()
+    for bucket in range(world.bucket_count):
+        tail = SimLog(world).read_tail(bucket, log.position(bucket).offset)
+        named |= {file.meta.file_name for one in tail.transactions for file in one.header.files}
+    world.pause()
+    named |= {file.meta.file_name for one in world.snapshots for files in one.files for file in files}
+    for name in old:
+        world.pause()
+        if name not in named:
+            world.removed.add(name)
+            world.events["an orphan was removed"] += 1
 
 
 @dataclass(slots=True)

@@ -25,13 +25,17 @@ Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBucket(Generic[Payload]):
-    """A bucket's part of a batch, ready to be logged: files are written, records are encoded."""
+    """A bucket's part of a batch, ready to be logged: files are written, records are encoded.
+
+    `age_seconds` gives how long ago the first file was begun.
+    """
 
     files: tuple[BucketFile, ...]
     changelog: tuple[BucketFile, ...]
     record_count: int
     size_bytes: int
     payload: Payload
+    age_seconds: Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,10 @@ class Producer(Protocol[Payload_contra]):
 
     def produce(self, payload: Payload_contra, header: CommitHeader) -> None:
         """Send the records; the first carries the header."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until the broker has all records, in a transaction that it aborts when it stays open for too long."""
         ...
 
     def commit(self) -> int:

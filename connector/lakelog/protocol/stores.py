@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.common.types import RowKind
 from lakelog.filestore.binary_row import serialize_row
 from lakelog.filestore.commit import CommitRequest, TableCommit
@@ -163,6 +164,7 @@ class TaskFiles:
         names = FileNames()
         files: list[BucketFile] = []
         with _turn:
+            age = Stopwatch()
             for partition, newest in encoded.parts:
                 metas = write_level0(self.table, partition, bucket, newest, first_sequence=first_sequence, names=names)
                 files.extend(BucketFile(partition=partition, meta=meta) for meta in metas)
@@ -173,6 +175,7 @@ class TaskFiles:
             record_count=len(encoded.records),
             size_bytes=encoded.records.size_bytes,
             payload=encoded.records,
+            age_seconds=age.seconds,
         )
 
 
@@ -183,6 +186,7 @@ class TaskProducer:
         self._producer = producer
         self.timeout_millis = producer.timeout_millis
         self.begin = producer.begin
+        self.flush = producer.flush
         self.commit = producer.commit
         self.close = producer.close
 

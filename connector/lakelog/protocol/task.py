@@ -12,10 +12,13 @@ from lakelog.common.errors import (
     FencedError,
     StalledError,
     TransactionTimeoutError,
+    UnavailableError,
     UnknownOutcomeError,
     UnsupportedError,
 )
+from lakelog.filestore.orphans import AGE_MILLIS_MIN
 from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
@@ -36,6 +39,13 @@ UNKNOWN_OUTCOMES_MAX = 4
 FENCINGS_MAX = 1
 STALLS_MAX = 1
 TIMEOUTS_MAX = 2
+OLD_FILES_MAX = 2
+
+# What is logged must name no file that may be removed as an orphan. When a transaction is about to be committed, it is
+# open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
+# they are younger than orphans when it takes effect, however long the process sleeps in between.
+_SPARE_MILLIS = 300_000  # brokers look for transactions past their time-out now and then, by default every 10 s
+FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 1000
 
 
 class OvertakenError(ConflictError):
@@ -44,6 +54,10 @@ class OvertakenError(ConflictError):
 
 class StaleAttemptError(ConflictError):
     """The batch is in a snapshot already: this attempt is a leftover and must change nothing."""
+
+
+class OldFilesError(UnavailableError):
+    """Files were written so long ago that they may be removed as orphans before the log names them: write them anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,20 +96,18 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
 
     An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect.
     Raises StaleAttemptError, FencedError (fenced a second time; names the other writer), UnknownOutcomeError,
-    TransactionTimeoutError, StalledError, CorruptDataError, and what the ports raise for bad rows.
+    TransactionTimeoutError, StalledError, OldFilesError, CorruptDataError, and what the ports raise for bad rows.
     """
     prepared = _Preparation(task)
-    fencings = stalls = unknowns = timeouts = 0
+    fencings = stalls = unknowns = timeouts = olds = 0
     others: dict[str, int] = {}
     producer = task.kept.take(task.bucket)
     if producer is not None:
         try:
             answer = _write_with_kept(task, prepared, *producer)
-        except (FencedError, UnknownOutcomeError):
-            producer[0].close()
+        except (FencedError, UnknownOutcomeError, OldFilesError):
             answer = None
         except TransactionTimeoutError:
-            producer[0].close()
             answer, timeouts = None, 1
         if answer is not None:
             return answer
@@ -120,26 +132,31 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
                 raise
         except OvertakenError:
             continue
+        except OldFilesError:
+            olds += 1
+            if olds > OLD_FILES_MAX:
+                raise
 
 
 def _write_with_kept(
-    task: BucketTask[Rows, Payload],
-    prepared: _Preparation[Rows, Payload],
-    producer: Producer[Payload],
-    end: int,
+    task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], producer: Producer[Payload], end: int
 ) -> BucketAnswer | None:
     """Write without fence and tail, which is right only while the newest snapshot ends where the producer did."""
-    _observe(task, Step.LOOK)
-    state = task.files.newest()
-    check_not_stale(state, task.batch)
-    position = state.logged.position(task.bucket)
-    if not is_at_its_end(position, end) or not task.log.fits(producer):
+    try:
+        _observe(task, Step.LOOK)
+        state = task.files.newest()
+        check_not_stale(state, task.batch)
+        position = state.logged.position(task.bucket)
+        if not is_at_its_end(position, end) or not task.log.fits(producer):
+            producer.close()
+            return None
+        if is_in_ledger(state.logged, task.bucket, task.batch):
+            task.kept.put(task.bucket, producer, end)
+            return _nothing_to_take(task, state, has_fenced=False)
+        return _log_and_answer(task, prepared, producer, state, _empty_tail(position.offset), has_fenced=False)
+    except BaseException:
         producer.close()
-        return None
-    if is_in_ledger(state.logged, task.bucket, task.batch):
-        task.kept.put(task.bucket, producer, end)
-        return _nothing_to_take(task, state, has_fenced=False)
-    return _log_and_answer(task, prepared, producer, state, _empty_tail(position.offset), has_fenced=False)
+        raise
 
 
 def _write_with_new(
@@ -199,6 +216,8 @@ def _log_and_answer(
             producer.begin()
             _observe(task, Step.PRODUCE)
             producer.produce(part.payload, header)
+            producer.flush()
+            check_young(task.bucket, part.age_seconds())
             _observe(task, Step.COMMIT)
             end = producer.commit()
             _observe(task, Step.AFTER_COMMIT)
@@ -215,7 +234,7 @@ def _log_and_answer(
 
 
 class _Preparation(Generic[Rows, Payload]):
-    """The prepared part, made again only when the sequence numbers must move."""
+    """The prepared part, made again only when the sequence numbers must move, or when its files have become old."""
 
     def __init__(self, task: BucketTask[Rows, Payload]) -> None:
         self._task = task
@@ -225,7 +244,7 @@ class _Preparation(Generic[Rows, Payload]):
     def after(self, first_sequence: int) -> PreparedBucket[Payload]:
         """The part with sequence numbers from `first_sequence` on: whoever logs renumbers before logging."""
         assert self._task.rows is not None
-        if self._part is None or self._first_sequence != first_sequence:
+        if self._part is None or self._first_sequence != first_sequence or not is_young(self._part.age_seconds()):
             _observe(self._task, Step.PREPARE)
             self._part = self._task.files.prepare(self._task.bucket, self._task.rows, first_sequence)
             self._first_sequence = first_sequence
@@ -244,6 +263,21 @@ def check_not_stale(state: TableState, batch: Batch) -> None:
         raise StaleAttemptError(
             f"batch {batch.identifier} of {batch.user} is in snapshot {state.snapshot_id} already, which holds its "
             f"batches up to {entry.identifier}; this attempt is a leftover and stops"
+        )
+
+
+def is_young(age_seconds: float) -> bool:
+    """True for files that cannot become as old as orphans before a transaction that is open now has ended."""
+    return age_seconds < FILES_AGE_SECONDS_MAX
+
+
+def check_young(bucket: int, age_seconds: float) -> None:
+    """Raise OldFilesError for files that may be removed as orphans before the log names them."""
+    if not is_young(age_seconds):
+        raise OldFilesError(
+            f"bucket {bucket}: {age_seconds:.0f} s have gone by since the first file of the batch was written, at most "
+            f"{FILES_AGE_SECONDS_MAX:.0f} s may: the files may be removed as orphans. The machine slept, or the batch "
+            "is too large: write smaller batches"
         )
 
 

@@ -10,7 +10,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 
 import pyarrow as pa
 
@@ -23,7 +22,7 @@ from lakelog.filestore.store import TableStore
 from lakelog.filestore.write_buffer import write_batches
 from lakelog.logstore.debezium import EncodedRecords
 from lakelog.protocol.header import BucketFile
-from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.kept import KeptProducers, ProducerPool
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket
@@ -36,6 +35,7 @@ MESSAGE_COLUMN = "message"
 MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
 
 SEQUENCES_PER_TASK = 1 << 26
+_POOL = ProducerPool[EncodedRecords]()  # of this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,18 +113,11 @@ def _bucket_tasks(
             rows=rows,
             log=TaskLog(write.table.uuid, write.target, size_bytes),
             files=TaskFiles(write.table, write.target),
-            kept=kept_producers(write.table.uuid, write.target.topic_id),
+            kept=KeptProducers(_POOL, write.table.uuid, write.target.topic_id),
             observe=process_observer(),
         )
         for bucket, rows in encoded.items()
     ]
-
-
-@cache
-def kept_producers(table_uuid: str, topic_id: str) -> KeptProducers[EncodedRecords]:
-    """The producers that this process keeps for a table's log."""
-    del table_uuid, topic_id
-    return KeptProducers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
