@@ -38,7 +38,8 @@ from lakelog.filestore.options.writing import (
 )
 from lakelog.filestore.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.paths import FileNames
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.scan import check_schema
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import (
     LINEAGE_KEY,
@@ -208,6 +209,7 @@ class TableCommit:
     def _prepare(self, latest: Snapshot | None, request: CommitRequest, *, may_merge: bool) -> _Attempt:
         """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
         table = self._table
+        check_schema(table, latest)
         has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
@@ -260,7 +262,7 @@ class TableCommit:
             delta_record_count=delta_count,
             watermark=_later(None if latest is None else latest.watermark, request.watermark),
             statistics=None if latest is None or latest.schema_id != schema_id else latest.statistics,
-            properties=self._properties(latest, request),
+            properties=self._properties(latest, request) | {SCHEMA_DIGEST_KEY: table.schemas.digest_of(schema_id)},
             next_row_id=None if latest is None else latest.next_row_id,
             operation=request.operation,
         )

@@ -185,7 +185,8 @@ def _groups_with(
 
 def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
     """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
-    schema = table.schema if file.schema_id == table.schema.id else stored_schema(table.schemas.get(file.schema_id))
+    is_same = file.schema_id == table.schema.id
+    schema = table.schema if is_same else stored_schema(table.schemas.get_beside(file.schema_id, table.schema))
     stored = [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
     if schema.id > table.schema.id:
         check_not_narrowed(wanted, stored, path=file.file_name)

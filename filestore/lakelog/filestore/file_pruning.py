@@ -210,7 +210,7 @@ class _StatsColumns:
         if key not in self._layouts:
             table = self._table
             is_same = file.schema_id == table.schema.id
-            schema = table.schema if is_same else stored_schema(table.schemas.get(file.schema_id))
+            schema = table.schema if is_same else stored_schema(table.schemas.get_beside(file.schema_id, table.schema))
             names = schema.field_names if file.value_stats_cols is None else file.value_stats_cols
             covered = {field.name: field for field in schema.fields}
             layout = {covered[name].id: (index, covered[name]) for index, name in enumerate(names) if name in covered}

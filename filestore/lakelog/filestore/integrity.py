@@ -4,7 +4,7 @@
 |---|---|
 | manifest, manifest list, index manifest, index file | in its name: `<stem>-blake2b-<32 hex digits>`, of its bytes |
 | snapshot, tag | property `lakelog.digest` of the snapshot, over the fields that every reader keeps |
-| schema | key `lakelogDigest` beside the others, over everything else |
+| schema | key `lakelogDigest` beside the others, over everything else; property `lakelog.schema-digest` of snapshots |
 | data and changelog files | checksums of their blocks in the manifest, see `lakelog.filestore.formats.checked` |
 
 The names of manifests are opaque to readers, and a file that names another so vouches for its bytes. Files of other

@@ -19,7 +19,7 @@ from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.predicate import Predicate, check_filter
-from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.store import TableStore
 
 FileGroup = tuple[tuple[DataFileMeta, ...], bool]  # files, and whether their rows are the table's rows
@@ -125,9 +125,17 @@ def check_readable(table: TableStore) -> None:
 
 
 def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
-    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made."""
-    if snapshot is not None and snapshot.schema_id > table.schema.id:
+    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
+
+    Raises CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
+    """
+    if snapshot is None:
+        return
+    if snapshot.schema_id > table.schema.id:
         table.schemas.get(snapshot.schema_id)
+    digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)
+    if digest is not None:
+        table.schemas.check_named(snapshot.schema_id, digest, newest_id=table.schema.id)
 
 
 def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], wanted: Pruning) -> Iterator[FileGroup]:

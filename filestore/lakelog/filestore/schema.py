@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakelog.common.arrow import from_arrow_field, to_arrow_schema
 from lakelog.common.errors import (
     ConflictError,
+    CorruptDataError,
     InvalidRequestError,
     LakelogError,
     NotFoundError,
@@ -54,6 +55,7 @@ from lakelog.filestore.schema_rules import (
 SCHEMA_VERSION = 3
 DIGEST_KEY = "lakelogDigest"
 _JSON_VALUES_MAX = 200_000  # of a schema file: twenty a column at most
+BASE_KEY = "lakelogBase"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 KEY_FIELD_ID_START = 1_073_741_823
@@ -66,8 +68,8 @@ class TableSchema:
     """One schema of a table, in the file `schema/schema-<id>`.
 
     A JSON object: version, id, fields [{id, name, type, description?, defaultValue?}], highestFieldId, partitionKeys,
-    primaryKeys, options {text: text}, comment?, timeMillis, and of lakelog's own lakelogDigest, over all the others.
-    Unknown keys are ignored, unknown options kept.
+    primaryKeys, options {text: text}, comment?, timeMillis, and of lakelog's own lakelogBase, the digest of the schema
+    before, and lakelogDigest, over all the others. Unknown keys are ignored, unknown options kept.
     Source: Paimon spec, "Schema".
     """
 
@@ -167,8 +169,8 @@ class TableSchema:
         """The columns of names, in the order of the names."""
         return tuple(self.field(name) for name in names)
 
-    def to_json(self) -> str:
-        """The text of the schema file."""
+    def to_json(self, *, base: str | None = None) -> str:
+        """The text of the schema file, which vouches for the schema before by its digest `base`."""
         fields: dict[str, object] = {
             "version": self.version,
             "id": self.id,
@@ -181,6 +183,8 @@ class TableSchema:
         if self.comment is not None:
             fields["comment"] = self.comment
         fields["timeMillis"] = self.time_millis
+        if base is not None:
+            fields[BASE_KEY] = base
         return json.dumps({DIGEST_KEY: json_digest(fields), **fields}, indent=2, ensure_ascii=False)
 
     @classmethod
@@ -189,9 +193,8 @@ class TableSchema:
         try:
             given = parse_object(text, values_max=_JSON_VALUES_MAX)
             digest = given.get(DIGEST_KEY)
-            given = {key: value for key, value in given.items() if key != DIGEST_KEY}
-            if digest is not None and digest != json_digest(given):
-                raise ValueError(f"it names the digest {digest}, its keys have {json_digest(given)}")
+            if digest is not None and digest != _digest(given):
+                raise ValueError(f"it names the digest {digest}, its keys have {_digest(given)}")
             version, time_millis = (optional(whole, given, key) for key in ("version", "timeMillis"))
             schema = cls(
                 version=1 if version is None else version,
@@ -213,13 +216,26 @@ class TableSchema:
             raise damaged(path, f"it is not a readable schema: {error!r}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class _SchemaFile:
+    """What a schema file holds: the schema as users see it, the digest of the file, and that of the schema before."""
+
+    schema: TableSchema
+    digest: str
+    base: str | None
+
+
 class SchemaManager:
-    """The schemas of one table, as users see them. Remembers the schemas it has read: their files never change."""
+    """The schemas of one table, as users see them. Remembers the schemas it has read: their files never change.
+
+    A file that another table's was put in place of is told by what vouches for it: the newest by the snapshots of
+    lakelog (`check_named`), an older one by the schema that lakelog made after it.
+    """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
-        self._read: dict[int, TableSchema] = {}
+        self._read: dict[int, _SchemaFile] = {}
 
     def __getstate__(self) -> tuple[FileIO, TablePaths]:
         return self._file_io, self._paths
@@ -235,6 +251,53 @@ class SchemaManager:
 
     def get(self, schema_id: int) -> TableSchema:
         """The schema of an id. Raises NotFoundError, naming the ids that exist."""
+        return self._file(schema_id).schema
+
+    def get_beside(self, schema_id: int, newest: TableSchema) -> TableSchema:
+        """The schema of an id, for a table that was opened with `newest`. Raises NotFoundError.
+
+        Raises CorruptDataError for an older one that the schema after it does not vouch for.
+        """
+        if schema_id == newest.id:
+            return newest
+        if schema_id < newest.id:
+            self._check_base(schema_id + 1)
+        return self.get(schema_id)
+
+    def digest_of(self, schema_id: int) -> str:
+        """The digest of the schema's file, whoever wrote it. Raises NotFoundError."""
+        return self._file(schema_id).digest
+
+    def check_named(self, schema_id: int, digest: str, *, newest_id: int) -> None:
+        """Raise CorruptDataError where a schema is not the one that a snapshot names by `digest`.
+
+        The same where those up to `newest_id` do not follow each other from it.
+        """
+        found = self._file(schema_id).digest
+        if found != digest:
+            raise self._swapped(schema_id, f"it has the digest {found}, and a snapshot names {digest}")
+        for number in range(schema_id + 1, newest_id + 1):
+            self._check_base(number)
+
+    def list_ids(self) -> list[int]:
+        """All ids, rising. Lists the folder."""
+        names = self._file_io.list_names(self._paths.schema_dir)
+        numbers = (name.removeprefix(SCHEMA_PREFIX) for name in names if name.startswith(SCHEMA_PREFIX))
+        return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
+
+    def create(self, schema: TableSchema) -> None:
+        """Create the schema's file. Raises ConflictError when its id is taken."""
+        path = self._paths.schema(schema.id)
+        try:
+            base = None if schema.id == 0 else self.digest_of(schema.id - 1)
+        except NotFoundError:
+            base = None
+        text = stored_schema(schema).to_json(base=base)
+        if not self._file_io.create_new(path, text.encode()):
+            raise ConflictError(f"{path} exists already: another table or schema change was first; read it and decide")
+        self._read[schema.id] = _SchemaFile(schema, json.loads(text)[DIGEST_KEY], base)
+
+    def _file(self, schema_id: int) -> _SchemaFile:
         if schema_id not in self._read:
             path = self._paths.schema(schema_id)
             try:
@@ -248,21 +311,29 @@ class SchemaManager:
             schema = TableSchema.from_json(data, path=path)
             if schema.id != schema_id:
                 raise damaged(path, f"it holds the schema {schema.id}, expected {schema_id}")
-            self._read[schema_id] = shown_schema(schema, path=path)
+            given = parse_object(data, values_max=_JSON_VALUES_MAX)
+            base = given.get(BASE_KEY)  # of whatever type: it is compared, and nothing else
+            self._read[schema_id] = _SchemaFile(shown_schema(schema, path=path), _digest(given), base)
         return self._read[schema_id]
 
-    def list_ids(self) -> list[int]:
-        """All ids, rising. Lists the folder."""
-        names = self._file_io.list_names(self._paths.schema_dir)
-        numbers = (name.removeprefix(SCHEMA_PREFIX) for name in names if name.startswith(SCHEMA_PREFIX))
-        return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
+    def _check_base(self, schema_id: int) -> None:
+        """Raise CorruptDataError where a schema was made after another one than is there."""
+        base = self._file(schema_id).base
+        found = base if base is None else self._file(schema_id - 1).digest
+        if found != base:
+            raise self._swapped(
+                schema_id - 1,
+                f"it has the digest {found}, and schema {schema_id} was made from {base}",
+            )
 
-    def create(self, schema: TableSchema) -> None:
-        """Create the schema's file. Raises ConflictError when its id is taken."""
-        path = self._paths.schema(schema.id)
-        if not self._file_io.create_new(path, stored_schema(schema).to_json().encode()):
-            raise ConflictError(f"{path} exists already: another table or schema change was first; read it and decide")
-        self._read[schema.id] = schema
+    def _swapped(self, schema_id: int, what: str) -> CorruptDataError:
+        return damaged(
+            self._paths.schema(schema_id), f"it is not the schema of this table that was written there: {what}"
+        )
+
+
+def _digest(given: Mapping[str, object]) -> str:
+    return json_digest({key: value for key, value in given.items() if key != DIGEST_KEY})
 
 
 def build_schema(

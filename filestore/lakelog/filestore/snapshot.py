@@ -23,6 +23,7 @@ from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
 SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 DIGEST_KEY = "lakelog.digest"
+SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # of the file of the schema that the snapshot names
 TAG_KEY = "lakelogTag"
 _OWN_WRITER = "lakelog"
 # What a digest is over: the fields that Paimon's readers of every age keep when they write a snapshot as a tag.

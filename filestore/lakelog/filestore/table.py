@@ -77,12 +77,15 @@ class FileStoreTable(ReadableTable):
         `options` say how an object store is reached (`s3.*`); they are not stored.
         """
         root, file_io = _located(path, file_io, options)
-        schema = SchemaManager(file_io, TablePaths(root, branch)).latest()
+        schemas = SchemaManager(file_io, TablePaths(root, branch))
+        schema = schemas.latest()
         if schema is None and branch != MAIN_BRANCH:
             raise NotFoundError(f"table {root} has no branch {branch!r}")
         if schema is None:
             raise NotFoundError(f"{root} holds no table: it has no schema/schema-N file; check the path, or create it")
-        return cls(path=root, file_io=file_io, schema=schema, branch=branch)
+        table = cls(path=root, file_io=file_io, schema=schema, branch=branch)
+        vars(table)["schemas"] = schemas  # what it has read
+        return table
 
     @classmethod
     def create(
