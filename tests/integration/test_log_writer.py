@@ -178,13 +178,13 @@ def test_a_closed_producers_transaction_is_aborted_at_once(topic: LogTopic) -> N
 def test_a_record_too_large_is_known_before_the_transaction(topic: LogTopic) -> None:
     large = EncodedRecords.of(pl.Series(['{"id":1}', '{"id":2}']), pl.Series(["x", "x" * 2_000_000]), row_count=2)
     with topic.producer() as producer:
-        producer.limit.check(records([1, 2]), b"header")
+        producer.limit.check(records([1, 2]))
 
         with pytest.raises(InvalidRequestError) as caught:
-            producer.limit.check(large, b"header")
+            producer.limit.check(large)
 
     assert topic.name in str(caught.value)
-    assert 'the record with key {"id":2} has 2000008 bytes, the topic takes 1048460' in str(caught.value)
+    assert 'the record with key {"id":2} has 2000008 bytes, the topic takes 1048204' in str(caught.value)
 
 
 def test_a_record_too_large_aborts_its_transaction(topic: LogTopic) -> None:
@@ -198,9 +198,19 @@ def test_a_record_too_large_aborts_its_transaction(topic: LogTopic) -> None:
     assert topic.tail().transactions == ()
 
 
-def test_a_header_too_large_is_named_too(topic: LogTopic) -> None:
-    with topic.producer() as producer, pytest.raises(InvalidRequestError, match="the topic takes"):
-        producer.limit.check(records([1]), b"h" * 2_000_000)
+def test_the_largest_record_leaves_room_for_a_header_and_a_header_takes_what_is_left(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        limit = producer.limit
+        key = "1"
+        full = EncodedRecords.of(pl.Series([key]), pl.Series(["x" * (limit.record_bytes - len(key))]), row_count=1)
+        limit.check(full)
+        for one in (full, records([1])):
+            producer.begin()
+            producer.produce(one, b"h" * limit.header_room(one))
+            producer.commit()
+
+    small, large = (len(found.header) for found in topic.tail().transactions)
+    assert 200 <= small < large
 
 
 def test_buckets_are_fenced_side_by_side(topic: LogTopic) -> None:

@@ -112,6 +112,36 @@ def test_a_writer_that_slept_until_its_files_were_removed_writes_them_anew(
     catalog.drop_table("db.t")
 
 
+def test_a_batch_with_headers_that_no_record_holds_is_written_and_finished(
+    tmp_path: Path, bootstrap_servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keys stand in a header four times and more: those of one bucket do not fit, those of the other do."""
+    columns = pa.schema([pa.field("id", pa.string(), nullable=False)])
+    options = {"bucket": "2", "log.system": "kafka", "log.max-record-size": "20 kb"}
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=columns, primary_key=["id"], options=options)
+    rows = pa.table({"id": ["short", "x" * 8_000, "y" * 8_001, "z"]}, schema=to_arrow_schema(table.schema.fields))
+    kinds = pa.array([0] * 4, pa.int8())
+
+    def die(step: Step, user: str, identifier: int, bucket: int | None) -> None:
+        if step is Step.BEFORE_SNAPSHOT:
+            raise InjectedCrash(step)
+
+    with pytest.raises(InjectedCrash):
+        LocalWriter(table, "q", observe=die).write(0, rows, kinds)
+    headers = {path.name for path in Path(table.path, "manifest").glob("header-*")}
+    assert headers
+    make_old(table)
+    assert orphans(capsys, table.path, "--delete") == set()
+    LocalWriter(table, "q").write(0, rows, kinds)
+
+    assert sorted(table.to_arrow()["id"].to_pylist()) == sorted(rows["id"].to_pylist())
+    check_log_equals_files(table)
+    make_old(table)
+    assert orphans(capsys, table.path) == headers
+    catalog.drop_table("db.t")
+
+
 @pytest.mark.full
 def test_readers_of_a_log_lose_nothing_to_the_expiry_of_writers(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str

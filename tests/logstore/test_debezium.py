@@ -258,3 +258,22 @@ def test_pairs_meet_over_the_chunks_that_rows_are_encoded_in(monkeypatch: pytest
             with monkeypatch.context() as patched:
                 patched.setattr("lakelog.logstore.debezium._CHUNK_ROWS", chunk_rows)
                 assert _encode(rows, changed) == whole
+
+
+def test_an_update_too_large_for_a_record_is_a_delete_and_an_insert() -> None:
+    rows = pa.table({"id": [1, 1, 2, 2], "v": ["a" * 100, "b" * 100, "c" * 99, "d" * 100]})
+    fields = [from_arrow_field(field) for field in rows.schema]
+    kinds = pa.array([BEFORE, AFTER, BEFORE, AFTER], pa.int8())
+    whole = encode_changes(rows, kinds, fields, ["id"], ChangelogMode.ALL)
+    largest = max(len(key or b"") + len(value) for key, value in zip(whole.keys, whole.values, strict=True))
+
+    cut = encode_changes(rows, kinds, fields, ["id"], ChangelogMode.ALL, update_bytes_max=largest - 1)
+
+    assert [json.loads(value)["op"] for value in whole.values] == ["u", "u"]
+    assert [json.loads(value)["op"] for value in cut.values] == ["d", "c", "u"]
+    assert cut.keys == [b'{"id":1}', b'{"id":1}', b'{"id":2}']
+    decoded, found = decode_changes(cut.values, fields)
+    assert decoded.to_pylist() == rows.to_pylist()
+    assert found.to_pylist() == [DELETE, INSERT, BEFORE, AFTER]
+    fits = encode_changes(rows, kinds, fields, ["id"], ChangelogMode.ALL, update_bytes_max=largest)
+    assert fits.values == whole.values

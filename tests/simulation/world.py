@@ -169,17 +169,18 @@ class SimProducer:
                 entry.state = "aborted"
                 entries.append(None)
 
-    def begin(self) -> None:
+    def begin(self, payload: tuple[Operation, ...], header: CommitHeader) -> None:
         if self._is_in_transaction:
             self._world.events[TWO_USERS] += 1
             raise UnknownOutcomeError(TWO_USERS)
         self._is_in_transaction = True
+        self._begun = (header, payload)
         self._world.pause()
 
-    def produce(self, payload: tuple[Operation, ...], header: CommitHeader) -> None:
+    def produce(self) -> None:
         world = self._world
         self._check_owner()
-        self._open = Transaction(header, payload, "open", world.now)
+        self._open = Transaction(*self._begun, "open", world.now)
         world.log[self._bucket].append(self._open)
         world.pause()
 

@@ -62,7 +62,7 @@ def test_the_users_order_comes_first_and_nulls_are_oldest() -> None:
 
 
 def test_a_row_that_the_topic_refuses_reaches_every_task_as_an_error(table: FileStoreTable) -> None:
-    limit = RecordLimit(topic="t", servers="broker:1", partition_count=BUCKETS, message_bytes=1000)
+    limit = RecordLimit(topic="t", servers="broker:1", partition_count=BUCKETS, message_bytes=1256)
     sender = Sender(table=table, task_count=2, limit=limit, mode=ChangelogMode.UPSERT)
     fine = pa.table([pa.array([1], pa.int64()), pa.array(["x" * 700])], schema=SCHEMA)
     large = pa.table([pa.array([1, 7], pa.int64()), pa.array(["x", "x" * 900])], schema=SCHEMA)

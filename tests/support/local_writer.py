@@ -77,7 +77,7 @@ class LocalWriter:
                         batch=batch,
                         bucket=bucket,
                         rows=encode if mine.num_rows else None,
-                        log=TaskLog(store.uuid, target),
+                        log=TaskLog(store, target),
                         files=TaskFiles(store, target),
                         kept=self.kept,
                         observe=self.observe,

@@ -14,6 +14,7 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.logstore.reader import read_range, read_tail
 from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import states_of
 from tests.support.changes import Row
@@ -39,7 +40,7 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
         tail = read_tail(table.log.client_config, table.log.topic, bucket, 0)
         for transaction in tail.transactions:
             where = f"bucket {bucket}, offset {transaction.first_offset}"
-            header = CommitHeader.from_bytes(transaction.header, where=where)
+            header = HeaderFiles(table.file_store).read(transaction.header, where=where)
             assert header.record_count == transaction.record_count
             headers.append((bucket, header))
     return headers

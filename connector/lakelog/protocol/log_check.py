@@ -20,7 +20,7 @@ from lakelog.logstore.offsets import high_watermarks, log_start_offsets
 from lakelog.logstore.reader import first_transaction, read_tail
 from lakelog.logstore.topic import describe_topic, keep_all_records
 from lakelog.logstore.writer import TransactionalProducer
-from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 from lakelog.protocol.stores import DriverSnapshots, read_state
@@ -179,7 +179,7 @@ def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: in
 
     def named_in_log() -> set[str]:
         headers = (
-            CommitHeader.from_bytes(
+            HeaderFiles(table).read(
                 one.header, where=f"topic {log.topic}, partition {bucket}, offset {one.first_offset}"
             )
             for one in read_tail(log.client_config, log.topic, bucket, offset).transactions

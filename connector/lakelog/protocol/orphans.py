@@ -9,7 +9,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.orphans import NamedElsewhere
 from lakelog.filestore.store import TableStore
 from lakelog.logstore.reader import read_tail
-from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.stores import read_state
 
 
@@ -27,11 +27,15 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     """
     log.check_topic()
     state = read_state(table, table.snapshots.latest(), topic_id=log.topic_id).logged
+    headers = HeaderFiles(table)
     for bucket in range(table.bucket_count):
         tail = read_tail(log.client_config, log.topic, bucket, state.position(bucket).offset)
         for transaction in tail.transactions:
             where = f"topic {log.topic}, partition {bucket}, offset {transaction.first_offset}"
-            header = CommitHeader.from_bytes(transaction.header, where=where)
+            header_file = headers.name_of(transaction.header, where=where)
+            if header_file is not None:
+                yield header_file
+            header = headers.read(transaction.header, where=where)
             if header.table_uuid != table.uuid:
                 raise CorruptDataError(f"the commit header at {where} is of table {header.table_uuid}, not of this one")
             for file in (*header.files, *header.changelog):

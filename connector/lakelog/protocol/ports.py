@@ -60,12 +60,15 @@ class BucketTail:
 class Producer(Protocol[Payload_contra]):
     """The transactional producer that owns one bucket until another one fences it."""
 
-    def begin(self) -> None:
-        """Open a transaction."""
+    def begin(self, payload: Payload_contra, header: CommitHeader) -> None:
+        """Open a transaction for these records, the first of which is to carry the header.
+
+        Whatever can be refused of them is refused now: nothing is logged by then.
+        """
         ...
 
-    def produce(self, payload: Payload_contra, header: CommitHeader) -> None:
-        """Send the records; the first carries the header."""
+    def produce(self) -> None:
+        """Send the records."""
         ...
 
     def flush(self) -> None:

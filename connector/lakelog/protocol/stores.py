@@ -35,9 +35,11 @@ from lakelog.filestore.write import (
 from lakelog.logstore.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.reader import read_tail
+from lakelog.logstore.record_limit import record_limit
 from lakelog.logstore.transaction_timeout import choose_timeout_millis
 from lakelog.logstore.writer import TransactionalProducer
 from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.ports import (
     BucketTail,
     Decide,
@@ -117,7 +119,7 @@ Encoded = Callable[[], EncodedChanges]
 
 
 def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows) -> EncodedChanges:
-    """Check the rows and encode their records. No I/O: nothing is logged by then.
+    """Check the rows and encode their records. Nothing is logged by then.
 
     Raises InvalidRequestError for rows that do not fit the table.
     """
@@ -126,7 +128,15 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
             (part.partition, newest_of(table, part.rows, part.kinds)) for part in _by_partition(table, bucket, rows)
         )
         logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-        records = encode_changes(logged, kinds, table.schema.fields, table.schema.primary_keys, target.mode)
+        limit = record_limit(target.client_config, target.topic)
+        records = encode_changes(
+            logged,
+            kinds,
+            table.schema.fields,
+            table.schema.primary_keys,
+            target.mode,
+            update_bytes_max=limit.record_bytes,
+        )
         return EncodedChanges(parts=parts, records=records)
 
 
@@ -182,18 +192,32 @@ class TaskFiles:
 class TaskProducer:
     """A bucket's transactional producer, in the protocol's terms. Its transactions may take `timeout_millis`."""
 
-    def __init__(self, producer: TransactionalProducer) -> None:
+    def __init__(self, producer: TransactionalProducer, headers: HeaderFiles) -> None:
         self._producer = producer
+        self._headers = headers
+        self._begun: tuple[EncodedRecords, bytes] | None = None
         self.timeout_millis = producer.timeout_millis
-        self.begin = producer.begin
         self.flush = producer.flush
         self.commit = producer.commit
         self.close = producer.close
 
-    def produce(self, payload: EncodedRecords, header: CommitHeader) -> None:
+    def begin(self, payload: EncodedRecords, header: CommitHeader) -> None:
+        """Open a transaction; a header that does not fit into the first record becomes a file before.
+
+        Raises InvalidRequestError for a record that the topic would refuse.
+        """
+        limit = self._producer.limit
+        limit.check(payload)
+        self._begun = (payload, self._headers.write(header, limit.header_room(payload)))
+        self._producer.begin()
+
+    def produce(self) -> None:
         """Send the records; the first carries the header."""
+        assert self._begun is not None, "begin a transaction first"
+        payload, header = self._begun
+        self._begun = None  # a kept producer keeps no records
         with _turn:
-            self._producer.produce(payload, header.to_bytes())
+            self._producer.produce(payload, header)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +228,7 @@ class TaskLog:
     may take as long as all of them.
     """
 
-    table_uuid: str
+    table: TableStore
     target: LogTarget
     size_bytes: int = 0
 
@@ -213,12 +237,13 @@ class TaskLog:
         return TaskProducer(
             TransactionalProducer(
                 self.target.client_config,
-                f"{self.table_uuid}-{bucket}",
+                f"{self.table.uuid}-{bucket}",
                 self.target.topic,
                 bucket,
                 size_bytes=self.size_bytes,
                 patience=patience,
-            )
+            ),
+            HeaderFiles(self.table),
         )
 
     def fits(self, producer: Producer[EncodedRecords]) -> bool:
@@ -229,10 +254,11 @@ class TaskLog:
     def read_tail(self, bucket: int, base: int) -> BucketTail:
         """Every committed transaction from `base` up to the high watermark as it stands now."""
         tail = read_tail(self.target.client_config, self.target.topic, bucket, base)
+        headers = HeaderFiles(self.table)
         return BucketTail(
             transactions=tuple(
                 LoggedTransaction(
-                    header=CommitHeader.from_bytes(
+                    header=headers.read(
                         one.header, where=f"topic {self.target.topic}, partition {bucket}, offset {one.first_offset}"
                     ),
                     first_offset=one.first_offset,

@@ -213,9 +213,9 @@ def _log_and_answer(
         if part.record_count:
             header = _header(task, state, part)
             _observe(task, Step.BEGIN)
-            producer.begin()
+            producer.begin(part.payload, header)
             _observe(task, Step.PRODUCE)
-            producer.produce(part.payload, header)
+            producer.produce()
             producer.flush()
             check_young(task.bucket, part.age_seconds())
             _observe(task, Step.COMMIT)

@@ -131,7 +131,7 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
 
     A tail that an open transaction hides is left to the tasks, which end that transaction and look again.
     """
-    log = TaskLog(write.table.uuid, write.target)
+    log = TaskLog(write.table, write.target)
     for bucket in _left_over(write, state):
         with contextlib.suppress(StalledError):
             tail = log.read_tail(bucket, state.logged.position(bucket).offset)

@@ -111,7 +111,7 @@ def _bucket_tasks(
             batch=write.batch,
             bucket=bucket,
             rows=rows,
-            log=TaskLog(write.table.uuid, write.target, size_bytes),
+            log=TaskLog(write.table, write.target, size_bytes),
             files=TaskFiles(write.table, write.target),
             kept=KeptProducers(_POOL, write.table.uuid, write.target.topic_id),
             observe=process_observer(),

@@ -3,6 +3,7 @@
     <root>/schema/schema-N                              manifest/manifest-<uuid>-<n>, manifest-list-<uuid>-<n>
     <root>/snapshot/snapshot-N, LATEST, EARLIEST        manifest/index-manifest-<uuid>-<n>, index/index-<uuid>-<n>
     <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>, statistics/stat-<uuid>-<n>
+                                                        manifest/header-<uuid>-<n> (lakelog's own)
     <root>/tag/tag-<name>, branch/branch-<name>/...
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
@@ -173,6 +174,10 @@ class FileNames:
     def index_file(self, data: bytes) -> str:
         """The next name of a table index file."""
         return self._named("index", data)
+
+    def header(self, data: bytes) -> str:
+        """The next name of a file with the header of a transaction in a log."""
+        return self._named("header", data)
 
     def _named(self, kind: str, data: bytes) -> str:
         return name_with_digest(f"{kind}-{self.uuid}-{next(self._counter)}", data)

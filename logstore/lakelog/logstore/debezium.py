@@ -75,12 +75,15 @@ def encode_changes(
     fields: Sequence[DataField],
     key_fields: Sequence[str],
     mode: ChangelogMode,
+    *,
+    update_bytes_max: int | None = None,
 ) -> EncodedRecords:
     """The changes as debezium-json records, in the rows' order.
 
     `kinds` holds RowKind values as int8; None means that every row is an insert. Without `key_fields` keys are
     null. A -U directly followed by the +U of the same key is one `u`; other +I and +U are `c`, -D and lone -U
-    are `d`. Mode UPSERT drops -U. `mode` is UPSERT or ALL.
+    are `d`. A pair whose `u` would have more than `update_bytes_max` bytes with its key is a `d` and a `c`. Mode UPSERT
+    drops -U. `mode` is UPSERT or ALL.
     """
     assert mode is not ChangelogMode.AUTO, "resolve the mode with options.changelog_mode"
     codes = _codes(kinds, rows.num_rows)
@@ -88,7 +91,7 @@ def encode_changes(
         kept = codes != RowKind.UPDATE_BEFORE
         rows, codes = rows.filter(pa.array(kept)), codes[kept]
     chunks = [
-        _encode_chunk(rows.slice(start, end - start), codes[start:end], fields, key_fields)
+        _encode_chunk(rows.slice(start, end - start), codes[start:end], fields, key_fields, update_bytes_max)
         for start, end in _chunks(codes)
     ]
     if not chunks:
@@ -109,7 +112,11 @@ def _chunks(codes: npt.NDArray[np.int8]) -> Iterator[tuple[int, int]]:
 
 
 def _encode_chunk(
-    rows: pa.Table, codes: npt.NDArray[np.int8], fields: Sequence[DataField], key_fields: Sequence[str]
+    rows: pa.Table,
+    codes: npt.NDArray[np.int8],
+    fields: Sequence[DataField],
+    key_fields: Sequence[str],
+    update_bytes_max: int | None,
 ) -> tuple[pl.Series | None, pl.Series]:
     keys = _keys(rows, fields, key_fields)
     is_add = (codes == RowKind.INSERT) | (codes == RowKind.UPDATE_AFTER)
@@ -117,6 +124,8 @@ def _encode_chunk(
         return keys, row_texts(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
     texts = row_texts(rows, fields)
     pair_starts = _pair_starts(codes, keys)
+    if update_bytes_max is not None:
+        pair_starts = pair_starts[_update_bytes(texts, keys, pair_starts) <= update_bytes_max]
     if keys is not None and len(pair_starts):
         keys = keys.gather(np.delete(np.arange(len(codes)), pair_starts + 1))
     return keys, _envelopes(texts, is_add, pair_starts)
@@ -168,6 +177,17 @@ def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDA
         return starts
     same_key: npt.NDArray[np.bool_] = (keys.gather(starts) == keys.gather(starts + 1)).to_numpy()
     return starts[same_key]
+
+
+def _update_bytes(
+    texts: pl.Series, keys: pl.Series | None, pair_starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """What the record of each pair has, with its key."""
+    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+    envelope = len(UPDATE_PREFIX) + len(UPDATE_MIDDLE) + len(UPDATE_SUFFIX)
+    key_sizes = 0 if keys is None else keys.gather(pair_starts).str.len_bytes().to_numpy().astype(np.int64)
+    total: npt.NDArray[np.int64] = sizes[pair_starts] + sizes[pair_starts + 1] + envelope + key_sizes
+    return total
 
 
 def _envelopes(texts: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pl.Series:

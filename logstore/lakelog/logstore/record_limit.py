@@ -21,6 +21,8 @@ COMMIT_HEADER = "lakelog-commit"
 
 # Kafka's limit counts a record batch with its framing: 61 bytes of the batch and at most 30 of a record.
 _FRAMING_BYTES = 128
+# Left in every record for the commit header of the first, which at least names a file with the header itself.
+_HEADER_BYTES = 256
 _ENVELOPE_BYTES = 64  # `{"before":null,"after":,"op":"c"}` and more
 # What a value of a plain type takes at most as JSON, with its quotes and comma; a byte of text or binary at most six.
 _PLAIN_VALUE_BYTES = 64
@@ -32,7 +34,7 @@ _topics_lock = Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLimit:
-    """What a topic takes: at most `record_bytes` for key, value and headers of a record."""
+    """What a topic takes: at most `record_bytes` for key and value of a record, with room for a small commit header."""
 
     topic: str
     servers: str
@@ -42,17 +44,18 @@ class RecordLimit:
     @property
     def record_bytes(self) -> int:
         """The most that a record may have."""
-        return self.message_bytes - _FRAMING_BYTES
+        return self.message_bytes - _FRAMING_BYTES - _HEADER_BYTES
 
-    def check(self, records: EncodedRecords, header: bytes = b"") -> None:
-        """Raise InvalidRequestError, naming the key, for a record that the topic would refuse. No I/O.
+    def header_room(self, records: EncodedRecords) -> int:
+        """The most that the commit header of these records may have."""
+        first_bytes = len(records.values[0]) + len(records.keys[0] or b"") if len(records) else 0
+        return self.message_bytes - _FRAMING_BYTES - len(COMMIT_HEADER) - first_bytes
 
-        `header` is the commit header that the first record will carry.
-        """
-        for number in (0, records.largest) if len(records) else ():
-            key = records.keys[number]
-            header_bytes = 0 if number else len(header) + len(COMMIT_HEADER)
-            size_bytes = len(records.values[number]) + len(key or b"") + header_bytes
+    def check(self, records: EncodedRecords) -> None:
+        """Raise InvalidRequestError, naming the key, for a record that the topic would refuse. No I/O."""
+        if len(records):
+            key = records.keys[records.largest]
+            size_bytes = len(records.values[records.largest]) + len(key or b"")
             if size_bytes > self.record_bytes:
                 raise self.error(key, size_bytes)
 
@@ -67,7 +70,7 @@ class RecordLimit:
         """As `check` for the records of these changes, which are encoded only where one may be too large."""
         images = 2  # of an update
         if rows.num_rows and images * _bytes_at_most(rows) > self.record_bytes:
-            self.check(encode_changes(rows, kinds, fields, key_fields, mode))
+            self.check(encode_changes(rows, kinds, fields, key_fields, mode, update_bytes_max=self.record_bytes))
 
     def error(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
         """The error of a record that is too large; None for what is not known of it."""

@@ -95,17 +95,18 @@ class TransactionalProducer:
     def produce(self, records: EncodedRecords, header: bytes) -> None:
         """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
-        May be called again in the same transaction; then `header` is not looked at. Raises FencedError,
-        TransactionTimeoutError, UnknownOutcomeError, and InvalidRequestError for a record too large, before any of
-        these is sent.
+        May be called again in the same transaction; then `header` is not looked at. It fits when it has no more bytes
+        than `limit.header_room`. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and
+        InvalidRequestError for a record too large, before any of these is sent.
         """
-        self.limit.check(records, header)
+        self.limit.check(records)
         with self._told("producing"):
             try:
                 self._send(records, header)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                    raise self._first_too_large(records, header) from error
+                    self.close()
+                    raise self.limit.error(None, None) from error
                 raise
         self._sent_count += len(records)
 
@@ -278,14 +279,6 @@ class TransactionalProducer:
 
     def _doing(self, doing: str) -> str:
         return f"{self._name}: {doing} as {self.transactional_id}"
-
-    def _first_too_large(self, records: EncodedRecords, header: bytes) -> LakelogError:
-        self.close()
-        try:
-            self.limit.check(records, header)
-        except InvalidRequestError as error:
-            return error
-        return self.limit.error(None, None)
 
 
 def initialise_all(

@@ -1,0 +1,80 @@
+"""Commit headers of any size: what does not fit into a record is a file of the table, which the record names.
+
+A header tells of each file of its bucket, so it grows with the partitions of a batch, and with the keys and values in
+the statistics of its files. Nothing bounds it, and the first transaction of a batch is logged before the others are
+known: a header that the topic refuses would leave the batch half in the log for ever. So before a transaction begins, a
+large header becomes a file in the table's `manifest` folder, and the record carries in its place
+
+    {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>"}
+
+The file holds the header as it would be in the record. It is younger than the data files that it names, is named by the
+log as they are, and is an orphan when a snapshot has taken the transaction in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.filestore.integrity import read_checked
+from lakelog.filestore.paths import FileNames
+from lakelog.filestore.store import TableStore
+from lakelog.protocol.header import CommitHeader
+
+RECORD_BYTES_MAX = (
+    256 << 10
+)  # a larger header is a file even where it fits: every reader of the topic reads its records
+_VERSION = 2
+_START = b'{"v":2,'
+_NAME = re.compile(r"header-[0-9a-f-]{36}-0-blake2b-[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderFiles:
+    """The headers of one table's log."""
+
+    table: TableStore
+
+    def write(self, header: CommitHeader, room_bytes: int) -> bytes:
+        """What a record with room for so many bytes carries: the header, or the name of a new file with it."""
+        whole = header.to_bytes()
+        if len(whole) <= min(room_bytes, RECORD_BYTES_MAX):
+            return whole
+        name = FileNames().header(whole)
+        if not self.table.file_io.create_new(self.table.paths.manifest(name), whole):
+            raise ConflictError(f"{self.table.paths.manifest(name)} is there already, with a name that is new")
+        fields = {"v": _VERSION, "table": header.table_uuid, "file": name}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    def read(self, data: bytes, *, where: str) -> CommitHeader:
+        """The header that a record carries or names; `where` is the record. Raises CorruptDataError, NotFoundError."""
+        name = self.name_of(data, where=where)
+        if name is None:
+            return CommitHeader.from_bytes(data, where=where)
+        path = self.table.paths.manifest(name)
+        return CommitHeader.from_bytes(read_checked(self.table.file_io, path), where=f"{where}, in {path}")
+
+    def name_of(self, data: bytes, *, where: str) -> str | None:
+        """The file that a record names as its header; None when it carries the header itself.
+
+        Raises CorruptDataError for another table's, and for what is no such name.
+        """
+        if not data.startswith(_START):
+            return None
+        try:
+            fields = json.loads(data)
+            table_uuid, name = fields["table"], fields["file"]
+            if not (isinstance(name, str) and _NAME.fullmatch(name)):
+                raise ValueError("'file' is not the name of a header file")
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise CorruptDataError(
+                f"the commit header at {where} is not readable: {error!r}; the topic must only be written by lakelog"
+            ) from error
+        if table_uuid != self.table.uuid:
+            raise CorruptDataError(
+                f"the log at {where} was written for another table than {self.table.uuid}: a topic serves one table; "
+                "give a copied table a log of its own"
+            )
+        return name
