@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+@pytest.fixture(autouse=True)
+def no_decimal_is_rounded_by_default() -> Iterator[None]:
+    """Python's decimal context keeps 28 digits, columns have 38: whoever calculates names a context of their own."""
+    with decimal.localcontext() as context:
+        context.traps[decimal.Inexact] = True
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -54,6 +55,21 @@ def test_aggregates_add_up_within_and_over_batches(tmp_path: Path) -> None:
     assert write_all(table, *batches) == [(1, 77, "b6"), (2, None, None)]
     table.write(rows((1, 7, None)), kinds=pa.array([3], pa.int8()))
     assert content(table) == [(1, 70, "b6"), (2, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("values", "total"), [((3, 3, 3), 9), ((10**38 // 3 + 1,) * 3, None), ((10**38 - 3, 1, 1), 10**38 - 1)]
+)
+def test_sums_are_exact_up_to_the_last_number_of_38_digits(
+    tmp_path: Path, values: tuple[int, ...], total: int | None
+) -> None:
+    wide = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.decimal128(38, 0))])
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    built = build_schema(wide, primary_keys=["id"], options={"bucket": "1", **options})
+    table = FileStoreTable.create(tmp_path / "t", built, LocalFileIO(sync_data=False))
+    given = [Decimal(value) for value in values]
+    table.write(pa.table([[1] * len(given), pa.array(given, wide.field("v").type)], schema=wide))
+    assert table.to_arrow()["v"].to_pylist() == [None if total is None else Decimal(total)]
 
 
 def test_late_rows_do_not_win_where_a_sequence_field_decides(tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ def test_a_slice_of_nested_rows_is_adapted_as_a_slice() -> None:
         ("TIME(3)", "STRING", time(5, 33, 0, 464000), "05:33:00.464"),
         ("TIME(3)", "TIMESTAMP(3)", time(2, 27, 35, 497000), datetime(1970, 1, 1, 2, 27, 35, 497000)),
         ("STRING", "DOUBLE", " 7 ", 7.0),
+        ("STRING", "DECIMAL(38, 0)", "9" * 38, Decimal("9" * 38)),
+        ("STRING", "DECIMAL(38, 0)", "9" * 39, None),
         ("STRING", "DATE", "2024-2-3", date(2024, 2, 3)),
         ("STRING", "TIME(3)", "1:2:3", time(1, 2, 3)),
         ("STRING", "BOOLEAN", "y", True),

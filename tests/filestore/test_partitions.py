@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -91,6 +92,18 @@ def test_partitions_are_dropped(table: FileStoreTable, where: str, is_dropped: o
     table.drop_partitions(where)
     assert content(table) == of(kept)
     assert table.drop_partitions(where) is None
+
+
+def test_of_partitions_that_differ_in_the_last_of_38_digits_one_is_dropped(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("p", pa.decimal128(38, 0)), pa.field("id", pa.int64())])
+    numbers = [10**29, 10**29 + 1, -(10**38) + 1, -(10**38) + 2]
+    built = build_schema(schema, partition_keys=["p"], options={"bucket": "-1"})
+    table = FileStoreTable.create(tmp_path / "t", built, UNSYNCED)
+    table.write(pa.table([pa.array(map(Decimal, numbers), pa.decimal128(38, 0)), range(4)], schema=schema))
+    table.drop_partitions(f"p = {10**29 + 1}")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 2, 3]
+    table.drop_partitions(f"p IN ({-(10**38) + 1}, 5)")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 3]
 
 
 def test_conditions_are_on_partition_columns(table: FileStoreTable, tmp_path: Path) -> None:

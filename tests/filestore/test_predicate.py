@@ -20,6 +20,7 @@ from lakelog.filestore.binary_row import StoredValue, comparable, serialize_row,
 from lakelog.filestore.data_file import EMPTY_STATS, SimpleStats
 from lakelog.filestore.predicate import (
     ColumnBounds,
+    RowTest,
     bounds_of_row,
     bounds_of_stats,
     check_filter,
@@ -123,6 +124,41 @@ def test_a_filter_says_what_duckdb_says(table: pa.Table, sql: str) -> None:
     CONNECTION.register("given", table)
     answers = CONNECTION.execute(f"SELECT cast(({sql}) AS BOOLEAN) FROM given").fetchall()
     assert passing(table, sql) == [answer for (answer,) in answers], sql
+
+
+WIDE = 10**38 - 1
+wide_numbers = st.one_of(
+    st.integers(-WIDE, WIDE), st.sampled_from([WIDE, -WIDE, WIDE - 1, 10**28, 10**28 + 1, 10**29, 10**29 + 1])
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    stored=wide_numbers,
+    asked=wide_numbers,
+    is_near=st.booleans(),
+    scale=st.sampled_from([0, 3, 38]),
+    operator=st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
+)
+def test_numbers_of_all_38_digits_are_compared_to_the_last(
+    stored: int, asked: int, is_near: bool, scale: int, operator: str
+) -> None:
+    asked = max(-WIDE, min(WIDE, stored + asked % 3 - 1)) if is_near else asked
+    field = DataField(id=0, name="v", type=parse_type(f"DECIMAL(38, {scale})"))
+    number, literal = (Decimal(f"{digits}e-{scale}") for digits in (stored, asked))
+    rows = pa.table([pa.array([number], pa.decimal128(38, scale))], schema=to_arrow_schema([field]))
+    expected = {
+        "=": stored == asked,
+        "<>": stored != asked,
+        "<": stored < asked,
+        "<=": stored <= asked,
+        ">": stored > asked,
+        ">=": stored >= asked,
+    }[operator]
+    for text in (f"v {operator} {literal:f}", f"v {operator} '{literal:f}'"):
+        where = parse_where(text)
+        assert RowTest(where, [field]).passing(rows).to_pylist() == [expected], text
+        assert may_match(where, [field], {"v": ColumnBounds(least=number, most=number)}) is expected, text
 
 
 def _bounds(table: pa.Table) -> dict[str, ColumnBounds]:
@@ -317,6 +353,7 @@ def test_bytes_floats_and_escapes_compare_as_spark_has_it() -> None:
         ("zz = 1", "names column 'zz', which does not exist; the columns are i, t, x, f, s, d, ts, b"),
         ("s = 1", r"column 's' \(STRING\) with the number 1; expected a text in quotes"),
         ("i = 'x'", r"column 'i' \(INT\) with the text x; expected a number"),
+        ("i = CAST('NaN' AS DOUBLE)", "the number NaN in the filter is not usable"),
         ("d = 5", "expected a date or time in quotes"),
         ("d = '2024-02-30'", "expected a date such as '2026-01-31'"),
         ("ts = '2024-01-01 00:00:00Z'", "expected a timestamp such as '2026-01-31 23:59:59', without a zone"),

@@ -281,6 +281,11 @@ def _decode_decimal(kind: DataType, data: bytes, at: int) -> Decimal:
         unscaled = int(struct.unpack_from("<q", data, at)[0])
     else:
         unscaled = int.from_bytes(_decode_bytes(data, at), "big", signed=True)
+    return decimal_of(unscaled, kind)
+
+
+def decimal_of(unscaled: int, kind: DataType) -> Decimal:
+    """The number of a DECIMAL whose digits without the point are `unscaled`, all of them kept."""
     return _DECIMALS.scaleb(Decimal(unscaled), -(kind.scale or 0))
 
 

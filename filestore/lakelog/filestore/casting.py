@@ -110,7 +110,8 @@ def fitting(value: Decimal, kind: DataType) -> Decimal | None:
     """A number with the digits of a DECIMAL, rounded half up; null where it has too many."""
     scale, precision = kind.scale or 0, kind.precision or 0
     rounded = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    return rounded if abs(rounded) < Decimal(10) ** (precision - scale) else None
+    # abs() would round to the 28 digits of Python's decimal context.
+    return rounded if rounded.copy_abs() < Decimal(10) ** (precision - scale) else None
 
 
 def _decimal(value: object, wanted: DataType) -> Decimal | None:

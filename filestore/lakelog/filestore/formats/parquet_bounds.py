@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any  # Any: raw values of a footer have the type of their column
 
 import pyarrow.parquet as pq
 
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.filestore.binary_row import StoredValue, comparable
+from lakelog.filestore.binary_row import StoredValue, comparable, decimal_of
 
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
@@ -56,8 +55,7 @@ def _stored(kind: DataType, raw: Any) -> StoredValue:
         return bytes(raw)
     if kind.root is TypeRoot.DECIMAL:
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
-        sign, digits = int(unscaled < 0), tuple(map(int, str(abs(unscaled))))
-        return Decimal((sign, digits, -(kind.scale or 0)))
+        return decimal_of(unscaled, kind)
     if kind.root in _TIMESTAMPS and not kind.precision:  # whole seconds, stored in milliseconds
         return int(raw) // 1_000
     value: StoredValue = raw

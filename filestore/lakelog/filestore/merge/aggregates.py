@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -183,7 +184,8 @@ def _float_sum(given: GroupedRows, values: pl.Series) -> pa.Array:
 def _may_outgrow(given: GroupedRows, field: DataField) -> bool:
     """Whether sums of decimals could have more digits than their type."""
     extremes = pc.min_max(given.rows.column(field.name)).as_py()
-    largest = max((abs(value) for value in extremes.values() if value is not None), default=0)
+    # Fractions count all digits; decimals are rounded to the 28 of Python's context.
+    largest = max((abs(Fraction(value)) for value in extremes.values() if value is not None), default=0)
     longest = int((given.ends - given.starts + 1).max(initial=0))
     return bool(largest * longest >= 10 ** ((field.type.precision or 0) - (field.type.scale or 0)))
 
