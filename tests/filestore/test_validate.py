@@ -113,3 +113,26 @@ def test_rows_of_the_table_s_types_are_left_as_they_are(history: History) -> Non
     for step in history.steps:
         if isinstance(step, Write):
             assert validate_rows(history.schema, step.rows, table_name="t").equals(step.rows)
+
+
+@pytest.mark.parametrize("given", [pa.array([-7]), pa.array([Decimal(-7)], pa.decimal128(38, 0))])
+def test_a_number_that_has_no_place_is_refused_where_arrow_wraps_around(given: pa.Array) -> None:
+    schema = build_schema(pa.schema([pa.field("v", pa.decimal128(38, 38))]), options={"bucket": "-1"})
+    with pytest.raises(InvalidRequestError, match=r"column 'v': values of type .* do not fit DECIMAL\(38, 38\)"):
+        validate_rows(schema, pa.table({"v": given}), table_name="t")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "place"),
+    [
+        (pa.list_(pa.field("element", pa.int64(), nullable=False)), [1, None], r"v\[\]"),
+        (pa.struct([pa.field("a", pa.int64(), nullable=False)]), {"a": None}, r"v\.a"),
+        (pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)), [("x", None)], r"v\.value"),
+        (pa.list_(pa.struct([pa.field("a", pa.int64(), nullable=False)])), [None, {"a": None}], r"v\[\]\.a"),
+    ],
+)
+def test_a_null_in_a_member_that_is_not_null_is_refused(kind: pa.DataType, value: object, place: str) -> None:
+    schema = build_schema(pa.schema([pa.field("v", kind)]), options={"bucket": "-1"})
+    assert validate_rows(schema, pa.table({"v": pa.array([None], kind)}), table_name="t").num_rows == 1
+    with pytest.raises(InvalidRequestError, match=f"column 'v' has nulls at {place}, which is NOT NULL"):
+        validate_rows(schema, pa.table({"v": pa.array([None, value], kind)}), table_name="t")

@@ -70,6 +70,15 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
             raise UnsupportedError(f"type {kind} has no Arrow type in lakelog yet")
 
 
+def wide_decimal(scale: int) -> pa.DataType:
+    """The Arrow type in which every number of 38 digits has its place with `scale` digits behind the point.
+
+    Arrow's casts to 128 bits wrap around where a number has no place: -7 becomes a DECIMAL(38, 38) of -0.19 without an
+    error. So decimals and texts that get another scale are cast to this type first.
+    """
+    return pa.decimal256(76, scale)
+
+
 def to_arrow_field(field: DataField) -> pa.Field:
     """The Arrow field of a column, with its nullability."""
     return pa.field(field.name, to_arrow_type(field.type), field.type.nullable)
@@ -78,6 +87,46 @@ def to_arrow_field(field: DataField) -> pa.Field:
 def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
     """The Arrow schema of columns, in their order."""
     return pa.schema([to_arrow_field(field) for field in fields])
+
+
+def misplaced_null(values: pa.Array | pa.ChunkedArray, kind: DataType, place: str = "") -> str | None:
+    """The first place in values of a type that is NOT NULL and holds a null; None where there is none.
+
+    It is empty for the values themselves, else names the member in them: `.member`, `[]`, `.key`, `.value`.
+    """
+    if not kind.nullable and values.null_count:
+        return place
+    if not kind.is_nested or not _has_not_null_inside(kind):
+        return None
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    found = (misplaced for chunk in chunks if (misplaced := _misplaced_in(chunk.drop_null(), kind, place)) is not None)
+    return next(found, None)
+
+
+def _has_not_null_inside(kind: DataType) -> bool:
+    parts = [part for part in (kind.element, kind.key, kind.value, *(field.type for field in kind.fields)) if part]
+    return any(not part.nullable or _has_not_null_inside(part) for part in parts)
+
+
+def _misplaced_in(values: pa.Array, kind: DataType, place: str) -> str | None:
+    """`misplaced_null` in the members of nested values, none of which is null."""
+    if kind.root is TypeRoot.ROW:
+        members = [
+            (child, field.type, f"{place}.{field.name}")
+            for child, field in zip(values.flatten(), kind.fields, strict=True)
+        ]
+    elif kind.root is TypeRoot.ARRAY:
+        assert kind.element is not None
+        members = [(values.flatten(), kind.element, f"{place}[]")]
+    else:
+        key = kind.element if kind.root is TypeRoot.MULTISET else kind.key
+        assert key is not None
+        start, length = values.offsets[0].as_py(), values.offsets[-1].as_py() - values.offsets[0].as_py()
+        members = [(values.keys.slice(start, length), key, f"{place}.key")]
+        if kind.value is not None:
+            members.append((values.items.slice(start, length), kind.value, f"{place}.value"))
+    found = (misplaced for member in members if (misplaced := misplaced_null(*member)) is not None)
+    return next(found, None)
 
 
 _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.common.arrow import to_arrow_field
+from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
 from lakelog.filestore.schema import TableSchema
@@ -69,6 +69,8 @@ def _convert(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.C
             values = values.cast(values.type.value_type)
         if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
             values = values.cast(pa.decimal128(_LONG_DIGITS, 0))
+        if pa.types.is_decimal128(values.type):
+            values = values.cast(wide_decimal(wanted.scale))
         return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequestError(
@@ -113,14 +115,18 @@ def _is_nested_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, *, is_key: bool) -> None:
-    if field.type.nullable and not is_key:
-        return
-    if values.null_count:
+    if values.null_count and (is_key or not field.type.nullable):
         what = "a primary key column" if is_key else "NOT NULL"
         first = pc.index(values.is_null(), True).as_py()
         raise InvalidRequestError(
             f"table {table_name}, column {field.name!r} is {what}, but {values.null_count} row(s) have a null, "
             f"the first is row {first}"
+        )
+    place = misplaced_null(values, field.type)
+    if place is not None:
+        raise InvalidRequestError(
+            f"table {table_name}, column {field.name!r} has nulls at {field.name}{place}, which is NOT NULL; its type "
+            f"is {field.type}"
         )
 
 

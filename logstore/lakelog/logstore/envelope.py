@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, RowKind
 from lakelog.logstore.json_columns import (
@@ -29,7 +29,7 @@ from lakelog.logstore.json_columns import (
     parse_lines,
     wire_column,
 )
-from lakelog.logstore.json_value import Json, JsonValueError, parse_json, parser_of
+from lakelog.logstore.json_value import Json, JsonValueError, parse_json, parser_of, value_of
 
 INSERT_PREFIX, INSERT_SUFFIX = b'{"before":null,"after":', b',"op":"c"}'
 DELETE_PREFIX, DELETE_SUFFIX = b'{"before":', b',"after":null,"op":"d"}'
@@ -89,7 +89,7 @@ def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Cha
             if len(rows) != len(cut.kinds):
                 raise NotColumnarError
             arrays |= _parse_columns(rows, by_hand)
-        except (ValueError, AttributeError, RecursionError) as error:
+        except (JsonValueError, AttributeError) as error:
             raise NotColumnarError from error
     return Changes(_table(arrays, fields), cut.kinds, cut.records)
 
@@ -146,13 +146,28 @@ def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Chang
     image = pa.struct([(wire.field.name, wire.type) for wire in wires])
     envelope = [("before", image), ("after", image), ("op", pa.string())]
     in_payload = _is_wrapped(parse_json(values[0]))
-    schema = pa.schema([("payload", pa.struct(envelope))] if in_payload else envelope)
+    schema = pa.schema([("payload", pa.struct(envelope)), ("op", pa.string())] if in_payload else envelope)
     if not all(value[:1] == b"{" for value in values):
         raise NotColumnarError
-    table = parse_lines(pa.py_buffer(b"\n".join(values)), len(values), schema)
+    text = b"\n".join(values)
+    if not _is_utf8(text):  # the parser takes names that are not for unknown ones
+        raise NotColumnarError
+    table = parse_lines(pa.py_buffer(text), len(values), schema)
     if in_payload:
+        if table["op"].null_count < len(values):  # not all are wrapped
+            raise NotColumnarError
         table = pa.Table.from_arrays(table["payload"].combine_chunks().flatten(), names=[key for key, _ in envelope])
     return _images_in_order(table, wires, fields)
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _images_in_order(table: pa.Table, wires: Sequence[WireColumn], fields: Sequence[DataField]) -> Changes:
@@ -186,7 +201,7 @@ def _samples(values: Sequence[bytes], fields: Sequence[DataField]) -> dict[str, 
             envelope = _unwrap(parse_json(value))
             images = [image for image in (envelope.get("before"), envelope.get("after")) if image is not None]
             found = {key: image[key] for image in images for key in missing & image.keys() if image[key] is not None}
-        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        except (JsonValueError, AttributeError, TypeError) as error:
             raise NotColumnarError from error
         samples |= found
         missing -= found.keys()
@@ -201,7 +216,7 @@ def _is_wrapped(record: Json) -> bool:
 
 def _unwrap(record: Json) -> Json:
     """The envelope of a record, which Kafka Connect may have put beside its schema."""
-    return record["payload"] if _is_wrapped(record) else record
+    return value_of(record, "payload") if _is_wrapped(record) else record
 
 
 def _read_one_by_one(values: Sequence[bytes], fields: Sequence[DataField], name: Name) -> Changes:
@@ -223,8 +238,8 @@ def _read_one_by_one(values: Sequence[bytes], fields: Sequence[DataField], name:
 def _images(value: bytes, number: int, name: Name) -> list[tuple[RowKind, Mapping[str, Json]]]:
     try:
         envelope = _unwrap(parse_json(value))
-        op, before, after = envelope.get("op"), envelope.get("before"), envelope.get("after")
-    except (ValueError, AttributeError, RecursionError) as error:
+        op, before, after = (value_of(envelope, key) for key in ("op", "before", "after"))
+    except (JsonValueError, AttributeError) as error:
         raise CorruptDataError(
             f"{name(number)} is no debezium-json: {error}; it begins with {value[:60]!r}; expected an object with"
             " before, after and op"
@@ -249,11 +264,13 @@ def _images(value: bytes, number: int, name: Name) -> list[tuple[RowKind, Mappin
 
 def _parse_columns(rows: Sequence[Mapping[str, Json]], fields: Sequence[DataField]) -> dict[str, pa.Array]:
     """Raises JsonValueError."""
-    arrays: dict[str, pa.Array] = {}
-    for field, arrow_field in zip(fields, to_arrow_schema(fields), strict=True):
-        parse = parser_of(field.type)
-        arrays[field.name] = pa.array([parse(row.get(field.name)) for row in rows], arrow_field.type)
-    return arrays
+    return {field.name: _parse_column(rows, field) for field in fields}
+
+
+def _parse_column(rows: Sequence[Mapping[str, Json]], field: DataField) -> pa.Array:
+    """Raises JsonValueError."""
+    parse = parser_of(field.type)
+    return pa.array([parse(value_of(row, field.name)) for row in rows], to_arrow_type(field.type))
 
 
 def _first_error(
@@ -262,7 +279,7 @@ def _first_error(
     for row, number in zip(rows, records, strict=True):
         for field in fields:
             try:
-                parser_of(field.type)(row.get(field.name))
+                _parse_column([row], field)
             except JsonValueError as error:
                 return CorruptDataError(f"{name(number)}, column {field.name!r}: {error}")
     raise AssertionError("no value fails alone, but the columns failed")

@@ -6,6 +6,7 @@ type of it. What the parser cannot read is left to `json_value`: NotColumnarErro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from lakelog.common.arrow import time_unit, to_arrow_type
+from lakelog.common.arrow import misplaced_null, time_unit, to_arrow_type, wide_decimal
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.logstore.json_text import escape
 from lakelog.logstore.json_value import Json, JsonValueError, parser_of
@@ -25,6 +26,9 @@ _TEXT_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 _TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
+
+
+_NUL = re.compile(rb"\0")
 
 
 class NotColumnarError(Exception):
@@ -65,6 +69,8 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
     """One row a line. Raises NotColumnarError."""
     if not count:
         return schema.empty_table()
+    if _NUL.search(text):  # where the parser would stop
+        raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
     try:
         table = _parse(text, schema)
@@ -73,13 +79,33 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
         unquoted = _unquote_non_finite(quoted, schema)
         if unquoted == quoted:
             raise NotColumnarError from error
+        text = pa.py_buffer(unquoted)
         try:
-            table = _parse(pa.py_buffer(unquoted), schema)
+            table = _parse(text, schema)
         except pa.ArrowInvalid as again:
             raise NotColumnarError from again
-    if table.num_rows != count:
+    if table.num_rows != count or _has_overflown(table, text):
         raise NotColumnarError
     return table
+
+
+def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
+    """Whether more numbers are infinite than say so by name: the parser takes those too large for their type so."""
+    infinite = sum(_count_infinite(chunk) for column in table.columns for chunk in column.chunks)
+    if not infinite:
+        return False
+    lines = text.to_pybytes()
+    names = set(_leaf_names(table.schema, pa.types.is_floating))
+    openings = [f'"{escape(name)}":{sign}Infinity'.encode() for name in names for sign in ("", "-")]
+    return bool(infinite != sum(lines.count(opening) for opening in openings))
+
+
+def _count_infinite(array: pa.Array) -> int:
+    if pa.types.is_floating(array.type):
+        return pc.sum(pc.is_inf(array)).as_py() or 0
+    if pa.types.is_struct(array.type):
+        return sum(_count_infinite(child) for child in array.flatten())
+    return _count_infinite(array.flatten()) if pa.types.is_list(array.type) else 0
 
 
 def _parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
@@ -92,11 +118,16 @@ def _parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
 
 
 def convert_columns(columns: Sequence[WireColumn], arrays: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
-    """The columns in their own types. Raises NotColumnarError."""
+    """The columns in their own types. Raises NotColumnarError, also for a null where a type is NOT NULL."""
     try:
-        return [column.convert(_one_chunk(array)) for column, array in zip(columns, arrays, strict=True)]
+        converted = [column.convert(_one_chunk(array)) for column, array in zip(columns, arrays, strict=True)]
     except (pa.ArrowException, pl.exceptions.PolarsError, JsonValueError) as error:
         raise NotColumnarError from error
+    if any(
+        misplaced_null(array, column.field.type) is not None for column, array in zip(columns, converted, strict=True)
+    ):
+        raise NotColumnarError
+    return converted
 
 
 def _one_chunk(array: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -112,10 +143,14 @@ def _wire_type(kind: DataType) -> pa.DataType | None:
         case TypeRoot.ARRAY:
             assert kind.element is not None
             element = _wire_type(kind.element)
-            return None if element is None else pa.list_(element)
+            # Texts among decimals in lists of lists are not found.
+            is_hidden = element is not None and pa.types.is_list(element) and _has_decimals(element)
+            return None if element is None or is_hidden else pa.list_(element)
         case TypeRoot.ROW:
             members = [(field.name, _wire_type(field.type)) for field in kind.fields]
             return None if any(wire is None for _, wire in members) else pa.struct(members)
+        case TypeRoot.DECIMAL:
+            return wide_decimal(kind.scale or 0)
         case _:
             return to_arrow_type(kind)
 
@@ -173,11 +208,28 @@ def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
 
 def _check_decimals_are_numbers(text: pa.Buffer, schema: pa.Schema) -> None:
     """Raise NotColumnarError for text in a decimal column, which the parser would take, though it may be base64."""
-    names = set(_leaf_names(schema, pa.types.is_decimal))
-    if names:
-        lines = text.to_pybytes()
-        if any(f'"{escape(name)}":"'.encode() in lines for name in names):
-            raise NotColumnarError
+    names = sorted({pl.escape_regex(escape(name)) for name in _leaf_names(schema, _is_decimal)})
+    if not names:
+        return
+    offsets = pa.py_buffer(np.array([0, text.size], np.int64))
+    lines = pl.from_arrow(pa.LargeStringArray.from_buffers(1, offsets, text))
+    assert isinstance(lines, pl.Series)
+    has_lists = any(pa.types.is_list(field.type) for field in _all_fields(schema))
+    numbers_first = r"(?:\[[\s0-9,.eE+\-nul]*)?" if has_lists else ""
+    opening = rf'\s*:\s*{numbers_first}"'
+    patterns = [rf'"(?:{"|".join(names)})"{opening}']
+    if lines.str.contains("\\", literal=True).item():
+        patterns.append(rf'\\[^"]*"{opening}')  # a name with an escape may be any name
+    if any(lines.str.contains(pattern).item() for pattern in patterns):
+        raise NotColumnarError
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    return next(_leaf_names([pa.field("of any name", kind)], _is_decimal), None) is not None
+
+
+def _is_decimal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind))
 
 
 def _unquote_non_finite(text: bytes, schema: pa.Schema) -> bytes:
@@ -195,11 +247,20 @@ def _unquote_non_finite(text: bytes, schema: pa.Schema) -> bytes:
 
 def _leaf_names(fields: Iterable[pa.Field], is_wanted: Callable[[pa.DataType], bool]) -> Iterator[str]:
     """The names of the wanted fields at any depth."""
-    for field in fields:
+    for field in _all_fields(fields):
         kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
         if is_wanted(kind):
             yield field.name
+
+
+def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields, and those of the structs in them."""
+    for field in fields:
+        yield field
+        kind = field.type
         while pa.types.is_list(kind):
             kind = kind.value_type
         if pa.types.is_struct(kind):
-            yield from _leaf_names(kind, is_wanted)
+            yield from _all_fields(kind)
