@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -306,3 +307,16 @@ def test_manifest_lists_stay_short_and_lose_nothing(tmp_path: Path) -> None:
         lengths.append(len(table.manifests.read_list(snapshot.base_manifest_list)))
     assert max(lengths) <= 5 + 6
     assert content(in_new_process(table.path)) == content_after(40)
+
+
+def test_a_commit_names_no_file_that_was_removed_while_the_writer_slept(table: FileStoreTable) -> None:
+    entries = prepare_batch(table, 1)
+    table.remove_orphans(dry_run=False, older_than_millis=-60_000, allow_young=True)
+    two_hours_later = replace(NO_WAIT, now_millis=lambda: time.time_ns() // 1_000_000 + 7_200_000)
+
+    with pytest.raises(ConflictError, match="removed as an orphan before the commit named it"):
+        TableCommit(table, clock=two_hours_later).commit(lambda _: request(entries=entries))
+    assert table.snapshots.latest() is None
+
+    again = prepare_batch(table, 1)
+    assert TableCommit(table, clock=two_hours_later).commit(lambda _: request(entries=again)) is not None

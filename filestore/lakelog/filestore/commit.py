@@ -38,6 +38,7 @@ from lakelog.filestore.options.writing import (
 )
 from lakelog.filestore.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.paths import FileNames
+from lakelog.filestore.removed_files import check_not_removed
 from lakelog.filestore.scan import check_schema
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
@@ -241,6 +242,13 @@ class TableCommit:
             changelog_list, changelog_size = table.manifests.write_list(changelog, names=names)
             written += [*(manifest.file_name for manifest in changelog), changelog_list]
         delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
+        index_files = (
+            ()
+            if request.hashes is None
+            else map(table.paths.index, (file.file_name for file in request.hashes.files.values()))
+        )
+        now_millis = self._clock.now_millis()
+        check_not_removed(table, [*request.entries, *request.changelog], index_files, now_millis=now_millis)
         snapshot = Snapshot(
             id=1 if latest is None else latest.id + 1,
             uuid=str(uuid.uuid4()),
@@ -257,7 +265,7 @@ class TableCommit:
             writer_version=_writer_version(),
             commit_identifier=request.commit_identifier,
             commit_kind=kind,
-            time_millis=next_commit_millis(latest, self._clock.now_millis(), table_name=table.name),
+            time_millis=next_commit_millis(latest, now_millis, table_name=table.name),
             total_record_count=delta_count + (0 if latest is None else latest.total_record_count),
             delta_record_count=delta_count,
             watermark=_later(None if latest is None else latest.watermark, request.watermark),
