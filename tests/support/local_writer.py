@@ -9,6 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakelog.catalog import Table
+from lakelog.common.patience import Patience
 from lakelog.filestore.bucket import bucket_of
 from lakelog.logstore.debezium import EncodedRecords
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
@@ -31,7 +32,13 @@ def log_target(table: Table) -> LogTarget:
     """Where the table's log is."""
     assert table.log is not None
     log = table.log
-    return LogTarget(topic=log.topic, topic_id=log.topic_id, mode=log.mode, client_config=log.client_config)
+    return LogTarget(
+        topic=log.topic,
+        topic_id=log.topic_id,
+        mode=log.mode,
+        client_config=log.client_config,
+        unavailable_seconds=log.unavailable_seconds,
+    )
 
 
 @dataclass(slots=True)
@@ -81,6 +88,7 @@ class LocalWriter:
                         files=TaskFiles(store, target),
                         kept=self.kept,
                         observe=self.observe,
+                        patience=Patience(target.unavailable_seconds),
                     )
                 )
         return tasks

@@ -28,13 +28,14 @@ from lakelog.logstore.options import (
     RETENTION,
     SCAN,
     SCAN_TIMESTAMP_MILLIS,
+    UNAVAILABLE_TIMEOUT,
     LogSystem,
     client_config,
 )
 
 _LOG_PREFIX = "log."
 _OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key)
-_CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key, RETENTION.key)
+_CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key, RETENTION.key, UNAVAILABLE_TIMEOUT.key)
 
 
 def alter_table(store: FileStoreTable, warehouse: str, changes: Sequence[SchemaChange]) -> TableSchema:

@@ -9,7 +9,15 @@ from functools import cached_property
 from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.schema import TableSchema
-from lakelog.logstore.options import LOG_SYSTEM, TOPIC, TOPIC_ID, ChangelogMode, LogSystem, changelog_mode
+from lakelog.logstore.options import (
+    LOG_SYSTEM,
+    TOPIC,
+    TOPIC_ID,
+    UNAVAILABLE_TIMEOUT,
+    ChangelogMode,
+    LogSystem,
+    changelog_mode,
+)
 
 logger = logging.getLogger("lakelog.log")
 
@@ -24,6 +32,7 @@ class TableLog:
         self._path = path
         self.topic = TOPIC.of(schema.options)
         self.topic_id = TOPIC_ID.of(schema.options)
+        self.unavailable_seconds = UNAVAILABLE_TIMEOUT.of(schema.options) / 1000
         self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
         if not (self.topic and self.topic_id):
             raise CorruptDataError(

@@ -57,12 +57,16 @@ _turn = Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """Where a table's log is: what a task needs to open it. Pickles small; holds secrets, so it is never printed."""
+    """Where a table's log is: what a task needs to open it. Pickles small; holds secrets, so it is never printed.
+
+    `unavailable_seconds` is how long a task goes on trying when the log does not answer.
+    """
 
     topic: str
     topic_id: str
     mode: ChangelogMode
     client_config: Mapping[str, str] = field(repr=False)
+    unavailable_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

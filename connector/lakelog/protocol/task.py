@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, TypeVar
 
 from lakelog.common.errors import (
@@ -16,6 +17,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
+from lakelog.common.patience import Patience
 from lakelog.filestore.orphans import AGE_MILLIS_MIN
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
@@ -78,7 +80,10 @@ class BucketAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketTask(Generic[Rows, Payload]):
-    """One bucket's part of a batch. `rows` is None when the bucket is only visited for what others left."""
+    """One bucket's part of a batch. `rows` is None when the bucket is only visited for what others left.
+
+    `patience` is with a log that does not answer.
+    """
 
     table_uuid: str
     schema_id: int
@@ -89,12 +94,14 @@ class BucketTask(Generic[Rows, Payload]):
     files: BucketFiles[Rows, Payload]
     kept: KeptProducers[Payload]
     observe: StepObserver
+    patience: Patience = field(default_factory=partial(Patience, 0))
 
 
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     """Take the bucket's part of the batch into the log once, whatever happened before, and say what to take in.
 
-    An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect.
+    An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect; so
+    does a log that does not answer, as long as the task has patience.
     Raises StaleAttemptError, FencedError (fenced a second time; names the other writer), UnknownOutcomeError,
     TransactionTimeoutError, StalledError, OldFilesError, CorruptDataError, and what the ports raise for bad rows.
     """
@@ -136,6 +143,8 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
             olds += 1
             if olds > OLD_FILES_MAX:
                 raise
+        except UnavailableError as error:
+            task.patience.bear(error)
 
 
 def _write_with_kept(

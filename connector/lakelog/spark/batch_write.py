@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from lakelog.common.errors import StalledError
+from lakelog.common.patience import Patience
 from lakelog.filestore.assigning import AssignRules, checked_index
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.hash_index import HashIndex, is_changed, joined_changes
@@ -58,7 +59,9 @@ class BatchWrite:
         write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
         if visits_all:
             check_not_changed(write, state)
-        limit = record_limit(target.client_config, target.topic)
+        limit = Patience(target.unavailable_seconds).keep_trying(
+            lambda: record_limit(target.client_config, target.topic)
+        )
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
         answers = [answer for message in messages for answer in message.answers]
@@ -140,7 +143,9 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
 
 def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
     """The buckets whose log goes on behind what the snapshot holds."""
-    ends = high_watermarks(write.target.client_config, write.target.topic, write.table.bucket_count)
+    target, count = write.target, write.table.bucket_count
+    patience = Patience(target.unavailable_seconds)
+    ends = patience.keep_trying(lambda: high_watermarks(target.client_config, target.topic, count))
     return [bucket for bucket, end in ends.items() if end.offset != state.logged.position(bucket).offset]
 
 

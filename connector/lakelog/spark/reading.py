@@ -13,6 +13,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
 from lakelog.filestore.changes import read_change_file
 from lakelog.filestore.manifest import ManifestEntry
@@ -124,6 +125,7 @@ class TableRows:
                 end=end,
                 batch_rows=BATCH_RECORDS,
                 holds_nothing=gap_test(self.table, self.target.topic_id, bucket),
+                patience=Patience(self.target.unavailable_seconds),
             ):
                 yield from self._changes(batch)
 

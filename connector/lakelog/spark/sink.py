@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.patience import Patience
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
@@ -120,7 +121,7 @@ class LakelogSink:
                 else:
                     is_first = micro.run is None or self._visited_run != micro.run
                     if is_first and self.table.log is not None:
-                        self.table.log.check_topic()
+                        Patience(target.unavailable_seconds).keep_trying(self.table.log.check_topic)
                     write.write_logged(rows, state, target, visits_all=is_first)
                     self._visited_run = micro.run
                 return

@@ -6,6 +6,7 @@ to the workers. Nothing but the offsets survives a restart, so they say everythi
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.patience import Patience
 from lakelog.filestore.changes import change_files, check_followable, snapshot_of_changes
 from lakelog.filestore.consumers import ConsumerManager
 from lakelog.filestore.manifest import ManifestEntry
@@ -56,6 +58,8 @@ from lakelog.spark.reading import (
 )
 
 HEAD_SECONDS = 0.1
+
+logger = logging.getLogger("lakelog.spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +149,8 @@ class StreamPlanner:
         self._fixed_head: Head | None = None
         self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
         self._positions: dict[int, LogOffset] = {}
+        self._is_waiting = False  # for a log that does not answer
+        self._patience = Patience(0 if target is None else target.unavailable_seconds)
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
         if options.consumer_id is not None and target is not None:
             raise InvalidRequestError(
@@ -183,7 +189,24 @@ class StreamPlanner:
         return StartOffset(start=self._options.scan.value)
 
     def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
-        """Where the batch that begins at `start` ends; `start` when there is nothing to read."""
+        """Where the batch that begins at `start` ends; `start` when there is nothing to read.
+
+        While the log does not answer there is nothing to read, as long as there is patience.
+        """
+        if not self._is_waiting:
+            self._patience.succeeded()
+        try:
+            end = self._end_of_batch(start, limits)
+        except UnavailableError as error:
+            if self._target is None or self._fixed_head is not None or not self._patience.allows():
+                raise
+            logger.warning("table %s is read on later: %s", self._mark.name, error)
+            self._is_waiting = True
+            return start
+        self._is_waiting = False
+        return end
+
+    def _end_of_batch(self, start: Offset, limits: Limits) -> Offset:
         match start:
             case StartOffset():
                 return self._first_end(start, limits)
@@ -211,7 +234,8 @@ class StreamPlanner:
 
     def fix_head(self) -> None:
         """Read up to where the table is now, and no further."""
-        self._fixed_head = self._look()
+        self._patience.succeeded()
+        self._fixed_head = self._patience.keep_trying(self._look)
 
     def let_go(self, end: Offset) -> None:
         """Keep what comes after `end`."""
@@ -250,7 +274,7 @@ class StreamPlanner:
             return self._snapshot_end(base.id, 0, limits)
         offset = self._after(base)
         if scan is LogScan.FULL:  # nothing to read at once, and maybe nothing at all yet
-            return start if self.end_of_batch(offset, limits) == offset else offset
+            return start if self._end_of_batch(offset, limits) == offset else offset
         if scan is LogScan.LATEST and isinstance(offset, LogOffset):
             return advance_log(offset, (), self._now().ends, NO_LIMITS)
         return offset

@@ -49,4 +49,5 @@ def log_target(table: Table) -> LogTarget | None:
         topic_id=table.log.topic_id,
         mode=table.log.mode,
         client_config=dict(table.log.client_config),
+        unavailable_seconds=table.log.unavailable_seconds,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
+from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.assigning import AssignRules, BucketAssigner
 from lakelog.filestore.hash_index import HashIndex, HashIndexChange
@@ -115,6 +116,7 @@ def _bucket_tasks(
             files=TaskFiles(write.table, write.target),
             kept=KeptProducers(_POOL, write.table.uuid, write.target.topic_id),
             observe=process_observer(),
+            patience=Patience(write.target.unavailable_seconds),
         )
         for bucket, rows in encoded.items()
     ]

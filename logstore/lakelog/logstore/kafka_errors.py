@@ -69,7 +69,11 @@ def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str])
     if code in _FENCED_CODES:
         return FencedError(f"{doing}: a younger producer with the same transactional id has taken over ({reason})")
     if code in _MISSING_CODES:
-        return NotFoundError(f"{doing}: Kafka at {servers} has no such topic or partition ({reason})")
+        return NotFoundError(
+            f"{doing}: Kafka at {servers} has no such topic or partition ({reason}); check that"
+            " log.kafka.bootstrap.servers names the right Kafka. If the topic was deleted, what only it held is lost:"
+            " batch reads still show the snapshots, and `lakelog table new-identity TABLE` gives the table a new log"
+        )
     if code == KafkaError.TOPIC_ALREADY_EXISTS:
         return ConflictError(f"{doing}: Kafka at {servers} has the topic already; take another name or delete it")
     if code in _REFUSED_CODES:

@@ -113,6 +113,13 @@ RETENTION = Option(
     "those that a snapshot, the lease of a stream or an unfinished batch still needs.",
     kind="a duration",
 )
+UNAVAILABLE_TIMEOUT = Option(
+    key="log.unavailable-timeout",
+    parse=parse_duration_millis,
+    default=5 * 60_000,
+    doc="How long a stream that runs goes on trying when Kafka does not answer, before it fails; `0 s` for not at all.",
+    kind="a duration",
+)
 MAX_RECORD_SIZE = Option(
     key="log.max-record-size",
     parse=parse_size_bytes,
@@ -132,6 +139,7 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     SCAN_TIMESTAMP_MILLIS,
     REPLICATION_FACTOR,
     RETENTION,
+    UNAVAILABLE_TIMEOUT,
     MAX_RECORD_SIZE,
 )
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, UnavailableError
+from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.debezium import decode_records
@@ -17,6 +19,8 @@ from lakelog.logstore.offsets import high_watermark
 from lakelog.logstore.record_limit import COMMIT_HEADER
 
 OFFSET_COLUMN = "_offset"
+
+logger = logging.getLogger("lakelog.logstore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,25 +96,53 @@ def read_range(
     with_offset: bool = False,
     timeout_seconds: float = 10.0,
     holds_nothing: HoldsNothing = nothing_known,
+    patience: Patience | None = None,
 ) -> Generator[pa.RecordBatch]:
     """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
 
     A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` is
-    asked of offsets at the start that are deleted, where the log itself does not show what they were. Raises
-    LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`, CorruptDataError,
-    UnavailableError.
+    asked of offsets at the start that are deleted, where the log itself does not show what they were. With `patience` a
+    broker that does not answer, or not with all, is asked again. Raises LogTruncatedError, StalledError when nothing
+    comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
     """
-    if start >= end:
-        return
-    with open_consumer(client_config, topic, partition) as consumer:
-        gathered: list[Message] = []
-        for messages in consumer.read(start, end, timeout_seconds, holds_nothing=holds_nothing):
-            gathered += messages
-            if len(gathered) >= batch_rows:
-                yield _record_batch(consumer.name, gathered, fields, with_offset=with_offset)
-                gathered = []
-        if gathered:
-            yield _record_batch(consumer.name, gathered, fields, with_offset=with_offset)
+    name = f"topic {topic}, partition {partition}"
+    gathered: list[Message] = []
+    pieces = _pieces(client_config, topic, partition, start, end, timeout_seconds, holds_nothing, patience)
+    for messages in pieces:
+        gathered += messages
+        if len(gathered) >= batch_rows:
+            yield _record_batch(name, gathered, fields, with_offset=with_offset)
+            gathered = []
+    if gathered:
+        yield _record_batch(name, gathered, fields, with_offset=with_offset)
+
+
+def _pieces(  # noqa: PLR0917  # passed on as it came
+    client_config: Mapping[str, str],
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    timeout_seconds: float,
+    holds_nothing: HoldsNothing,
+    patience: Patience | None,
+) -> Iterator[list[Message]]:
+    """The committed records of a range in lists, over as many consumers as it takes."""
+    while start < end:
+        try:
+            with open_consumer(client_config, topic, partition) as consumer:
+                for messages in consumer.read(start, end, timeout_seconds, holds_nothing=holds_nothing):
+                    assert consumer.position is not None
+                    start = consumer.position
+                    yield messages
+                    if patience is not None:  # however long somebody has worked on what came
+                        patience.succeeded()
+                return
+        except UnavailableError as error:
+            if patience is None:
+                raise
+            logger.info("reading %s goes on at offset %d: %s", topic, start, error)
+            patience.bear(error)
 
 
 class _TailBuilder:

@@ -1,0 +1,56 @@
+"""Going on after a service did not answer, until it has been silent for too long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from lakelog.common.errors import UnavailableError
+
+Answer = TypeVar("Answer")
+
+_WAIT_SECONDS = 0.1
+_WAIT_SECONDS_MAX = 1.0
+
+
+class Patience:
+    """How long somebody tries again: `seconds` after the last thing that went well, the start included."""
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Start now. With 0 seconds the first failure is the last."""
+        self._seconds = seconds
+        self._clock = clock
+        self._wait = wait
+        self._good_at = clock()
+        self._failures = 0
+
+    def succeeded(self) -> None:
+        """Something went well: begin anew."""
+        self._good_at = self._clock()
+        self._failures = 0
+
+    def allows(self) -> bool:
+        """Whether there is still time after a failure."""
+        return self._clock() - self._good_at < self._seconds
+
+    def keep_trying(self, call: Callable[[], Answer]) -> Answer:
+        """What `call` gives in the end. Raises its UnavailableError when the time is over, any other error at once."""
+        while True:
+            try:
+                return call()
+            except UnavailableError as error:
+                self.bear(error)
+
+    def bear(self, error: UnavailableError) -> None:
+        """Return after a short wait when it may be tried again. Raises `error` when the time is over."""
+        if not self.allows():
+            raise error
+        self._wait(min(_WAIT_SECONDS * 2**self._failures, _WAIT_SECONDS_MAX))
+        self._failures = min(self._failures + 1, 10)
