@@ -7,41 +7,28 @@ decompressed here first. What it does not decode is left to the reader of record
 from __future__ import annotations
 
 import io
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any  # Any: values of columns of any type
 
 import polars as pl
 import pyarrow as pa
 
+from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.file_names import check_column
-from lakelog.filestore.formats.avro_rows import read_long, read_meta
-from lakelog.filestore.formats.avro_values import long_bytes
-from lakelog.filestore.formats.avro_writing import MAGIC, SYNC_BYTES, header_bytes
+from lakelog.filestore.formats.avro import NOT_AVRO, plain_bytes_max
+from lakelog.filestore.formats.avro_blocks import SCHEMA_KEY, AvroBlocks
 from lakelog.filestore.formats.records import columnar_records
 from lakelog.filestore.integrity import damaged
 from lakelog.filestore.manifest_entries import MANIFEST_VERSION, FileKind, ManifestEntry
 from lakelog.filestore.manifest_schemas import CHECKSUMS_KEY
 
-_CODEC_KEY = "avro.codec"
+_ITEMS_MIN = 500_000
+_ITEMS_RATIO = 4
 _BUCKET_COLUMNS = ["_PARTITION", "_BUCKET"]
 _SOURCES: dict[int | None, FileSource | None] = {None: None, **{int(source): source for source in FileSource}}
 _KINDS = {int(kind): kind for kind in FileKind}
 BucketFilter = Callable[[bytes, int], bool]
-
-
-def _unzstd(block: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
-        data: bytes = stream.read()
-    return data
-
-
-_DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"null": lambda block: block,
-    b"deflate": lambda block: zlib.decompress(block, wbits=-15),
-    b"zstandard": _unzstd,
-}
 
 
 def decode_columns(data: bytes, *, path: str) -> pl.DataFrame | None:
@@ -51,40 +38,45 @@ def decode_columns(data: bytes, *, path: str) -> pl.DataFrame | None:
     """
     table = columnar_records(data, path=path)
     if table is not None:
-        return _of_table(table, path)
+        return _of_table(table, data, path)
     try:
-        frame = pl.read_avro(io.BytesIO(_plain(data)))
-        return frame.unnest("_FILE")
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, LookupError, zlib.error):
+        frame = pl.read_avro(io.BytesIO(_plain(data))).unnest("_FILE")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnsupportedError, *NOT_AVRO):
         return None
+    _check_lists(frame, data, path)
+    return frame
 
 
-def _of_table(table: pa.Table, path: str) -> pl.DataFrame:
+def _of_table(table: pa.Table, data: bytes, path: str) -> pl.DataFrame:
     try:
         found = pl.from_arrow(table)
         assert isinstance(found, pl.DataFrame)
-        return found.unnest("_FILE")
+        frame = found.unnest("_FILE")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise damaged(path, f"it holds columns that are not a manifest's: {error}") from error
+    _check_lists(frame, data, path)
+    return frame
 
 
 def _plain(data: bytes) -> bytes:
-    """The bytes of an Avro object file without compression. Raises KeyError for a codec that is not known here."""
-    source = io.BytesIO(data)
-    if source.read(len(MAGIC)) != MAGIC:
-        raise ValueError("it does not begin as an Avro file")
-    meta = read_meta(source)
-    decompress = _DECOMPRESS[meta.get(_CODEC_KEY, b"null")]
-    sync = source.read(SYNC_BYTES)
-    parts = [header_bytes(meta | {_CODEC_KEY: b"null"}), sync]
-    while source.tell() < len(data):
-        count, size = read_long(source), read_long(source)
-        block = source.read(size)
-        if len(block) < size or source.read(SYNC_BYTES) != sync:
-            raise ValueError("a block ends early")
-        plain = decompress(block)
-        parts += [long_bytes(count), long_bytes(len(plain)), plain, sync]
-    return b"".join(parts)
+    """The bytes of an Avro object file without compression. Raises what `avro_errors_named` names."""
+    file = AvroBlocks(data)
+    parts = [file.block_bytes(*block) for block in file.plain(bytes_max=plain_bytes_max(data))]
+    return b"".join([file.stream(iter(()), file.meta[SCHEMA_KEY]).read(), *parts])
+
+
+def _check_lists(frame: pl.DataFrame, data: bytes, path: str) -> None:
+    """Raise CorruptDataError for lists that need far more memory as Python objects than the file has bytes."""
+    columns = [*frame.get_columns()]
+    items = 0
+    while columns:
+        column = columns.pop()
+        if isinstance(column.dtype, pl.Struct):
+            columns += column.struct.unnest().get_columns()
+        elif isinstance(column.dtype, pl.List):
+            items += int(column.list.len().sum() or 0)
+    if items > _ITEMS_MIN + _ITEMS_RATIO * len(data):
+        raise damaged(path, f"it has {items} values in the lists of {frame.height} records")
 
 
 def of_buckets(frame: pl.DataFrame, keeps: BucketFilter) -> pl.DataFrame:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import struct
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any  # Any: Avro records are untyped
 
 import fastavro
-import pyarrow as pa
-from fastavro.read import BLOCK_READERS
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.types import Schema
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.filestore.formats.avro_blocks import SCHEMA_KEY, AvroBlocks
+from lakelog.filestore.formats.avro_costs import check_cost
+from lakelog.filestore.formats.inflating import INFLATE_ERRORS
 from lakelog.filestore.integrity import damaged
 
 _CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null"}
@@ -33,32 +34,11 @@ NOT_AVRO = (
     UnknownType,
     ValueError,
     struct.error,
+    *INFLATE_ERRORS,
 )
-_CHECKSUM_BYTES = 4
-_SNAPPY_RATIO_MAX = 64  # its longest copy: 64 bytes for 3
-_read_plain_block = BLOCK_READERS["null"]
-
-
-def _read_snappy_block(source: object) -> io.BytesIO:
-    """The bytes of a block, which their CRC-32 follows. Source: Avro specification, "snappy"."""
-    block = _read_plain_block(source).getvalue()
-    packed, checksum = block[:-_CHECKSUM_BYTES], block[-_CHECKSUM_BYTES:]
-    size = shift = 0
-    for byte in packed:  # the length comes first, seven bits a byte
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            break
-    if size > len(packed) * _SNAPPY_RATIO_MAX:
-        raise ValueError(f"a snappy block of {len(packed)} bytes claims to hold {size}")
-    data = pa.Codec("snappy").decompress(packed, size, asbytes=True)
-    if zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
-        raise ValueError("the checksum of a snappy block does not fit its bytes")
-    return io.BytesIO(data)
-
-
-# fastavro needs one more library for snappy, which Arrow has.
-BLOCK_READERS["snappy"] = _read_snappy_block
+_PLAIN_BYTES_MIN = 64 << 20  # of the blocks of a file that is decoded whole, whatever its size
+_PLAIN_RATIO = 32  # and so many times its size
+_OBJECTS_BYTES_MAX = 160 << 20  # of the records of a block in memory
 
 
 def codec_of(compression: str) -> str:
@@ -86,9 +66,38 @@ def decode_container(data: bytes, *, path: str) -> list[dict[str, Any]]:
 
 def iter_container(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
     """The records of an Avro object file, one by one. Raises CorruptDataError or UnsupportedError, naming `path`."""
+    with avro_errors_named(path):
+        file = AvroBlocks(data)
+        yield from decoded(file, file.meta[SCHEMA_KEY], bytes_max=plain_bytes_max(data))
+
+
+def plain_bytes_max(data: bytes) -> int:
+    """How many bytes a file that is decoded whole may have before compression."""
+    return max(_PLAIN_BYTES_MIN, _PLAIN_RATIO * len(data))
+
+
+def decoded(file: AvroBlocks, schema: bytes, *, bytes_max: int | None = None) -> Iterator[dict[str, Any]]:
+    """The records of a file by a text of its schema, once it is known that those of a block fit into memory.
+
+    Its blocks have at most `bytes_max` before compression. Raises what `avro_errors_named` names.
+    """
+    stream = file.stream(_checked(file, file.plain(bytes_max=bytes_max)), schema)
+    # fastavro needs no more of a file than `read`, and gives any type: ours are records.
+    yield from fastavro.reader(stream)  # type: ignore[misc,arg-type]
+
+
+def _checked(file: AvroBlocks, blocks: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    for count, block in blocks:
+        check_cost(file.schema, block, count, limit=_OBJECTS_BYTES_MAX)
+        yield count, block
+
+
+@contextmanager
+def avro_errors_named(path: str) -> Iterator[None]:
+    """What Avro files raise, as CorruptDataError or UnsupportedError with the path."""
     try:
-        yield from fastavro.reader(io.BytesIO(data))  # type: ignore[misc]  # our records are objects, never scalars
+        yield
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path} is not read: {error}; copy the table by Paimon") from error
     except NOT_AVRO as error:
-        if "you need to install" in str(error):
-            raise UnsupportedError(f"{path} is compressed with a codec that is not installed: {error}") from error
-        raise damaged(path, f"it is not a readable Avro file: {error!r}") from error
+        raise damaged(path, f"it is not a readable Avro file: {str(error)[:300] or repr(error)[:300]}") from error

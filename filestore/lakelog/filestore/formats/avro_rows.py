@@ -6,25 +6,21 @@ values are decoded without logical types, and the table's schema says what they 
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any  # Any: Avro records are untyped
 
-import fastavro
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
-from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.formats.avro import NOT_AVRO
-from lakelog.filestore.formats.avro_writing import MAGIC, SYNC_BYTES, header_bytes
+from lakelog.filestore.formats.avro import avro_errors_named, decoded
+from lakelog.filestore.formats.avro_blocks import AvroBlocks
 from lakelog.filestore.formats.checked import errors_named, open_checked
 from lakelog.filestore.integrity import damaged
 
-_SCHEMA_KEY = "avro.schema"
 _COUNT = DataType(root=TypeRoot.INT, nullable=False)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MILLIS_DIGITS = 3
@@ -43,16 +39,16 @@ class AvroFile:
         ):
             data = source.read()
         self._size = len(data)
-        try:
-            self._data, self.row_count = _decodable(data)
-        except NOT_AVRO as error:
-            raise damaged(path, f"it is not a readable Avro file: {error!r}") from error
+        with avro_errors_named(path):
+            self._file: AvroBlocks | None = AvroBlocks(data)
+            self._file.schema = _plain(self._file.schema, itertools.count())
+            self.row_count = sum(block.records for block in self._file.packed())
 
     def __enter__(self) -> AvroFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._data = b""
+        self._file = None
 
     @property
     def row_bytes(self) -> int:
@@ -71,59 +67,12 @@ class AvroFile:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        try:
-            yield from fastavro.reader(io.BytesIO(self._data))  # type: ignore[misc]  # ours are records, never scalars
-        except NOT_AVRO as error:
-            if "you need to install" in str(error):
-                raise UnsupportedError(
-                    f"{self._path} is compressed with a codec that is not installed: {error}"
-                ) from error
-            raise damaged(self._path, f"it is not a readable Avro file: {error!r}") from error
-
-
-def _decodable(data: bytes) -> tuple[bytes, int]:
-    """The file with a schema that says nothing of logical types and maps, and the number of its records.
-
-    A map is encoded as an array of records of key and value is; read as such, none of its entries hides another.
-    """
-    source = io.BytesIO(data)
-    if source.read(len(MAGIC)) != MAGIC:
-        raise ValueError("it does not begin as an Avro file")
-    meta = read_meta(source)
-    numbers = itertools.count()
-    meta[_SCHEMA_KEY] = json.dumps(_plain(json.loads(meta[_SCHEMA_KEY]), numbers)).encode()
-    start = source.tell()
-    sync = source.read(SYNC_BYTES)
-    rows = 0
-    while source.tell() < len(data):
-        rows += read_long(source)
-        source.read(max(0, read_long(source)))
-        if source.read(SYNC_BYTES) != sync:
-            raise ValueError("a block is cut off or does not end with the file's marker")
-    return header_bytes(meta) + data[start:], rows
-
-
-def read_meta(source: io.BytesIO) -> dict[str, bytes]:
-    """The map of a file's header: blocks of entries, closed by an empty one."""
-    meta: dict[str, bytes] = {}
-    while count := read_long(source):
-        if count < 0:
-            read_long(source)
-        for _ in range(abs(count)):
-            key = source.read(read_long(source)).decode()
-            meta[key] = source.read(read_long(source))
-    return meta
-
-
-def read_long(source: io.BytesIO) -> int:
-    """The next number. Raises IndexError at the end."""
-    value = shift = 0
-    while True:
-        byte = source.read(1)[0]
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1)
-        shift += 7
+        file = self._file
+        assert file is not None, "a closed file was read"
+        with avro_errors_named(self._path):
+            # A schema that says nothing of logical types, and reads a map as the array of entries that its bytes are:
+            # then none of them hides another.
+            yield from decoded(file, json.dumps(file.schema).encode())
 
 
 def _plain(schema: Any, numbers: Iterator[int]) -> Any:

@@ -27,14 +27,13 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import codec_of
+from lakelog.filestore.formats.avro_blocks import SYNC_BYTES, header_bytes
 from lakelog.filestore.formats.avro_values import TEXTS, encode_rows, entry_types, long_bytes
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.storing import stored_rows
 
-MAGIC = b"Obj\x01"
 _BLOCK_BYTES = 64 << 10
 _ROWS_AT_ONCE = 32_768
-SYNC_BYTES = 16
 _NAMESPACE = "org.apache.paimon.avro.generated"
 _PLAIN = {
     TypeRoot.BOOLEAN: "boolean",
@@ -123,15 +122,6 @@ class AvroWriter:
             packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)  # Avro's deflate has neither header nor checksum
             return packer.compress(data) + packer.flush()
         return data
-
-
-def header_bytes(meta: dict[str, bytes]) -> bytes:
-    """The start of an Avro object file, up to its sync marker."""
-    parts = [MAGIC, long_bytes(len(meta))]
-    for key, value in meta.items():
-        for part in (key.encode(), value):
-            parts += [long_bytes(len(part)), part]
-    return b"".join((*parts, b"\x00"))
 
 
 def _blocks(rows: pa.LargeBinaryArray) -> Iterator[tuple[int, bytes]]:
