@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, shown, text, whole
-from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.data_file import SEQUENCE_MAX, DataFileMeta
 
 HEADER_VERSION = 1
 
@@ -122,7 +122,7 @@ def _check_file(meta: DataFileMeta) -> None:
     )
     if min(counts) < 0:
         raise ValueError(f"file {shown(meta.file_name)} has a negative size, count or number: {counts}")
-    if not meta.min_sequence_number <= meta.max_sequence_number < COUNT.stop - 1:
+    if not meta.min_sequence_number <= meta.max_sequence_number < SEQUENCE_MAX:
         raise ValueError(
             f"file {shown(meta.file_name)} has the sequence numbers {meta.min_sequence_number} to "
             f"{meta.max_sequence_number}"

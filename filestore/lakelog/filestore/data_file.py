@@ -12,6 +12,7 @@ from typing import Any  # Any: parsed JSON and Avro records are untyped until th
 from lakelog.common.json_fields import INT, binary, items, optional, text, texts, whole
 from lakelog.filestore.file_names import check_file_name, check_file_names
 
+SEQUENCE_MAX = (1 << 63) - (1 << 32)  # behind it there is room for the rows of a batch
 EMPTY_ROW = bytes(12)  # a serialized BinaryRow of no fields
 
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.fileio import WHOLE_BYTES_MAX, FileIO
 from lakelog.filestore.formats.checked import errors_named
 from lakelog.filestore.integrity import WAY_OUT, has_digest, read_checked
-from lakelog.filestore.roaring import decode_roaring, encode_roaring
+from lakelog.filestore.roaring import NUMBERS_MAX, decode_roaring, encode_roaring
 
 _VERSION = b"\x01"
 _MAGIC_32 = 1_581_511_376  # big endian, after the size
@@ -52,6 +52,8 @@ class VectorRange:
 
 def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
     """The deleted positions of a data file, rising. Raises NotFoundError, CorruptDataError."""
+    if file.offset < 0 or not 0 <= file.length <= WHOLE_BYTES_MAX:
+        raise _corrupt(file, f"its manifest says {file.length} bytes at byte {file.offset}")
     data = _vector_bytes(file_io, file)
     if len(data) < _HEAD_BYTES:
         raise _corrupt(file, f"the file ends {len(data)} bytes behind its start")
@@ -140,11 +142,15 @@ def _decode(data: bytes) -> Positions:
 def _decode_64(view: memoryview) -> Positions:
     """Bitmaps of the low 32 bits, each behind its high 32 bits."""
     (count,) = struct.unpack_from("<q", view, 0)
+    if not 0 <= count <= len(view):
+        raise ValueError(f"it claims {count} bitmaps in {len(view)} bytes")
     at = 8
+    left = NUMBERS_MAX
     parts: list[Positions] = []
     for _ in range(count):
         (high,) = struct.unpack_from("<I", view, at)
-        low, length = decode_roaring(view[at + 4 :])
+        low, length = decode_roaring(view[at + 4 :], numbers_max=left)
+        left -= len(low)
         parts.append(low.astype(np.uint64) + np.uint64(high << 32))
         at += 4 + length
     return np.concatenate(parts) if parts else np.zeros(0, np.uint64)

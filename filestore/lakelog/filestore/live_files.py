@@ -10,7 +10,7 @@ from typing import Protocol
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.collection import paused_collection
-from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.data_file import SEQUENCE_MAX, DataFileMeta
 from lakelog.filestore.layered import Draft, LayeredMap
 from lakelog.filestore.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, ManifestFiles
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
@@ -44,7 +44,13 @@ class LiveFiles:
     def next_sequence(self, partition: bytes, bucket: int) -> int:
         """The sequence number after every live row's in a bucket."""
         live = self.buckets.get((partition, bucket), _NO_FILES)
-        return max((entry.file.max_sequence_number + 1 for entry in live.values()), default=0)
+        highest = max((entry.file.max_sequence_number for entry in live.values()), default=-1)
+        if highest >= SEQUENCE_MAX:
+            raise CorruptDataError(
+                f"a file of bucket {bucket} has the sequence number {highest}, and none is left for rows after it; "
+                "restore the table to a snapshot without that file, or copy its rows into a new table"
+            )
+        return highest + 1
 
     def total_buckets(self, partitions: Collection[bytes]) -> dict[bytes, int]:
         """The number of buckets that each partition's files were written for; partitions without files are left out."""

@@ -7,7 +7,7 @@ decompressed here first. What it does not decode is left to the reader of record
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any  # Any: values of columns of any type
 
 import polars as pl
@@ -92,6 +92,7 @@ def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
     """The entries of columns, in their order. Raises KeyError, TypeError or ValueError for columns that are not a
     manifest's.
     """
+    _check_types(frame)
     if not (frame["_VERSION"] == MANIFEST_VERSION).all():
         raise ValueError(f"versions {frame['_VERSION'].unique().to_list()}, expected {MANIFEST_VERSION}")
     files = _files(frame)
@@ -100,6 +101,34 @@ def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
         yield ManifestEntry(
             kind=_KINDS[kind], partition=partition, bucket=bucket, total_buckets=total_buckets, file=file
         )
+
+
+def _check_types(frame: pl.DataFrame) -> None:
+    """Raise ValueError for columns that hold values of other types than a manifest's."""
+    for names, are_right in _TYPES.items():
+        for name in names:
+            if name in frame.columns and not are_right(frame[name].dtype):
+                raise ValueError(f"column {name} holds {frame[name].dtype}")
+
+
+def _are_whole(kind: pl.DataType) -> bool:
+    return kind.is_integer() or kind == pl.Null
+
+
+def _are_bytes(kind: pl.DataType) -> bool:
+    return kind in (pl.Binary, pl.Null)
+
+
+def _are_texts(kind: pl.DataType) -> bool:
+    return kind in (pl.String, pl.Null, pl.List(pl.String), pl.List(pl.Null))
+
+
+_TYPES: Mapping[Sequence[str], Callable[[pl.DataType], bool]] = {
+    ("_VERSION", "_KIND", "_BUCKET", "_TOTAL_BUCKETS", "_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL"): _are_whole,
+    ("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FILE_SOURCE", "_FIRST_ROW_ID"): _are_whole,
+    ("_PARTITION", "_MIN_KEY", "_MAX_KEY", "_EMBEDDED_FILE_INDEX", CHECKSUMS_KEY): _are_bytes,
+    ("_FILE_NAME", "_EXTRA_FILES", "_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_WRITE_COLS"): _are_texts,
+}
 
 
 def _files(frame: pl.DataFrame) -> Iterator[DataFileMeta]:

@@ -11,16 +11,20 @@ _COOKIE_NO_RUNS = 12346
 _COOKIE = 12347
 _ARRAY_MAX = 4096  # values of a container up to which they are listed, not set as bits
 _BITMAP_BYTES = 8192
+NUMBERS_MAX = 1 << 25  # 128 MiB
 _OFFSETS_FROM = 4  # containers from which a bitmap with runs has offsets
 
 Positions = npt.NDArray[np.uint32]
 
 
-def decode_roaring(data: bytes | memoryview) -> tuple[Positions, int]:
-    """The numbers of a 32-bit bitmap, rising, and how many bytes it takes. Raises ValueError for other bytes."""
+def decode_roaring(data: bytes | memoryview, *, numbers_max: int = NUMBERS_MAX) -> tuple[Positions, int]:
+    """The numbers of a 32-bit bitmap, rising, and how many bytes it takes.
+
+    Raises ValueError for other bytes, and for more than `numbers_max` numbers: a few bytes may stand for 65,536.
+    """
     view = memoryview(data)
     try:
-        return _decode(view)
+        return _decode(view, numbers_max)
     except (struct.error, IndexError) as error:
         raise ValueError(f"the bitmap ends early: {error}") from error
 
@@ -47,7 +51,7 @@ def _packed(low: npt.NDArray[np.uint16]) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes()
 
 
-def _decode(view: memoryview) -> tuple[Positions, int]:
+def _decode(view: memoryview, numbers_max: int) -> tuple[Positions, int]:
     (word,) = struct.unpack_from("<I", view, 0)
     at = 4
     flags = b""
@@ -63,6 +67,9 @@ def _decode(view: memoryview) -> tuple[Positions, int]:
     else:
         raise ValueError(f"a roaring bitmap begins with {_COOKIE_NO_RUNS} or {_COOKIE}, found {word & 0xFFFF}")
     heads = struct.unpack_from(f"<{2 * count}H", view, at)
+    total = sum(heads[1::2]) + count
+    if total > numbers_max:
+        raise ValueError(f"it claims {total} numbers, at most {numbers_max} are read")
     at += 4 * count + (4 * count if has_offsets else 0)
     parts: list[Positions] = []
     for index in range(count):
@@ -80,6 +87,10 @@ def _container(view: memoryview, at: int, cardinality: int, *, is_run: bool) -> 
     if is_run:
         (runs,) = struct.unpack_from("<H", view, at)
         pairs = np.frombuffer(_cut(view, at + 2, 4 * runs), "<u2").astype(np.uint32).reshape(-1, 2)
+        if int(pairs[:, 1].sum()) + runs != cardinality:
+            raise ValueError(
+                f"a container has runs of {int(pairs[:, 1].sum()) + runs} numbers, its head says {cardinality}"
+            )
         ranges = [np.arange(start, start + length + 1, dtype=np.uint32) for start, length in pairs]
         return (np.concatenate(ranges) if ranges else np.zeros(0, np.uint32)), at + 2 + 4 * runs
     if cardinality > _ARRAY_MAX:

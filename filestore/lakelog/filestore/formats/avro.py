@@ -36,9 +36,9 @@ NOT_AVRO = (
     struct.error,
     *INFLATE_ERRORS,
 )
-_PLAIN_BYTES_MIN = 64 << 20  # of the blocks of a file that is decoded whole, whatever its size
+_PLAIN_BYTES_MIN = 16 << 20  # of the blocks of a file that is decoded whole, whatever its size
 _PLAIN_RATIO = 32  # and so many times its size
-_OBJECTS_BYTES_MAX = 160 << 20  # of the records of a block in memory
+_OBJECTS_BYTES_MAX = 96 << 20  # of the records of a block in memory
 
 
 def codec_of(compression: str) -> str:

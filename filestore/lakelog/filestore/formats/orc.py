@@ -14,7 +14,11 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
+from lakelog.filestore.integrity import damaged
 
+_BLOCK_BYTES_MAX = 64 << 20  # before compression; Paimon's have 256 KiB
+_STRIPE_ROWS_MAX = 8 << 20
+_STRIPE_RATIO_MAX = 64  # rows a byte of the file
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 
 
@@ -30,6 +34,7 @@ class OrcFile:
             with self._errors_named():
                 self._file = orc.ORCFile(pa.PythonFile(self._source, mode="r"))
                 self.names = list(self._file.schema.names)
+            self._check_claims()
         except BaseException:
             self._source.close()
             raise
@@ -39,6 +44,14 @@ class OrcFile:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
+
+    def _check_claims(self) -> None:
+        """Raise CorruptDataError for what no writer makes: blocks of gigabytes, stripes of rows without bytes."""
+        rows = self.row_count // max(1, self._file.nstripes)
+        if self._file.compression_size > _BLOCK_BYTES_MAX:
+            raise damaged(self._path, f"it has blocks of {self._file.compression_size} bytes")
+        if rows > _STRIPE_ROWS_MAX and rows > _STRIPE_RATIO_MAX * self._source.size():
+            raise damaged(self._path, f"it claims {rows} rows a stripe in {self._source.size()} bytes")
 
     @property
     def row_count(self) -> int:
