@@ -5,6 +5,7 @@
     python pypaimon_job.py read <warehouse> <table>
     python pypaimon_job.py extremes <warehouse> <table> <parquet|orc|avro>
     python pypaimon_job.py rows <warehouse> <table>
+    python pypaimon_job.py evolve <warehouse> <table> <1 for deletes too, else 0>
 
 Both sides make the same input rows from this file; what they read travels as JSON. It knows nothing of lakelog.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -199,6 +200,46 @@ def _append(warehouse: str, name: str, first: str, end: str) -> None:
         _commit(table, rows)
 
 
+EVOLVED = pa.schema(
+    [("id", pa.int64()), ("a", pa.string()), ("b", pa.float64()), ("data", pa.large_binary()), ("day", pa.int32())]
+)
+
+
+def _evolve(warehouse: str, name: str, has_deletes: str) -> None:
+    """A table whose columns are written at different times, with a BLOB column; of two partitions."""
+    pypaimon = import_module("pypaimon")
+    catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
+    catalog.create_database(name.partition(".")[0], True)
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "bucket": "-1"}
+    options |= {"deletion-vectors.enabled": "true"} if has_deletes == "1" else {}
+    schema = pypaimon.Schema.from_pyarrow_schema(EVOLVED, partition_keys=["day"], options=options)
+    catalog.create_table(name, schema, False)
+    table = catalog.get_table(name)
+    for start in (0, 40):
+        numbers = range(start, start + 40)
+        blobs = [None if n % 7 == 0 else b"" if n % 7 == 1 else bytes([n]) * (n * 50) for n in numbers]
+        columns = [list(numbers), [f"a{n}" for n in numbers], [n / 2 for n in numbers], blobs, [n % 2 for n in numbers]]
+        _commit(table, pa.table([pa.array(*pair) for pair in zip(columns, EVOLVED.types, strict=True)], schema=EVOLVED))
+    _update(table, "b", [-1.0 * n for n in range(10)], range(3, 13))
+    _update(table, "a", [None if n % 3 else f"new {n}" for n in range(50)], range(10, 60))
+    _update(table, "data", [b"new", None, b"", b"x" * 5_000], (5, 6, 7, 33))
+    if has_deletes == "1":
+        builder = table.new_batch_write_builder()
+        commit = builder.new_commit()
+        commit.commit(builder.new_update().delete_by_row_id([4, 5, 21, 60, 79]))
+        commit.close()
+
+
+def _update(table: Any, column: str, values: list[Any], row_ids: Iterable[int]) -> None:
+    """Write one column of some rows anew."""
+    numbers = pa.array(row_ids, pa.int64())
+    rows = pa.table({"_ROW_ID": numbers, column: pa.array(values, EVOLVED.field(column).type)})
+    builder = table.new_batch_write_builder()
+    commit = builder.new_commit()
+    commit.commit(builder.new_update().with_update_type([column]).update_by_arrow_with_row_id(rows))
+    commit.close()
+
+
 def _read(warehouse: str, name: str) -> pa.Table:
     pypaimon = import_module("pypaimon")
     catalog = pypaimon.CatalogFactory.create({"warehouse": warehouse})
@@ -214,6 +255,8 @@ def _main(verb: str, *arguments: str) -> object:
         _append(*arguments)
     elif verb == "extremes":
         _make_extremes(*arguments)
+    elif verb == "evolve":
+        _evolve(*arguments)
     else:
         rows = _read(*arguments)
         return rows_shown(rows) if verb == "rows" else shown(rows)

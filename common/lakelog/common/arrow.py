@@ -3,7 +3,7 @@
 | Paimon | Arrow |
 |---|---|
 | CHAR, VARCHAR, STRING | string |
-| BINARY(n), VARBINARY, BYTES | binary |
+| BINARY(n), VARBINARY, BYTES, BLOB | binary |
 | TIME(p) | time32[ms] up to 3 digits, else time64[us or ns] |
 | TIMESTAMP(p) | timestamp of s (0), ms (1-3), us (4-6), ns (7-9), without zone |
 | TIMESTAMP_LTZ(p) | the same with zone UTC |
@@ -31,6 +31,7 @@ _PLAIN = {
     TypeRoot.VARCHAR: pa.string(),
     TypeRoot.BINARY: pa.binary(),
     TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.BLOB: pa.binary(),
     TypeRoot.DATE: pa.date32(),
 }
 

@@ -60,6 +60,7 @@ class TypeRoot(Enum):
     VARCHAR = "VARCHAR"
     BINARY = "BINARY"
     VARBINARY = "VARBINARY"
+    BLOB = "BLOB"
     DATE = "DATE"
     TIME = "TIME"
     TIMESTAMP = "TIMESTAMP"

@@ -36,6 +36,7 @@ _PLAIN: dict[TypeRoot, spark.DataType] = {
     TypeRoot.VARCHAR: spark.StringType(),
     TypeRoot.BINARY: spark.BinaryType(),
     TypeRoot.VARBINARY: spark.BinaryType(),
+    TypeRoot.BLOB: spark.BinaryType(),
     TypeRoot.DATE: spark.DateType(),
 }
 _MICROS = {

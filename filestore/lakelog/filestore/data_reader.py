@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
-from lakelog.common.errors import NotFoundError
-from lakelog.common.types import DataField
+from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.counted_schema import stored_schema
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
@@ -27,10 +27,12 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.row_groups import RowFilter, groups_left
+from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 
 _BATCH_ROWS_MAX = 65_536
 _BATCH_ROWS_MIN = 64
+BLOBS_ELSEWHERE = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 _VARIABLE_BYTES = 32  # a guess for one text or nested value, until rows have been seen
 
 
@@ -183,12 +185,44 @@ def _groups_with(
     return [group for group in range(len(bounds)) if group not in ruled_out]
 
 
-def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
-    """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
+def stored_columns(table: TableStore, file: DataFileMeta) -> list[DataField]:
+    """The columns of the table that a file has, as its schema names them.
+
+    Values of BLOB columns are in files of their own, but where the table's options say that data files tell where the
+    values are.
+    """
     is_same = file.schema_id == table.schema.id
     schema = table.schema if is_same else stored_schema(table.schemas.get_beside(file.schema_id, table.schema))
-    stored = [*schema.fields, SEQUENCE_FIELD, KIND_FIELD]
-    if schema.id > table.schema.id:
+    if file.write_cols is None and not table.schema.has_blobs:
+        return list(schema.fields)
+    if file.write_cols is not None:
+        return [field for field in schema.fields if field.name in file.write_cols]
+    return [field for field in schema.fields if field.type.root is not TypeRoot.BLOB or field.name in _kept(schema)]
+
+
+def _kept(schema: TableSchema) -> set[str]:
+    """BLOB columns whose values are kept elsewhere than in the table."""
+    lists = (schema.options.get(key, "") for key in BLOBS_ELSEWHERE)
+    return {name.strip() for names in lists for name in names.split(",")}
+
+
+def _check_held(table: TableStore, wanted: Sequence[DataField]) -> None:
+    """Raise UnsupportedError for a BLOB column whose values are elsewhere than in the table."""
+    if table.schema.has_blobs:
+        kept = _kept(table.schema)
+        for field in wanted:
+            if field.type.root is TypeRoot.BLOB and field.name in kept:
+                raise UnsupportedError(
+                    f"column {field.name!r} of table {table.name} tells where its values are, by one of the options "
+                    f"{', '.join(BLOBS_ELSEWHERE)}, which lakelog does not follow; leave the column out"
+                )
+
+
+def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
+    """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
+    _check_held(table, wanted)
+    stored = [*stored_columns(table, file), SEQUENCE_FIELD, KIND_FIELD]
+    if file.schema_id > table.schema.id:
         check_not_narrowed(wanted, stored, path=file.file_name)
     return stored
 

@@ -104,7 +104,7 @@ class Pruning:
 
     def rows_may_match(self, partition: bytes, file: DataFileMeta) -> bool:
         """False when no row of the file can pass, as the file holds it."""
-        if self._bound is None:
+        if self._bound is None or file.write_cols is not None:  # of files with some of the columns nothing is known
             return True
         return may_hold(self._bound, _FileBounds(self._columns, self._partitions[partition], file, has_values=True))
 

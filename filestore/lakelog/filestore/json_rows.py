@@ -134,6 +134,7 @@ _FORMS: dict[TypeRoot, Callable[[pa.Array, DataType], pa.Array]] = {
     TypeRoot.VARCHAR: _string_texts,
     TypeRoot.BINARY: _binary_texts,
     TypeRoot.VARBINARY: _binary_texts,
+    TypeRoot.BLOB: _binary_texts,
     TypeRoot.DATE: _plain_texts,
     TypeRoot.TIME: _clock_texts,
     TypeRoot.TIMESTAMP: _clock_texts,

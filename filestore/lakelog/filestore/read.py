@@ -19,6 +19,7 @@ from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Bound, Predicate, RowTest
 from lakelog.filestore.row_groups import RowFilter
+from lakelog.filestore.row_ids import groups_by_row_id, has_row_groups, read_group
 from lakelog.filestore.scan import DataSplit
 from lakelog.filestore.store import TableStore
 
@@ -141,11 +142,29 @@ def _pieces_of_branch(
 def _merged(
     table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int, where: Bound | None
 ) -> Iterator[pa.Table]:
+    if has_row_groups(table.schema):
+        yield from _grouped(table, split, fields, budget_bytes)
+        return
     reader = BucketReader(
         table, split.partition, split.bucket, memory_budget_bytes=budget_bytes, deletions=split.deletions, where=where
     )
     for section in sections_of(runs_of(split.files, table.key_types), table.key_types):
         yield from reader.rows(section, fields)
+
+
+def _grouped(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
+    """The rows of groups of files that have columns of the same rows."""
+    for group in groups_by_row_id(split.files):
+        marks = [split.deletions[file.file_name] for file in group if file.file_name in split.deletions]
+        batches = read_group(
+            table,
+            (split.partition, split.bucket),
+            group,
+            fields,
+            piece_bytes=budget_bytes // COPIES,
+            deletions=marks[0] if marks else None,
+        )
+        yield from pieces_of(batches, budget_bytes // COPIES)
 
 
 def _raw(

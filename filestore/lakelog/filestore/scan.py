@@ -19,6 +19,7 @@ from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.predicate import Predicate, check_filter
+from lakelog.filestore.row_ids import groups_by_row_id, has_row_groups
 from lakelog.filestore.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.store import TableStore
 
@@ -145,6 +146,9 @@ def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], 
     if is_merged_on_read(table.schema):
         sections = sections_of_files(files, table.key_types)
         return _packed(((wanted.left_of(partition, section), section.is_raw) for section in sections), *sizes)
+    if has_row_groups(table.schema):
+        groups = ((group, len(group) == 1) for group in groups_by_row_id(files))
+        return _packed((one for one in groups if not one[1] or wanted.rows_may_match(partition, one[0][0])), *sizes)
     shown = [file for file in files if file.level > 0 or not table.schema.primary_keys]
     left = [file for file in shown if wanted.rows_may_match(partition, file)]
     left.sort(key=lambda file: (file.min_sequence_number, file.file_name))

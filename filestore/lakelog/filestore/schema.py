@@ -21,7 +21,7 @@ from lakelog.common.errors import (
 from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, text_map, texts, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.options import Option
-from lakelog.common.types import DataField, DataType, check_type_limits, field_to_json, parse_fields
+from lakelog.common.types import DataField, DataType, TypeRoot, check_type_limits, field_to_json, parse_fields
 from lakelog.filestore.counted_schema import (
     check_write_mode,
     is_change_log,
@@ -124,6 +124,11 @@ class TableSchema:
         if BUCKET.key in self.options:
             return BUCKET.of(self.options)
         return 1 if self.version == 1 else UNAWARE_BUCKET
+
+    @cached_property
+    def has_blobs(self) -> bool:
+        """Whether a column is a BLOB."""
+        return any(column.type.root is TypeRoot.BLOB for column in self.fields)
 
     @property
     def has_dynamic_buckets(self) -> bool:

@@ -219,6 +219,8 @@ def check_types(fields: Sequence[DataField]) -> None:
                     "give them the same number of digits"
                 )
         for part in _leaves(column.type):
+            if part.root is TypeRoot.BLOB:
+                raise UnsupportedError(f"column {name!r} has {part}, which is read and not written; use BYTES")
             if part.root is TypeRoot.TIME and (part.precision or 0) > 3:
                 raise UnsupportedError(f"column {name!r} has {part}; TIME is stored in milliseconds: use TIME(3)")
             if part.root is TypeRoot.ROW:

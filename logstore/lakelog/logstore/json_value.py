@@ -124,7 +124,7 @@ def _not_null_parser(kind: DataType) -> Parse:
             return partial(_to_decimal, precision=precision, scale=kind.scale or 0)
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return _to_text
-        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+        case TypeRoot.BINARY | TypeRoot.VARBINARY | TypeRoot.BLOB:
             return partial(base64.b64decode, validate=True)
         case TypeRoot.DATE:
             return _to_days

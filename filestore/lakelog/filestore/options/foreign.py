@@ -97,7 +97,9 @@ REFUSED: Mapping[str, Refusal] = {
     "upsert-key": _refused("makes inserts replace the rows of equal keys", Use.WRITE),
     "record-level.expire-time": _refused("makes compactions drop old rows", Use.WRITE),
     "row-tracking.enabled": _refused("gives every row a number when it is committed", Use.WRITE, unless=_FALSE),
-    "data-evolution.enabled": _refused("joins rows of several files by their numbers", Use.WRITE, unless=_FALSE),
+    "data-evolution.enabled": _refused(
+        "joins rows of several files by their numbers", Use.FOLLOW, Use.WRITE, unless=_FALSE
+    ),
     "partition.timestamp-format.strict": _refused(
         "refuses rows whose partition tells no time", Use.WRITE, unless=_FALSE
     ),

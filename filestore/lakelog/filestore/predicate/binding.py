@@ -245,7 +245,7 @@ def _bind_compare(field: DataField, operator: Comparison, literal: Literal) -> B
         if literal.kind is not LiteralKind.TEXT:
             raise _misfit(field, literal, "a text in quotes")
         return BoundCompare(field=field, operator=operator, value=literal.value)
-    if root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
+    if root in (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB):
         if literal.kind is not LiteralKind.BYTES:
             raise _misfit(field, literal, "bytes such as X'1F'")
         return BoundCompare(field=field, operator=operator, value=literal.value)

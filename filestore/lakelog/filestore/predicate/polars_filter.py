@@ -40,6 +40,7 @@ _PLAIN: dict[TypeRoot, type[pl.DataType]] = {
     TypeRoot.VARCHAR: pl.String,
     TypeRoot.BINARY: pl.Binary,
     TypeRoot.VARBINARY: pl.Binary,
+    TypeRoot.BLOB: pl.Binary,
     TypeRoot.FLOAT: pl.Float64,
     TypeRoot.DOUBLE: pl.Float64,
 }
