@@ -20,6 +20,7 @@ from lakelog.filestore.commit import (
 )
 from lakelog.filestore.commit_clock import CommitClock
 from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.identity import UUID_KEY
 from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
@@ -102,8 +103,12 @@ def test_an_empty_batch_commits(table: FileStoreTable) -> None:
 def test_properties_of_lakelog_are_carried_on_but_lineage_is_not(table: FileStoreTable) -> None:
     commit(table, request(properties={"lakelog.log": "positions", LINEAGE_KEY: "[1]", "other": "x"}))
     carried = commit(table, request())
-    digest = table.schemas.digest_of(0)
-    assert carried.properties == {USERS_KEY: "{}", "lakelog.log": "positions", SCHEMA_DIGEST_KEY: digest}
+    assert carried.properties == {
+        USERS_KEY: "{}",
+        "lakelog.log": "positions",
+        SCHEMA_DIGEST_KEY: table.schemas.digest_of(0),
+        UUID_KEY: table.uuid,
+    }
 
 
 def test_users_are_found_behind_snapshots_of_other_engines(table: FileStoreTable) -> None:

@@ -94,3 +94,10 @@ def test_an_empty_batch_still_moves_its_user() -> None:
     change = take_answers(table_with("q", 4, "c"), batch(5), [answer(3, 3)], now_millis=77)
     assert change.users["q"] == CommitUser(identifier=5, digest="d", time_millis=77)
     assert change.files == []
+
+
+def test_a_batch_of_a_forgotten_user_is_an_error() -> None:
+    state = TableState(snapshot_id=5, users={}, log=None, forgotten_millis=7)
+    with pytest.raises(InvalidRequestError, match="has forgotten writers"):
+        check_identity(state, batch(5))
+    assert check_identity(state, batch(0)) is Verdict.NEW

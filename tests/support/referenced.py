@@ -9,7 +9,7 @@ from typing import Any  # Any: JSON and Avro are untyped
 
 import fastavro
 
-METADATA = {"snapshot", "changelog", "schema", "tag", "consumer", "branch"}
+METADATA = {"snapshot", "changelog", "schema", "tag", "consumer", "branch", "lakelog"}
 
 
 def files_on_disk(table: str) -> set[str]:

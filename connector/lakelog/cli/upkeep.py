@@ -104,8 +104,9 @@ def orphans(  # noqa: PLR0917  # typer's arguments are the command line's
 def consumers(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the consumers, and for each the first snapshot that it has not read."""
     for consumer in find_table(table, warehouse).file_store.consumers():
-        fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot}
-        typer.echo(json.dumps(fields) if as_json else f"{consumer.consumer_id} {consumer.next_snapshot}")
+        fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot, "is_own": consumer.is_own}
+        remark = " (lakelog's own, not a reader: see the guide)" if consumer.is_own else ""
+        typer.echo(json.dumps(fields) if as_json else f"{consumer.consumer_id} {consumer.next_snapshot}{remark}")
 
 
 def reset_consumer(

@@ -11,7 +11,7 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.commit import is_done
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.hash_index import HashIndexChange
-from lakelog.filestore.users import CommitUser, with_user
+from lakelog.filestore.users import CommitUser, check_not_forgotten, with_user
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import SnapshotChange, Snapshots
 from lakelog.protocol.state import (
@@ -64,6 +64,7 @@ def check_identity(state: TableState, batch: Batch) -> Verdict:
     checkpoint was reset or copied.
     """
     check_ledger(state, batch)
+    check_not_forgotten(batch.user, batch.identifier, state.users, state.forgotten_millis)
     what = f"batch {batch.identifier} of {batch.user} (newest snapshot: {state.snapshot_id})"
     is_in = is_done(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
     return Verdict.REPLAY if is_in else Verdict.NEW

@@ -23,7 +23,7 @@ from lakelog.logstore.writer import TransactionalProducer
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
-from lakelog.protocol.stores import DriverSnapshots, read_state
+from lakelog.protocol.stores import DriverSnapshots, newest_state
 
 _REPAIR_USER = "lakelog-log-repair"
 
@@ -115,7 +115,7 @@ def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
     Raises NotFoundError without the topic, CorruptDataError for another one of its name, UnavailableError.
     """
     log.check_topic()
-    state = read_state(table, table.snapshots.latest(), topic_id=log.topic_id).logged
+    state = newest_state(table, topic_id=log.topic_id).logged
     count = table.bucket_count
     starts = log_start_offsets(log.client_config, log.topic, count)
     ends = high_watermarks(log.client_config, log.topic, count)

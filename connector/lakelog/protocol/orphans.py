@@ -10,7 +10,7 @@ from lakelog.filestore.orphans import NamedElsewhere
 from lakelog.filestore.store import TableStore
 from lakelog.logstore.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
-from lakelog.protocol.stores import read_state
+from lakelog.protocol.stores import newest_state
 
 
 def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
@@ -26,7 +26,7 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     CorruptDataError.
     """
     log.check_topic()
-    state = read_state(table, table.snapshots.latest(), topic_id=log.topic_id).logged
+    state = newest_state(table, topic_id=log.topic_id).logged
     headers = HeaderFiles(table)
     for bucket in range(table.bucket_count):
         tail = read_tail(log.client_config, log.topic, bucket, state.position(bucket).offset)

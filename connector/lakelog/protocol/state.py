@@ -11,9 +11,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.filestore.commit import CHECKPOINT_CHANGED
-from lakelog.filestore.users import CommitUser, is_same_source
-
-LOG_STATE_KEY = "lakelog.log"
+from lakelog.filestore.users import LOG_STATE_KEY, CommitUser, is_same_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +120,14 @@ def _parse_taken(users: Mapping[str, Any], user: str) -> TakenBatch:
 class TableState:
     """The newest snapshot as the protocol sees it; `snapshot_id` 0 stands before the first snapshot.
 
-    `log` is None for a table without a log.
+    `log` is None for a table without a log. `forgotten_millis` is when the youngest user committed that the table has
+    forgotten, None when it knows all.
     """
 
     snapshot_id: int
     users: Mapping[str, CommitUser]
     log: LogState | None
+    forgotten_millis: int | None = None
 
     @property
     def logged(self) -> LogState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -18,12 +18,21 @@ from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.identity import OutdatedSnapshotError, carried_by
 from lakelog.filestore.manifest import FileKind, ManifestEntry
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.paths import FileNames
 from lakelog.filestore.row_kinds import checked_kinds
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.store import TableStore
-from lakelog.filestore.users import LINEAGE_KEY, USERS_KEY, carried_properties, parse_users, users_to_json
+from lakelog.filestore.users import (
+    LINEAGE_KEY,
+    LOG_STATE_KEY,
+    CommitUser,
+    forgotten_millis,
+    parse_users,
+    users_properties,
+)
 from lakelog.filestore.write import (
     BucketRows,
     NewestRows,
@@ -48,7 +57,7 @@ from lakelog.protocol.ports import (
     Producer,
     SnapshotChange,
 )
-from lakelog.protocol.state import LOG_STATE_KEY, Batch, LogState, TableState
+from lakelog.protocol.state import Batch, LogState, TableState
 
 # The buckets of a task have a thread each, to wait for the broker side by side. What computes takes turns: threads that
 # fight for the interpreter take a third more time for the same work.
@@ -83,7 +92,7 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
     Foreign COMPACT snapshots carry nothing of ours: the newest one below them that does is asked. Raises
     UnsupportedError for a foreign APPEND or OVERWRITE on a logged table: its rows are not in the log.
     """
-    carried = carried_properties(snapshot, table.snapshots)
+    carried = carried_by(table, snapshot)
     log = None
     if topic_id is not None:
         _check_foreign(table, carried.foreign)
@@ -91,7 +100,21 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
         where = f"table {table.path}, snapshot {snapshot.id if snapshot else 0}"
         log = LogState(topic_id=topic_id) if text is None else LogState.from_json(text, where=where)
     snapshot_id = 0 if snapshot is None else snapshot.id
-    return TableState(snapshot_id=snapshot_id, users=parse_users(carried.properties), log=log)
+    return TableState(
+        snapshot_id=snapshot_id,
+        users=parse_users(carried.properties),
+        log=log,
+        forgotten_millis=forgotten_millis(carried.properties),
+    )
+
+
+def newest_state(table: TableStore, *, topic_id: str | None) -> TableState:
+    """What the newest snapshot holds of users and log, read now. Raises as `read_state`."""
+    while True:
+        try:
+            return read_state(table, table.snapshots.latest(), topic_id=topic_id)
+        except OutdatedSnapshotError:  # there is a newer one since
+            continue
 
 
 def _check_foreign(table: TableStore, foreign: Sequence[Snapshot]) -> None:
@@ -170,7 +193,7 @@ class TaskFiles:
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
-        return read_state(self.table, self.table.snapshots.latest(), topic_id=self.target.topic_id)
+        return newest_state(self.table, topic_id=self.target.topic_id)
 
     def prepare(self, bucket: int, rows: Encoded, first_sequence: int) -> PreparedBucket[EncodedRecords]:
         """Write level-0 files, one set a partition. `rows` may have to be waited for."""
@@ -285,14 +308,14 @@ class DriverSnapshots:
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
-        return self._state(self.table.snapshots.latest())
+        return newest_state(self.table, topic_id=self.topic_id)
 
     def append(self, batch: Batch, decide: Decide) -> int | None:
         """Make an APPEND snapshot of what `decide` wants, asked again at every attempt."""
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
             change = decide(self._state(latest))
-            return None if change is None else self._request(batch, change)
+            return None if change is None else self._request(batch, change, latest)
 
         snapshot = TableCommit(self.table).commit(resolve)
         return None if snapshot is None else snapshot.id
@@ -307,11 +330,13 @@ class DriverSnapshots:
     def _state(self, snapshot: Snapshot | None) -> TableState:
         return read_state(self.table, snapshot, topic_id=self.topic_id)
 
-    def _request(self, batch: Batch, change: SnapshotChange) -> CommitRequest:
-        properties = {
-            USERS_KEY: users_to_json(change.users),
-            LINEAGE_KEY: json.dumps({"batches": [dict(entry) for entry in change.lineage]}),
-        }
+    def _request(self, batch: Batch, change: SnapshotChange, latest: Snapshot | None) -> CommitRequest:
+        lineage = {"batches": [dict(entry) for entry in change.lineage]}
+        taken = {} if change.log is None else change.log.ledger
+        properties = self.users_properties(
+            change.users, latest, in_use={batch.user, *(user for users in taken.values() for user in users)}
+        )
+        properties[LINEAGE_KEY] = json.dumps(lineage)
         if change.log is not None:
             properties[LOG_STATE_KEY] = change.log.to_json()
         return CommitRequest(
@@ -322,6 +347,18 @@ class DriverSnapshots:
             changelog=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.changelog],
             hashes=change.hashes,
             properties=properties,
+        )
+
+    def users_properties(
+        self, users: Mapping[str, CommitUser], latest: Snapshot | None, *, in_use: Collection[str]
+    ) -> dict[str, str]:
+        """The properties of a snapshot with these users behind `latest`: the last batch of each that is not too old."""
+        return users_properties(
+            users,
+            carried=carried_by(self.table, latest).properties,
+            base_millis=None if latest is None else latest.time_millis,
+            kept_millis=USERS_TIME_RETAINED.of(self.table.schema.options),
+            in_use=in_use,
         )
 
     def _entry(self, kind: FileKind, partition: bytes, bucket: int, meta: DataFileMeta) -> ManifestEntry:

@@ -26,7 +26,7 @@ from lakelog.filestore.row_kinds import kinds_of_texts
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.table_write import partitions_of
-from lakelog.filestore.users import USERS_KEY, CommitUser, users_to_json, with_user
+from lakelog.filestore.users import CommitUser, with_user
 from lakelog.filestore.write import add_entry
 from lakelog.protocol.driver import Verdict, check_identity
 from lakelog.protocol.header import BucketFile
@@ -107,7 +107,8 @@ class FilesPlan:
                 if check_identity(state, batch) is Verdict.REPLAY:
                     return None
                 last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis())
-                properties[USERS_KEY] = users_to_json(with_user(state.users, batch.user, last))
+                users = with_user(state.users, batch.user, last)
+                properties = snapshots.users_properties(users, latest, in_use=(batch.user,))
             self._check_base(latest, base_id, files, hashes)
             live = self.table.live_files.of(latest).entries() if self.is_overwrite else ()
             return CommitRequest(

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore.changes import change_files, check_followable, snapshot_of_changes
-from lakelog.filestore.consumers import ConsumerManager
+from lakelog.filestore.consumers import ConsumerManager, check_reader_id
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
@@ -156,6 +156,8 @@ class StreamPlanner:
             raise InvalidRequestError(
                 f"table {table.name} has a log, whose offsets are in the checkpoint: leave {CONSUMER_ID.key} out"
             )
+        if options.consumer_id is not None:
+            check_reader_id(options.consumer_id)
         if options.scan is LogScan.FROM_SNAPSHOT and options.snapshot_id is None:
             raise InvalidRequestError("log.scan=from-snapshot needs scan.snapshot-id")
         if options.scan is LogScan.FROM_TIMESTAMP and options.timestamp_millis is None:
@@ -352,9 +354,9 @@ class StreamPlanner:
             if snapshot_id not in self._positions:
                 try:
                     snapshot = self._table.snapshots.get(snapshot_id)
-                except NotFoundError:  # expired since we looked
+                    self._positions[snapshot_id] = self._position(snapshot)
+                except NotFoundError:  # expired since we looked, or what it carried on has
                     continue
-                self._positions[snapshot_id] = self._position(snapshot)
             yield self._positions[snapshot_id]
 
     def _position(self, snapshot: Snapshot | None) -> LogOffset:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.options import Option
 from lakelog.filestore.commit_clock import CommitClock
+from lakelog.filestore.identity import check_same_table
 from lakelog.filestore.options.writing import COMMIT_MAX_RETRIES
 from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.schema import TableSchema
@@ -37,6 +38,7 @@ def alter_schema(
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
     clock = clock or CommitClock()
+    check_same_table(table, None)
     for attempt in itertools.count():
         newest = table.schemas.latest() or table.schema
         changed = apply_changes(newest, changes, time_millis=clock.now_millis(), also=also, also_prefixes=also_prefixes)

@@ -25,11 +25,13 @@ from lakelog.common.errors import (
 from lakelog.filestore.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.conflicts import check_conflicts, check_indexed
 from lakelog.filestore.hash_index import HashIndexChange
+from lakelog.filestore.identity import UUID_KEY, OutdatedSnapshotError, carried_by
 from lakelog.filestore.index_manifest import BucketDeletions, index_after
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
 from lakelog.filestore.manifest_merging import pick_manifests
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.options.writing import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
@@ -44,12 +46,14 @@ from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KE
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import (
     LINEAGE_KEY,
+    NO_USERS,
     USERS_KEY,
     CommitUser,
-    carried_properties,
+    check_not_forgotten,
+    forgotten_millis,
     is_same_source,
-    read_users,
-    users_to_json,
+    parse_users,
+    users_properties,
     with_user,
 )
 
@@ -138,8 +142,9 @@ class TableCommit:
                 return self._finish(own, None)
             try:
                 prepared = self._resolved(resolve, latest, unknown, may_merge=attempt == 0)
-            except NotFoundError:
-                if attempt >= COMMIT_MAX_RETRIES.of(options) or not self._has_expired(latest):
+            except NotFoundError as error:
+                is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
+                if attempt >= COMMIT_MAX_RETRIES.of(options) or not is_outdated:
                     raise
                 continue  # others were so much faster that the base has expired: another lost race
             if prepared is None:
@@ -201,6 +206,7 @@ class TableCommit:
     def _finish(self, snapshot: Snapshot, live: LiveFiles | None) -> Snapshot:
         if live is not None:
             self._table.live_files.put(snapshot, live)
+        self._table.state_keeper.after_commit(snapshot.id, snapshot.properties, now_millis=snapshot.time_millis)
         try:
             self._table.snapshots.write_latest_hint(snapshot.id)
         except UnavailableError as error:
@@ -211,6 +217,7 @@ class TableCommit:
         """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
         table = self._table
         check_schema(table, latest)
+        carried = carried_by(table, latest).properties
         has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
@@ -270,10 +277,11 @@ class TableCommit:
             delta_record_count=delta_count,
             watermark=_later(None if latest is None else latest.watermark, request.watermark),
             statistics=None if latest is None or latest.schema_id != schema_id else latest.statistics,
-            properties=self._properties(latest, request) | {SCHEMA_DIGEST_KEY: table.schemas.digest_of(schema_id)},
+            properties=self._properties(carried, request) | {SCHEMA_DIGEST_KEY: table.schemas.digest_of(schema_id)},
             next_row_id=None if latest is None else latest.next_row_id,
             operation=request.operation,
         )
+        table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         return _Attempt(snapshot=snapshot, live=live, written=written)
 
     def _base_manifests(
@@ -301,10 +309,10 @@ class TableCommit:
         kept = manifests[: len(manifests) - len(picked)]
         return kept + self._table.manifests.write(merged, names=names, schema_id=schema_id)
 
-    def _properties(self, latest: Snapshot | None, request: CommitRequest) -> dict[str, str]:
+    def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
         """Always with the users, so that looking for them never walks past a snapshot of ours."""
-        carried = carried_properties(latest, self._table.snapshots).properties
-        return {USERS_KEY: users_to_json({}), **carried, **request.properties}
+        own = {UUID_KEY: self._table.uuid} if self._table.uuid else {}
+        return {USERS_KEY: NO_USERS, **carried, **own, **request.properties}
 
     def _newest_schema_id(self, latest: Snapshot | None) -> int:
         newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)
@@ -347,11 +355,19 @@ def append_commit(
     clock = clock or CommitClock()
 
     def resolve(latest: Snapshot | None) -> CommitRequest | None:
-        users = read_users(latest, table.snapshots)
+        carried = carried_by(table, latest).properties
+        users = parse_users(carried)
+        check_not_forgotten(user, identifier, users, forgotten_millis(carried))
         if is_done(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
             return None
         last = CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())
-        properties = {USERS_KEY: users_to_json(with_user(users, user, last))}
+        properties = users_properties(
+            with_user(users, user, last),
+            carried=carried,
+            base_millis=None if latest is None else latest.time_millis,
+            kept_millis=USERS_TIME_RETAINED.of(table.schema.options),
+            in_use=(user,),
+        )
         if lineage:
             properties[LINEAGE_KEY] = json.dumps(list(lineage), separators=(",", ":"))
         return CommitRequest(

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, parse_object, whole
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.paths import CONSUMER_PREFIX, TablePaths
-from lakelog.filestore.store import TableStore
 
+if TYPE_CHECKING:
+    from lakelog.filestore.store import TableStore
+
+STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.state_keeping`
 LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
 LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for so long belongs to a run that is over
 
@@ -26,6 +30,11 @@ class Consumer:
 
     consumer_id: str
     next_snapshot: int
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is no reader but lakelog's own: it keeps what lakelog knows of writers from other engines."""
+        return self.consumer_id == STATE_CONSUMER
 
 
 class ConsumerManager:
@@ -67,8 +76,8 @@ class ConsumerManager:
         self._file_io.delete(self._paths.consumer(consumer_id))
 
     def first_wanted(self) -> int | None:
-        """The first snapshot that some consumer has not read; None without consumers."""
-        return min((consumer.next_snapshot for consumer in self.all()), default=None)
+        """The first snapshot that some reader has not read; None without readers."""
+        return min((consumer.next_snapshot for consumer in self.all() if not consumer.is_own), default=None)
 
     def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
         """Forget consumers that recorded nothing for `age_millis`, and leases of streams after a day; gives their ids.
@@ -80,6 +89,8 @@ class ConsumerManager:
             if not entry.name.startswith(CONSUMER_PREFIX):
                 continue
             consumer_id = entry.name.removeprefix(CONSUMER_PREFIX)
+            if consumer_id == STATE_CONSUMER:
+                continue
             age = LEASE_MILLIS if age_millis is None and consumer_id.startswith(LEASE_PREFIX) else age_millis
             if age is not None and entry.modified_millis < now_millis - age:
                 self.delete(consumer_id)
@@ -87,11 +98,21 @@ class ConsumerManager:
         return sorted(gone)
 
 
+def check_reader_id(consumer_id: str) -> None:
+    """Raise InvalidRequestError for the id that is lakelog's own."""
+    if consumer_id == STATE_CONSUMER:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} is lakelog's own: it keeps what lakelog knows of a table's writers from the "
+            "expiry of other engines; choose another name for a reader"
+        )
+
+
 def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
     """Let a consumer read from this snapshot on, back or ahead, or make it.
 
     Raises InvalidRequestError for a snapshot whose changes are gone, or that is more than one ahead of the newest.
     """
+    check_reader_id(consumer_id)
     first = ChangelogManager(table.file_io, table.paths).earliest_id() or table.snapshots.earliest_id() or 1
     last = (table.snapshots.latest_id() or 0) + 1
     if not first <= next_snapshot <= last:

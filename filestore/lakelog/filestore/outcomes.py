@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.filestore.identity import is_same_table
 from lakelog.filestore.live_files import LiveFiles
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
@@ -23,6 +24,10 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
     """
     if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
         return True
+    if not is_same_table(table):
+        logger.warning("%s: the table was dropped meanwhile: snapshot %d is taken back", table.name, snapshot.id)
+        table.file_io.delete(table.paths.snapshot(snapshot.id))
+        return False
     ids = table.snapshots.ids()
     if snapshot.id not in ids:
         raise NotFoundError(f"snapshot {snapshot.id} was created and has expired")
@@ -59,13 +64,13 @@ class UnknownAttempts:
     def find(self) -> Snapshot | None:
         """The snapshot of an attempt that is there after all. Forgets those whose ids others have."""
         for uid, snapshot_id in list(self._ids.items()):
+            live = self._table.live_files
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
+                if snapshot.uuid == uid and continues_table(self._table, snapshot, live.of(snapshot)):
+                    return snapshot
             except NotFoundError:  # not there, or expired meanwhile
                 continue
-            live = self._table.live_files
-            if snapshot.uuid == uid and continues_table(self._table, snapshot, live.of(snapshot)):
-                return snapshot
             del self._ids[uid]
         return None
 

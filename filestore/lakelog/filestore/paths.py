@@ -4,7 +4,7 @@
     <root>/snapshot/snapshot-N, LATEST, EARLIEST        manifest/index-manifest-<uuid>-<n>, index/index-<uuid>-<n>
     <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>, statistics/stat-<uuid>-<n>
                                                         manifest/header-<uuid>-<n> (lakelog's own)
-    <root>/tag/tag-<name>, branch/branch-<name>/...
+    <root>/tag/tag-<name>, branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.state_keeping`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
 What lakelog writes into manifest/ and index/ has a digest at the end of its name, see `lakelog.filestore.integrity`.
@@ -141,6 +141,11 @@ class TablePaths:
         """The file of one consumer. Raises InvalidRequestError for an id that no file can have."""
         check_user_name(consumer_id, "consumer id")
         return f"{self.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
+
+    @property
+    def state_mark(self) -> str:
+        """The file that says that lakelog has kept state in the snapshots."""
+        return f"{self.own_root}/lakelog/state"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """The folder of a bucket; `partition_path` is what the function of that name gives."""

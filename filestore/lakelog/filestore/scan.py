@@ -11,6 +11,7 @@ from lakelog.filestore.collection import paused_collection
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile
 from lakelog.filestore.file_pruning import Pruning, is_merged_on_read
+from lakelog.filestore.identity import UUID_KEY, check_same_table
 from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import sections_of_files
 from lakelog.filestore.merge.engines import row_merge
@@ -128,10 +129,13 @@ def check_readable(table: TableStore) -> None:
 def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
     """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
 
-    Raises CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
+    Raises ConflictError where the snapshot is of another table, which was made under the same name since, and
+    CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
     """
     if snapshot is None:
         return
+    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
+        check_same_table(table, None)
     if snapshot.schema_id > table.schema.id:
         table.schemas.get(snapshot.schema_id)
     digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)

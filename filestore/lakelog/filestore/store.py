@@ -25,7 +25,10 @@ from lakelog.filestore.schema import (
     TableSchema,
 )
 from lakelog.filestore.snapshot import SnapshotManager
+from lakelog.filestore.state_keeping import StateKeeper
 
+LOG_SYSTEM_KEY = "log.system"
+NO_LOG = "none"
 SEQUENCE_FIELD = DataField(
     id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
 )
@@ -58,6 +61,11 @@ class TableStore:
     def uuid(self) -> str:
         """The identity that lakelog gave the table; empty for tables that others made."""
         return TABLE_UUID.of(self.schema.options)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the table has a log, so that its snapshots are made together with it."""
+        return self.schema.options.get(LOG_SYSTEM_KEY, NO_LOG) != NO_LOG
 
     @property
     def bucket_count(self) -> int:
@@ -94,6 +102,11 @@ class TableStore:
         """The live files of snapshots, remembered between calls."""
         return LiveFilesCache(self.manifests, self.snapshots)
 
+    @cached_property
+    def state_keeper(self) -> StateKeeper:
+        """What keeps lakelog's state from other engines."""
+        return StateKeeper(self.file_io, self.paths)
+
     @property
     def stored(self) -> TableStore:
         """The table as its files have it: another one for change-log tables, whose files count rows."""
@@ -102,7 +115,8 @@ class TableStore:
     @cached_property
     def _counted(self) -> TableStore:
         counted = replace(self, schema=stored_schema(self.schema))
-        vars(counted).update(schemas=self.schemas, snapshots=self.snapshots, live_files=self.live_files)  # read once
+        shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
+        vars(counted).update(shared, state_keeper=self.state_keeper)  # read once
         return counted
 
     @cached_property

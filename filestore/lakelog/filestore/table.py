@@ -43,6 +43,7 @@ from lakelog.filestore.rescale import move_rows, rescale_schema
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.store import LOG_SYSTEM_KEY
 from lakelog.filestore.table_reading import ReadableTable
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
 from lakelog.filestore.value_stats import stats_modes
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("lakelog.filestore")
 
 WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
-_LOG_SYSTEM_KEY = "log.system"
-_NO_LOG = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +114,7 @@ class FileStoreTable(ReadableTable):
         are read as the newer one has it. Raises InvalidRequestError or UnsupportedError for changes that do not fit and
         for tables with a log, which `lakelog.catalog.Table.alter` changes.
         """
-        if self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG) != _NO_LOG:
+        if self.has_log:
             raise InvalidRequestError(
                 f"table {self.name} has a log, which must still be readable afterwards: open the table with "
                 "lakelog.catalog, whose alter knows the log"
@@ -308,7 +307,7 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """
         if named_elsewhere is None:
-            if self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG) != _NO_LOG:
+            if self.has_log:
                 raise InvalidRequestError(
                     f"table {self.name} has a log, which names files that no snapshot has yet: give named_elsewhere, "
                     "see lakelog.protocol.orphans, or use `lakelog table remove-orphans`"
@@ -324,11 +323,10 @@ class FileStoreTable(ReadableTable):
         )
 
     def _check_has_no_log(self) -> None:
-        system = self.schema.options.get(_LOG_SYSTEM_KEY, _NO_LOG)
-        if system != _NO_LOG:
+        if self.has_log:
             raise InvalidRequestError(
-                f"table {self.name} has {_LOG_SYSTEM_KEY}={system}: a write must go through the log too; use the "
-                "stream writer of lakelog.spark"
+                f"table {self.name} has {LOG_SYSTEM_KEY}={self.schema.options[LOG_SYSTEM_KEY]}: a write must go "
+                "through the log too; use the stream writer of lakelog.spark"
             )
 
 

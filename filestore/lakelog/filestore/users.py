@@ -7,17 +7,21 @@ none: then the newest snapshot before them that has some is looked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any  # Any: parsed JSON
 
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import member, optional, parse_object, text, whole
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 
 PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
+LOG_STATE_KEY = "lakelog.log"  # what it holds is the business of tables with a log
+NO_USERS = "{}"
+FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was forgotten
 _NOT_CARRIED = {LINEAGE_KEY}  # what made one snapshot is said in that snapshot alone
 
 
@@ -92,6 +96,58 @@ def is_same_source(one: str | None, other: str | None) -> bool:
     if one is None or other is None:
         return True
     return all(mine == yours for mine, yours in zip(one.split("."), other.split("."), strict=False))
+
+
+def forgotten_millis(properties: Mapping[str, str]) -> int | None:
+    """When the youngest user that the table has forgotten committed last; None when none was forgotten."""
+    found = properties.get(FORGOTTEN_KEY)
+    try:
+        return None if found is None else int(found)
+    except ValueError as error:
+        raise CorruptDataError(f"snapshot property {FORGOTTEN_KEY} is {found!r}, expected a number") from error
+
+
+def without_old_users(
+    users: Mapping[str, CommitUser], *, before_millis: int, in_use: Collection[str]
+) -> tuple[dict[str, CommitUser], int | None]:
+    """The users that committed since or are in use, and when the youngest of the others did; None without any. Pure."""
+    kept = {user: last for user, last in users.items() if last.time_millis >= before_millis or user in in_use}
+    return kept, max((last.time_millis for user, last in users.items() if user not in kept), default=None)
+
+
+def users_properties(
+    users: Mapping[str, CommitUser],
+    *,
+    carried: Mapping[str, str],
+    base_millis: int | None,
+    kept_millis: int,
+    in_use: Collection[str],
+) -> dict[str, str]:
+    """The properties of a snapshot with these users, but for those that wrote nothing for `kept_millis`.
+
+    `carried` are the properties of the snapshot below, which was committed at `base_millis`: its time counts, and not
+    the clock of this process, which may be wrong. None keeps all.
+    """
+    if base_millis is None:
+        return {USERS_KEY: users_to_json(users)}
+    kept, youngest = without_old_users(users, before_millis=base_millis - kept_millis, in_use=in_use)
+    properties = {USERS_KEY: users_to_json(kept)}
+    if youngest is not None:
+        properties[FORGOTTEN_KEY] = str(max(youngest, forgotten_millis(carried) or 0))
+    return properties
+
+
+def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUser], forgotten: int | None) -> None:
+    """Raise InvalidRequestError for a batch in the middle of a stream that the table may have known and forgotten."""
+    if user in users or identifier == 0 or forgotten is None:
+        return
+    last = datetime.fromtimestamp(forgotten / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    raise InvalidRequestError(
+        f"batch {identifier} of {user} cannot be told from one that is in the table already: the table does not know "
+        f"this writer, and has forgotten writers whose last batch was at {last} or before (users.time-retained). Look "
+        "whether the rows of the batch are in the table, then start the stream with a new checkpoint location (and "
+        "another commit_user, where one is given)"
+    )
 
 
 def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:

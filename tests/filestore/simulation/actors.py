@@ -9,8 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.filestore import expiry
 from lakelog.filestore.assigning import bucket_assigner
 from lakelog.filestore.commit import append_commit
 from lakelog.filestore.compact.choosing import due_work
@@ -27,7 +29,7 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import write_rows
-from tests.filestore.simulation.file_io import SimFileIO
+from tests.filestore.simulation.file_io import OtherEngine, SimFileIO
 from tests.filestore.simulation.kinds import Batch, State, kinds_of, rows_of, shown
 from tests.filestore.simulation.model import Change, Model, difference, has_overwrite
 from tests.filestore.simulation.world import Process, World
@@ -54,7 +56,7 @@ class Worker(ABC):
 
     def live(self, process: Process) -> None:
         """One process, from its start to its end."""
-        file_io = SimFileIO(self.world, process, self.inner, self.model.table.path, self.model)
+        file_io = self.file_io(process)
         table: FileStoreTable | None = None
         while not self.is_done():
             self.quota -= 1
@@ -66,6 +68,10 @@ class Worker(ABC):
             except UnavailableError as error:
                 self.world.events["gave up"] += 1
                 self.world.tell(f"gave up: {error}")
+
+    def file_io(self, process: Process) -> FileIO:
+        """What the process sees files through."""
+        return SimFileIO(self.world, process, self.inner, self.model.table.path, self.model)
 
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
@@ -217,8 +223,15 @@ class Overwriter(Writer):
         )
 
 
+@dataclass(slots=True)
 class Compactor(Worker):
-    """Merges files; no row changes, which the model looks at."""
+    """Merges files; no row changes, which the model looks at. Its snapshots may be those of another engine."""
+
+    is_foreign: bool = False
+
+    def file_io(self, process: Process) -> FileIO:
+        sim = SimFileIO(self.world, process, self.inner, self.model.table.path, self.model)
+        return cast("FileIO", OtherEngine(sim)) if self.is_foreign else sim
 
     def compact(self, table: FileStoreTable, process: Process) -> Snapshot | None:
         """Merge what is due, or all, or level 0 alone: files are too small here for sizes to keep runs apart."""
@@ -247,9 +260,10 @@ class Compactor(Worker):
 
 @dataclass(slots=True)
 class Expirer(Worker):
-    """Keeps a few snapshots. One process at a time."""
+    """Keeps a few snapshots. One process at a time. As another engine it knows consumers, and no properties."""
 
     keeps_max: int = 3
+    is_foreign: bool = False
 
     def step(self, table: FileStoreTable, process: Process) -> None:
         rng = self.world.rng
@@ -261,13 +275,17 @@ class Expirer(Worker):
             limit=1_000 if is_by_age else rng.choice((1, 3, 100)),
         )
         before, oldest, now = self.model.newest, min(self.model.living, default=0), self.world.now_millis
-        expired = table.expire_snapshots(retention=retention, now_millis=now)
-        self.world.events["expired"] += len(expired.snapshot_ids)
+        if self.is_foreign:
+            gone = self._expire_as_others_do(table, retention)
+            self.world.events["expired by another engine"] += len(gone)
+        else:
+            gone = table.expire_snapshots(retention=retention, now_millis=now).snapshot_ids
+        self.world.events["expired"] += len(gone)
         kept = [number for number in self.model.living if number <= before]
-        if set(expired.snapshot_ids) & set(kept):
-            self.world.violate(f"snapshots {expired.snapshot_ids} are told to be gone, {kept} are there")
-        if is_by_age and oldest:
-            self.world.events["expired by age"] += len(expired.snapshot_ids)
+        if set(gone) & set(kept):
+            self.world.violate(f"snapshots {gone} are told to be gone, {kept} are there")
+        if is_by_age and oldest and not self.is_foreign:
+            self.world.events["expired by age"] += len(gone)
             self._check_ages(range(oldest, before), kept, now - retention.age_millis)
 
     def _check_ages(self, ids: Iterable[int], kept: Collection[int], before_millis: int) -> None:
@@ -279,6 +297,20 @@ class Expirer(Worker):
             if is_due is (number in kept):
                 state = "stays" if is_due else "is gone"
                 self.world.violate(f"snapshot {number} {state}: it was the newest until {behind}, not {before_millis}")
+
+    def _expire_as_others_do(self, table: FileStoreTable, retention: Retention) -> tuple[int, ...]:
+        newest, earliest = table.snapshots.latest(), table.snapshots.earliest_id()
+        if newest is None or earliest is None:
+            return ()
+        wanted = min((consumer.next_snapshot for consumer in table.consumers()), default=None)
+        return _ExpiryOfOthers(table, retention, newest, self.world.now_millis, wanted).expire_snapshots(earliest)
+
+
+class _ExpiryOfOthers(expiry._Expiry):
+    """Looks for no snapshot whose properties must stay."""
+
+    def _carrier(self) -> int | None:
+        return None
 
 
 class Tagger(Worker):

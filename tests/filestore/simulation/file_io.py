@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import BinaryIO, Protocol, TypeVar
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
+from lakelog.filestore.consumers import STATE_CONSUMER
 from lakelog.filestore.fileio import FileEntry, FileIO, OutputFile
 from tests.filestore.simulation.world import Fault, Process, World
 from tests.support.abortable_file import AbortableFile
@@ -30,6 +32,27 @@ class Watcher(Protocol):
     def deleting(self, process: Process, path: str) -> None:
         """A file is about to be deleted."""
         ...
+
+
+class OtherEngine:
+    """Makes a FileIO that of another engine: snapshots get nothing of lakelog's, and its consumer is not moved."""
+
+    def __init__(self, inner: SimFileIO) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def create_new(self, path: str, data: bytes) -> bool:
+        if "/snapshot/" in path:
+            fields = json.loads(data)
+            del fields["properties"], fields["writerVersion"]
+            data = json.dumps(fields).encode()
+        return "/lakelog/" in path or self._inner.create_new(path, data)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        if not path.endswith(STATE_CONSUMER):
+            self._inner.write_bytes(path, data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tests.filestore.simulation.model import Model
 from tests.filestore.simulation.world import Actor, Fault, World
 
 CALM_EVERY = 7  # every seventh history is one without faults: races alone leave nothing behind
+FOREIGN_EVERY = 4  # every fourth history has another engine that compacts and expires
 FAULT_RATE = 0.04
 TRACE_LINES_SHOWN = 60
 
@@ -72,6 +73,7 @@ def _options(chance: random.Random) -> dict[str, str]:
 
 def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, chance: random.Random) -> list[Worker]:
     quota = chance.randint
+    is_foreign = world.seed % FOREIGN_EVERY == FOREIGN_EVERY - 1
     return [
         Writer(world, model, inner, "writer-a", quota(4, 7)),
         Writer(world, model, inner, "writer-b", quota(4, 7)),
@@ -84,8 +86,17 @@ def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, ch
             0 if kind.tells_old_values or kind.shows_compacted else quota(0, 2),
             rest_turns=200,
         ),
-        Compactor(world, model, inner, "compactor", quota(3, 5), rest_turns=200),
-        Expirer(world, model, inner, "expirer", quota(0, 6), rest_turns=250, keeps_max=chance.choice((1, 3))),
+        Compactor(world, model, inner, "compactor", quota(3, 5), rest_turns=200, is_foreign=is_foreign),
+        Expirer(
+            world,
+            model,
+            inner,
+            "expirer",
+            quota(0, 6),
+            rest_turns=250,
+            keeps_max=chance.choice((1, 3)),
+            is_foreign=is_foreign,
+        ),
         Tagger(world, model, inner, "tagger", quota(0, 2), rest_turns=300),
         Reader(world, model, inner, "reader", quota(4, 8), rest_turns=120),
     ]

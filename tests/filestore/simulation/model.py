@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.common.errors import LakelogError
+from lakelog.filestore.consumers import STATE_CONSUMER
 from lakelog.filestore.index_manifest import read_index
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind
-from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX
+from lakelog.filestore.paths import CONSUMER_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX
 from lakelog.filestore.snapshot import CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.kinds import Row, State, TableKind, kinds_of, rows_of, shown
@@ -291,6 +292,7 @@ class Model:
         named |= {name for number in shown_by_tags for name in self.snapshots[number].files}
         named |= {f"{TAG_PREFIX}{tag}" for tag in self.tags}
         named |= {name for number in (*self.living, *shown_by_tags) for name in self.snapshots[number].changelog_files}
+        named |= {f"{CONSUMER_PREFIX}{STATE_CONSUMER}", "state"}
         named |= {"EARLIEST", "LATEST", "schema-0", *(f"{SNAPSHOT_PREFIX}{number}" for number in self.living)}
         orphans = [path for path in Path(self.table.path).rglob("*") if path.is_file() and path.name not in named]
         self.world.events["orphans"] += len(orphans)

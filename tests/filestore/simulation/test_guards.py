@@ -22,6 +22,7 @@ from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.outcomes import UnknownAttempts
 from lakelog.filestore.references import References
 from lakelog.filestore.snapshot import CommitKind, Snapshot, SnapshotManager
+from lakelog.filestore.state_keeping import StateKeeper
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.table_write import TableWrite
 from tests.filestore.simulation.history import simulate
@@ -118,6 +119,11 @@ def test_a_compaction_minds_what_was_deleted_meanwhile(monkeypatch: pytest.Monke
 def test_a_batch_that_comes_again_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "is_done", lambda last, identifier, digest, *, what: False)
     check_breaks("and again in")
+
+
+def test_the_state_is_kept_from_other_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateKeeper, "_put", lambda self, snapshot_id: None)
+    check_breaks("has lost what lakelog knew")
 
 
 def test_rows_that_lost_a_race_get_younger_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

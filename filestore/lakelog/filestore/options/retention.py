@@ -63,3 +63,11 @@ CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
     "streams, which end after a day.",
     kind="a duration such as 7 d",
 )
+USERS_TIME_RETAINED = Option(
+    key="users.time-retained",
+    parse=parse_duration_millis,
+    default=90 * 86_400_000,
+    doc="How long a table remembers the last batch of a stream that writes nothing any more. A stream that comes back "
+    "later, in the middle of its batches, is refused. An option of lakelog.",
+    kind="a duration such as 90 d",
+)

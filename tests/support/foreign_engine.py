@@ -1,0 +1,57 @@
+"""What another engine of the format does to a table of ours, as Flink does it: it compacts and expires.
+
+Its snapshots have no property of lakelog. Its expiry keeps what a consumer has not read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from lakelog.filestore.paths import FileNames
+from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.table import FileStoreTable
+
+
+def foreign_snapshot(table: FileStoreTable, kind: CommitKind = CommitKind.COMPACT) -> Snapshot:
+    """A snapshot of the same files by another engine, behind the newest."""
+    newest = table.snapshots.latest()
+    assert newest is not None
+    names = FileNames()
+    live = [
+        manifest
+        for named in (newest.base_manifest_list, newest.delta_manifest_list)
+        for manifest in table.manifests.read_list(named)
+    ]
+    base, base_size = table.manifests.write_list(live, names=names)
+    delta, delta_size = table.manifests.write_list([], names=names)
+    foreign = replace(
+        newest,
+        id=newest.id + 1,
+        uuid=str(uuid.uuid4()),
+        commit_user="flink",
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=kind,
+        delta_record_count=0,
+        changelog_manifest_list=None,
+        writer_version=None,
+        properties={},
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta,
+        delta_manifest_list_size=delta_size,
+    )
+    assert table.snapshots.create_new(foreign)
+    table.snapshots.write_latest_hint(foreign.id)
+    return foreign
+
+
+def expire_as_others_do(table: FileStoreTable) -> None:
+    """Delete every snapshot but the newest, as far as no consumer wants it. Leaves the files that they named."""
+    newest = table.snapshots.latest_id()
+    assert newest is not None
+    first = min([newest, *(consumer.next_snapshot for consumer in table.consumers())])
+    for snapshot_id in table.snapshots.ids():
+        if snapshot_id < first:
+            table.file_io.delete(table.paths.snapshot(snapshot_id))
+    table.snapshots.write_earliest_hint(max(first, min(table.snapshots.ids())))
