@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from lakelog.filestore.merge.deduplicate import (
     without_deletes,
 )
 from lakelog.filestore.merge.order import key_at as key_of_row
-from lakelog.filestore.merge.order import key_frame, rows_up_to
+from lakelog.filestore.merge.order import key_frame, rows_before, rows_up_to
 from lakelog.filestore.merge.reading import share_budget
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -89,10 +90,13 @@ def test_rows_up_to_a_key_are_those_that_are_not_above_it(
 ) -> None:
     fields, rows = case
     keys = key_frame(rows, fields)
-    ordered = keys.sort(keys.columns)
     bound = key_of_row(keys, data.draw(st.integers(0, rows.num_rows - 1)))
-    expected = sum(key_of_row(ordered, row) <= bound for row in range(rows.num_rows))
-    assert rows_up_to(ordered, bound) == expected
+    ordered = keys.sort(keys.columns).slice(
+        data.draw(st.integers(0, rows.num_rows - 1))
+    )  # as a merge takes parts of it
+    found = [key_of_row(ordered, row) for row in range(ordered.height)]
+    assert rows_up_to(ordered, bound) == sum(key <= bound for key in found)
+    assert rows_before(ordered, bound) == sum(key < bound for key in found)
 
 
 @CALM
@@ -223,12 +227,26 @@ def test_runs_are_ranked_when_their_sequence_numbers_do_not_mix() -> None:
 
 
 @given(wanted=st.lists(st.integers(1, 1_000), min_size=1, max_size=8), budget=st.integers(1, 4_000))
-def test_a_shared_budget_is_not_exceeded_and_small_wishes_are_met(wanted: list[int], budget: int) -> None:
+def test_a_shared_budget_is_not_exceeded_and_is_spent_where_it_is_wanted(wanted: list[int], budget: int) -> None:
     shares = share_budget(wanted, budget)
     assert sum(shares) <= budget + len(wanted)  # at least one byte each
-    for wish, share in zip(wanted, shares, strict=True):
-        assert share == wish or share <= wish
-        assert share == wish or share >= budget // len(wanted)
+    assert all(share <= wish for wish, share in zip(wanted, shares, strict=True))
+    assert sum(shares) >= min(budget, sum(wanted)) - len(wanted)  # whole bytes
+    ordered = [share for _, share in sorted(zip(wanted, shares, strict=True))]
+    assert all(share <= more + 1 for share, more in itertools.pairwise(ordered))
+
+
+@given(wanted=st.lists(st.integers(100_000, 100_000_000), min_size=2, max_size=40), percent=st.integers(5, 90))
+def test_a_shared_budget_makes_no_more_pieces_than_equal_shares(wanted: list[int], percent: int) -> None:
+    budget = sum(wanted) * percent // 100
+    shares = share_budget(wanted, budget)
+    pieces = sum(wish / share for wish, share in zip(wanted, shares, strict=True))
+    equal = sum(max(1.0, wish / (budget / len(wanted))) for wish in wanted)
+    assert pieces <= equal * 1.001
+
+
+def test_one_large_run_gets_more_than_many_small_ones() -> None:
+    assert share_budget([100, 100, 100, 10_000], 1_300) == [100, 100, 100, 1_000]
 
 
 def test_rows_without_deletes_are_not_copied() -> None:

@@ -21,7 +21,7 @@ from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
 from lakelog.filestore.evolution import FieldMapping, check_not_narrowed
 from lakelog.filestore.formats.opening import DataFile, open_data_file
-from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.formats.parquet import FETCH_BYTES_MIN, ParquetFile
 from lakelog.filestore.integrity import damaged
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_absent
@@ -80,7 +80,8 @@ def _parts(
     if not isinstance(opened, ParquetFile):
         yield 0, opened.iter_batches(read, batch_rows=batch_rows)
         return
-    batches_of = partial(opened.iter_batches, read, batch_rows=batch_rows, fetch_bytes=piece_bytes)
+    fetch_bytes = max(piece_bytes, FETCH_BYTES_MIN)
+    batches_of = partial(opened.iter_batches, read, batch_rows=batch_rows, fetch_bytes=fetch_bytes)
     if rows is None:
         yield 0, batches_of()
         return

@@ -19,6 +19,8 @@ from lakelog.filestore.formats.parquet_footer import ParquetFooter, remember_foo
 from lakelog.filestore.formats.parquet_layout import type_has_nanos
 
 FETCH_BYTES = 32 << 20
+# Worth fetching at once however small a budget is: in parts it takes as much, a buffer for each column, and a block.
+FETCH_BYTES_MIN = 2 << 20
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 

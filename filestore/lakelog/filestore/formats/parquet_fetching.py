@@ -36,18 +36,15 @@ def fetches_of(
     """The row groups in their order, together up to `fetch_bytes` of the columns `names`, larger ones in parts."""
     columns = _Columns(footer, names)
     held: list[int] = []
-    held_bytes = 0
     for group in groups:
-        size = columns.fetched_bytes(group)
-        if held and (held_bytes + size > fetch_bytes or group != held[-1] + 1):
+        if held and (group != held[-1] + 1 or columns.fetched_bytes([*held, group]) > fetch_bytes):
             yield Fetch(held, columns.span(held))
-            held, held_bytes = [], 0
-        if size > fetch_bytes:
+            held = []
+        if columns.fetched_bytes([group]) > fetch_bytes:
             share = fetch_bytes // max(1, len(columns.leaves))
             yield Fetch([group], buffer_bytes=min(max(share, _BUFFER_BYTES_MIN), _BUFFER_BYTES_MAX))
             continue
         held.append(group)
-        held_bytes += size
     if held:
         yield Fetch(held, columns.span(held))
 
@@ -62,11 +59,15 @@ class _Columns:
         self._footer = footer
         self._is_dense = 2 * len(self.leaves) > footer.num_columns
 
-    def fetched_bytes(self, group: int) -> int:
-        """The most that is held of the file while a row group is read: whole blocks around its columns."""
-        if self._is_dense:
-            start, end = self._range_of(group)
-            return end - start + 2 * BLOCK_BYTES
+    def fetched_bytes(self, groups: Sequence[int]) -> int:
+        """The most that is held of the file while row groups are read: whole blocks around their columns."""
+        span = self.span(groups)
+        if span is not None:
+            start, end = span
+            return -(-end // BLOCK_BYTES) * BLOCK_BYTES - start // BLOCK_BYTES * BLOCK_BYTES
+        return sum(self._sparse_bytes(group) for group in groups)
+
+    def _sparse_bytes(self, group: int) -> int:
         found = self._footer.row_group(group)
         sizes: list[int] = [found.column(leaf).total_compressed_size for leaf in self.leaves]
         return sum(sizes) + 2 * BLOCK_BYTES * len(sizes)

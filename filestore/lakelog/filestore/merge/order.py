@@ -7,9 +7,10 @@ Source: Paimon spec, "Data files"; Java's `Double.compare`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import Literal, cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -43,13 +44,37 @@ def key_at(keys: pl.DataFrame, row: int) -> OrderedKey:
 
 
 def rows_up_to(keys: pl.DataFrame, key: OrderedKey) -> int:
-    """How many rows of a sorted key frame are at or before `key`."""
-    return bisect_right(range(keys.height), key, key=lambda row: key_at(keys, row))
+    """How many rows of a sorted key frame are at or before `key`. Quickest where the frame is one chunk."""
+    return _equal_rows(keys, key)[1]
 
 
 def rows_before(keys: pl.DataFrame, key: OrderedKey) -> int:
-    """How many rows of a sorted key frame are before `key`."""
-    return bisect_left(range(keys.height), key, key=lambda row: key_at(keys, row))
+    """How many rows of a sorted key frame are before `key`. Quickest where the frame is one chunk."""
+    return _equal_rows(keys, key)[0]
+
+
+def _equal_rows(keys: pl.DataFrame, key: OrderedKey) -> tuple[int, int]:
+    """Where the rows that equal `key` start and end in a sorted key frame, found column by column."""
+    start, end = 0, keys.height
+    for index, part in enumerate(key):
+        if start == end:
+            break
+        column = keys.to_series(index).slice(start, end - start)
+        nulls = column.null_count()
+        if len(part) == 1:  # null, which comes first
+            end = start + nulls
+            continue
+        rest = column.slice(nulls) if nulls else column
+        first = start + nulls
+        start, end = first + _position(rest, part[1], "left"), first + _position(rest, part[1], "right")
+    return start, end
+
+
+def _position(values: pl.Series, value: object, side: Literal["left", "right"]) -> int:
+    """Where `value` belongs in sorted values without nulls, before or behind those that equal it."""
+    if values.dtype.is_integer():  # polars takes 30 times as long to get to the search
+        return int(np.searchsorted(values.to_numpy(), cast(int, value), side))  # a column of integers holds integers
+    return int(values.search_sorted(pl.Series([value], dtype=values.dtype), side)[0])
 
 
 def is_last_of_key(ordered: pl.DataFrame, names: Sequence[str]) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -128,10 +129,16 @@ def _kinds_of(run: SortedRun) -> list[DataField]:
 
 
 def share_budget(wanted: Sequence[int], budget_bytes: int) -> list[int]:
-    """What each of several gets of a budget: small wishes are met, the large ones share the rest evenly."""
+    """What each of several runs gets of a budget for its pieces: no more than it wants, large ones more than others.
+
+    A merge takes a step for each piece. Shares that grow as the square roots of what is wanted make the fewest pieces.
+    """
     shares = [0] * len(wanted)
-    left = budget_bytes
-    for rank, index in enumerate(sorted(range(len(wanted)), key=lambda index: wanted[index])):
-        shares[index] = min(wanted[index], left // (len(wanted) - rank))
+    left, roots = budget_bytes, [math.sqrt(wish) for wish in wanted]
+    total = sum(roots)
+    for index in sorted(range(len(wanted)), key=lambda index: wanted[index]):
+        fair = left * roots[index] / total if total > 0 else 0
+        shares[index] = max(min(wanted[index], int(fair)), 1)
         left -= shares[index]
-    return [max(share, 1) for share in shares]
+        total -= roots[index]
+    return shares

@@ -37,7 +37,7 @@ class RunCursor:
                 return False
             if rows.num_rows:
                 self.rows_left -= rows.num_rows
-                self._rows, self._keys = rows, key_frame(rows, self.key_fields)
+                self._rows, self._keys = rows, key_frame(rows, self.key_fields).rechunk()  # searched for each range
         return True
 
     def last_key(self) -> OrderedKey:
