@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -115,6 +117,96 @@ def test_append_upserts_and_overwrite_replaces(spark: SparkSession, table: Table
         CommitKind.APPEND,
         CommitKind.OVERWRITE,
     ]
+
+
+DAYS = pa.schema([pa.field("day", pa.string()), pa.field("at", pa.decimal128(38, 0)), pa.field("id", pa.int64())])
+
+
+@pytest.fixture
+def days(catalog: Catalog) -> Table:
+    """100 rows in four partitions of 25."""
+    options = {"bucket": "-1"}
+    table = catalog.create_table("db.days", schema=DAYS, partition_keys=["day"], options=options)
+    table.file_store.write(
+        pa.table([[f"d{number % 4}" for number in range(100)], [Decimal(7)] * 100, range(100)], schema=DAYS)
+    )
+    return table
+
+
+def overwrite(spark: SparkSession, table: Table, *days: str, mode: str = "overwrite", **options: str) -> None:
+    rows = spark.createDataFrame(pa.table([list(days), [Decimal(7)] * len(days), [-1] * len(days)], schema=DAYS))
+    rows.write.format("lakelog").mode(mode).options(**options).save(table.path)
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.to_arrow()["id"].to_pylist())
+
+
+@pytest.fixture
+def dynamic(spark: SparkSession) -> Iterator[None]:
+    """A session whose overwrites replace the partitions of the new rows."""
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    yield
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
+D1 = [number for number in range(100) if number % 4 == 1]
+OTHERS = [number for number in range(100) if number % 4 != 1]
+
+
+@pytest.mark.usefixtures("dynamic")
+def test_the_sessions_dynamic_overwrite_replaces_the_partitions_of_the_new_rows(
+    spark: SparkSession, days: Table, table: Table
+) -> None:
+    overwrite(spark, days, "d1", "d9")
+    assert ids(days) == [-1, -1, *OTHERS]
+    overwrite(spark, days)
+    assert ids(days) == [-1, -1, *OTHERS]  # no rows, no partitions
+    overwrite(spark, days, "d1", partitionOverwriteMode="STATIC")  # the option wins
+    assert ids(days) == [-1]
+    table.file_store.write(rows_of(1, 2))
+    spark.createDataFrame(rows_of(9)).write.format("lakelog").mode("overwrite").save(table.path)
+    assert names(load(spark, table)) == {9: "a"}  # without partitions everything is replaced, as Spark does it
+
+
+def test_an_overwrite_replaces_what_its_options_say(spark: SparkSession, days: Table) -> None:
+    overwrite(spark, days, "d1", partitionOverwriteMode="dynamic")
+    assert ids(days) == [-1, *OTHERS]
+    overwrite(spark, days, "d2", replaceWhere="day IN ('d1', 'd2')")
+    assert ids(days) == [-1, *(number for number in OTHERS if number % 4 != 2)]
+    overwrite(spark, days, where="day < 'd2'")
+    assert ids(days) == [-1, *range(3, 100, 4)]
+    overwrite(spark, days, "d1")
+    assert ids(days) == [-1]
+
+
+def test_an_overwrite_that_says_what_cannot_be_replaced_changes_nothing(spark: SparkSession, days: Table) -> None:
+    for options, message in (
+        ({"replaceWhere": "day = 'd2'"}, "rows of the partition day='d1' do not meet the condition"),
+        ({"where": "id = 5"}, "it can name partition columns only, which are day"),
+        ({"where": "day = 'd1'", "replaceWhere": "day = 'd1'"}, "both say what an overwrite replaces; give one"),
+        ({"where": "day = 'd1'", "partitionOverwriteMode": "dynamic"}, "both say what an overwrite replaces"),
+        ({"partitionOverwriteMode": "some"}, "expected static or dynamic"),
+        ({"where": "day = 'd1'", "mode": "append"}, "this write adds rows"),
+    ):
+        with pytest.raises(PySparkException, match=message):
+            overwrite(spark, days, "d1", **options)
+    assert ids(days) == list(range(100))
+
+
+def test_keys_of_dynamic_buckets_stay_where_an_overwrite_leaves_their_partition(
+    spark: SparkSession, catalog: Catalog
+) -> None:
+    schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("day", "id", "v")])
+    table = catalog.create_table(
+        "db.b", schema=schema, primary_key=["day", "id"], partition_keys=["day"], options={"bucket": "-1"}
+    )
+    table.file_store.write(pa.table([[1] * 50 + [2] * 50, [*range(100)], [0] * 100], schema=schema))
+    rows = spark.createDataFrame(pa.table([[1], [0], [1]], schema=schema)).coalesce(1)
+    rows.write.format("lakelog").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(table.path)
+    table.file_store.write(pa.table([[2] * 50, [*range(50, 100)], [2] * 50], schema=schema))
+    found = table.to_arrow().sort_by("id")
+    assert found["v"].to_pylist() == [1, *[2] * 50]
 
 
 def test_a_stream_appends_each_batch_once(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:

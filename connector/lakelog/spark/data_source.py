@@ -22,8 +22,16 @@ from pyspark.sql.datasource import (
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.fallback import plan_read
+from lakelog.filestore.table_write import Overwrite
 from lakelog.spark.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
-from lakelog.spark.options import CONSUMER_ID, ReadOptions, check_write_options, open_from_options, parse_read_options
+from lakelog.spark.options import (
+    CONSUMER_ID,
+    ReadOptions,
+    check_stream_write_options,
+    open_from_options,
+    parse_overwrite,
+    parse_read_options,
+)
 from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
 from lakelog.spark.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
@@ -62,16 +70,16 @@ class LakelogDataSource(DataSource):
         return LakelogStreamReader(table.file_store, target, rows, options)
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends rows, or replaces all. Raises InvalidRequestError for a table with a log."""
+        """Appends rows, or replaces all, or partitions. Raises InvalidRequestError for a table with a log."""
         table = open_from_options(self.options)
-        check_write_options(self.options)
-        return FilesWriter(FilesPlan.of(table, schema, is_overwrite=overwrite))
+        replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
+        return FilesWriter(FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces))
 
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
         table = open_from_options(self.options)
-        commit_user = check_write_options(self.options)
-        plan = FilesPlan.of(table, schema, is_overwrite=overwrite)
+        commit_user = check_stream_write_options(self.options)
+        plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=Overwrite.EVERYTHING if overwrite else None)
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))
 
     def _read(self) -> tuple[Table, ReadOptions]:

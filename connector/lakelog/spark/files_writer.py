@@ -25,7 +25,7 @@ from lakelog.filestore.manifest import FileKind
 from lakelog.filestore.row_kinds import kinds_of_texts
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.table_write import partitions_of
+from lakelog.filestore.table_write import PartitionFilter, Replaced, replaced_partitions
 from lakelog.filestore.users import CommitUser, with_user
 from lakelog.filestore.write import add_entry
 from lakelog.protocol.driver import Verdict, check_identity
@@ -35,13 +35,17 @@ from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.alignment import QUERY_ID, digest_of, local_path, parse_offset_log
 from lakelog.spark.batch_write import base_index, next_sequence, now_millis
 from lakelog.spark.compaction import compact_due
+from lakelog.spark.options import PARTITION_OVERWRITE_CONF, conf_overwrite
 from lakelog.spark.projection import check_schema
 from lakelog.spark.task import FilesWrite
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles(WriterCommitMessage):
-    """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch."""
+    """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch.
+
+    `overwrite_mode` is the session's, which Spark tells tasks alone.
+    """
 
     files: tuple[tuple[int, BucketFile], ...]
     changelog: tuple[tuple[int, BucketFile], ...]
@@ -49,20 +53,27 @@ class WrittenFiles(WriterCommitMessage):
     base_id: int
     query_id: str | None
     hashes: HashIndexChange | None = None
+    overwrite_mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesPlan:
-    """One write as planned: on which snapshot, with which sequence numbers, in place of what is there or beside it."""
+    """One write as planned: on which snapshot, with which sequence numbers, in place of what is there or beside it.
+
+    `replaces` None lets the session's conf say what an overwrite replaces.
+    """
 
     table: FileStoreTable
     base_id: int
     first_sequence: int
     is_overwrite: bool
+    replaces: Replaced | None
     index: HashIndex | None
 
     @classmethod
-    def of(cls, table: Table, schema: spark.StructType, *, is_overwrite: bool) -> FilesPlan:
+    def of(
+        cls, table: Table, schema: spark.StructType, *, is_overwrite: bool, replaces: Replaced | None = None
+    ) -> FilesPlan:
         """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError."""
         check_has_no_log(table)
         check_schema(schema, table.schema, table_name=table.name)
@@ -72,6 +83,7 @@ class FilesPlan:
             base_id=state.snapshot_id,
             first_sequence=next_sequence(table.file_store, state),
             is_overwrite=is_overwrite,
+            replaces=replaces,
             index=base_index(table.file_store, 0 if is_overwrite else state.snapshot_id),
         )
 
@@ -90,7 +102,15 @@ class FilesPlan:
             given = _refused(given, self.table.name)
         message = write.write(given, context.partitionId())
         query_id = context.getLocalProperty(QUERY_ID)
-        return WrittenFiles(message.files, message.changelog, message.row_count, self.base_id, query_id, message.hashes)
+        return WrittenFiles(
+            files=message.files,
+            changelog=message.changelog,
+            row_count=message.row_count,
+            base_id=self.base_id,
+            query_id=query_id,
+            hashes=message.hashes,
+            overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF),
+        )
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
         """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
@@ -110,13 +130,14 @@ class FilesPlan:
                 users = with_user(state.users, batch.user, last)
                 properties = snapshots.users_properties(users, latest, in_use=(batch.user,))
             self._check_base(latest, base_id, files, hashes)
-            live = self.table.live_files.of(latest).entries() if self.is_overwrite else ()
+            gone = self._replaced(latest, written)
+            live = self.table.live_files.of(latest).entries() if gone else ()
             return CommitRequest(
                 commit_user=batch.user,
                 commit_identifier=batch.identifier,
                 kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
                 entries=[
-                    *(replace(entry, kind=FileKind.DELETE) for entry in live),
+                    *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone),
                     *(add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files),
                 ],
                 changelog=[
@@ -124,7 +145,7 @@ class FilesPlan:
                     for message in written
                     for bucket, file in message.changelog
                 ],
-                hashes=self._on_top_of(latest, hashes),
+                hashes=self._on_top_of(gone, hashes),
                 properties=properties,
             )
 
@@ -136,10 +157,21 @@ class FilesPlan:
         changes = [message.hashes for message in written if message.hashes is not None]
         return joined_changes(changes) if self.index is not None else None
 
-    def _on_top_of(self, latest: Snapshot | None, hashes: HashIndexChange | None) -> HashIndexChange | None:
+    def _replaced(self, latest: Snapshot | None, written: Sequence[WrittenFiles]) -> set[bytes]:
+        """The partitions whose rows go. Raises InvalidRequestError for rows outside of the overwrite's condition."""
+        if not self.is_overwrite:
+            return set()
+        conf = next((message.overwrite_mode for message in written), None)
+        replaces = conf_overwrite(conf, self.table) if self.replaces is None else self.replaces
+        partitions = {file.partition for message in written for _, file in message.files}
+        if isinstance(replaces, PartitionFilter):
+            replaces.check_inside(partitions)
+        return replaced_partitions(self.table, latest, replaces, partitions)
+
+    def _on_top_of(self, gone: set[bytes], hashes: HashIndexChange | None) -> HashIndexChange | None:
         if hashes is None or not self.is_overwrite:
             return hashes
-        return HashIndexChange(files=hashes.files, replaced=partitions_of(self.table, latest) | hashes.partitions)
+        return HashIndexChange(files=hashes.files, replaced=gone | hashes.partitions)
 
     def _check_base(
         self,

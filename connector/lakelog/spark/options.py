@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
@@ -16,6 +17,8 @@ from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.s3_access import S3_OPTIONS
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan
@@ -27,6 +30,16 @@ def _positive(text: str) -> int:
     if number < 1:
         raise ValueError("expected 1 or more")
     return number
+
+
+PARTITION_OVERWRITE_CONF = "spark.sql.sources.partitionOverwriteMode"
+
+
+class OverwriteMode(StrEnum):
+    """What an overwrite of a partitioned table replaces: everything, or the partitions of the new rows."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
 
 
 PATH = Option(
@@ -61,8 +74,24 @@ WHERE = Option(
     key="where",
     parse=str,
     default="",
-    doc="A condition in Spark SQL: only rows that pass are read. Files that cannot hold one are skipped.",
+    doc="A condition in Spark SQL: only rows that pass are read. Files that cannot hold one are skipped. With "
+    '`mode("overwrite")` a condition on partition columns: the partitions that meet it are replaced.',
     kind="a condition",
+)
+REPLACE_WHERE = Option(
+    key="replaceWhere",
+    parse=str,
+    default="",
+    doc="`where` of an overwrite, by the name that Delta has for it.",
+    kind="a condition",
+)
+PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
+    key="partitionOverwriteMode",
+    parse=lambda text: OverwriteMode(text.strip().lower()),
+    default=None,
+    doc='What `mode("overwrite")` replaces: `static` the table, `dynamic` the partitions of the new rows. Without it '
+    "the session's `spark.sql.sources.partitionOverwriteMode` says so.",
+    kind="static or dynamic",
 )
 TIMEZONE = Option(
     key="timezone",
@@ -114,6 +143,8 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     WAREHOUSE,
     COLUMNS,
     WHERE,
+    REPLACE_WHERE,
+    PARTITION_OVERWRITE_MODE,
     TIMEZONE,
     ROW_KIND,
     MAX_ROWS_PER_TRIGGER,
@@ -121,8 +152,9 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     CONSUMER_ID,
     COMMIT_USER,
 )
+_OF_OVERWRITES: tuple[Option[object], ...] = (WHERE, REPLACE_WHERE, PARTITION_OVERWRITE_MODE, TIMEZONE)
 _READ_OPTIONS = (
-    *SPARK_OPTIONS,
+    *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE)),
     SCAN_SNAPSHOT_ID,
     SCAN_TIMESTAMP,
     SCAN_TIMESTAMP_MILLIS,
@@ -205,9 +237,52 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     )
 
 
-def check_write_options(given: Mapping[str, str]) -> str | None:
-    """The commit user that the options of a write give, if any. Raises OptionError."""
+def check_stream_write_options(given: Mapping[str, str]) -> str | None:
+    """The commit user that the options of a streaming write give, if any. Raises OptionError."""
     return COMMIT_USER.of(_checked(given, _WRITE_OPTIONS)) or None
+
+
+def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: bool) -> Replaced | None:
+    """What a batch write replaces; None is nothing, or for an overwrite what the session's conf says.
+
+    Raises OptionError, and InvalidRequestError for a condition on other columns than those of partitions.
+    """
+    options = _checked(given, (*_WRITE_OPTIONS, *_OF_OVERWRITES))
+    conditions = [option for option in (WHERE, REPLACE_WHERE) if option.of(options)]
+    mode = PARTITION_OVERWRITE_MODE.of(options)
+    if not conditions:
+        return None if mode is None or not is_overwrite else replaced_by(mode, table.file_store)
+    option = conditions[0]
+    if not is_overwrite:
+        raise InvalidRequestError(
+            f'{option.key} chooses what an overwrite replaces, and this write adds rows: say mode("overwrite"), or '
+            "filter the rows"
+        )
+    if len(conditions) > 1 or mode is OverwriteMode.DYNAMIC:
+        other = PARTITION_OVERWRITE_MODE if mode is OverwriteMode.DYNAMIC else REPLACE_WHERE
+        raise InvalidRequestError(
+            f"{option.key} and {other.key}={other.of(options)} both say what an overwrite replaces; give one"
+        )
+    condition = parse_where(option.of(options), zone=TIMEZONE.of(options).key)
+    return PartitionFilter(table.file_store.schema, condition)
+
+
+def replaced_by(mode: OverwriteMode, table: FileStoreTable) -> Overwrite:
+    """What an overwrite in a mode replaces: a table without partitions is replaced whole, as Spark does it."""
+    is_dynamic = mode is OverwriteMode.DYNAMIC and bool(table.schema.partition_keys)
+    return Overwrite.WRITTEN_PARTITIONS if is_dynamic else Overwrite.EVERYTHING
+
+
+def conf_overwrite(text: str | None, table: FileStoreTable) -> Overwrite:
+    """What an overwrite replaces by the session's conf, None where it is not set. Raises OptionError."""
+    return replaced_by(OverwriteMode.STATIC if text is None else _conf_mode(text), table)
+
+
+def _conf_mode(text: str) -> OverwriteMode:
+    try:
+        return OverwriteMode(text.strip().lower())
+    except ValueError as error:
+        raise OptionError.bad_value(PARTITION_OVERWRITE_CONF, text, "static or dynamic") from error
 
 
 def _moment_millis(options: Mapping[str, str]) -> int | None:

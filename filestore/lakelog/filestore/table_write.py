@@ -54,6 +54,17 @@ class PartitionFilter:
         meets = RowTest(self._where, fields).passing(rows).to_pylist()
         return {partition for partition, is_met in zip(ordered, meets, strict=True) if is_met}
 
+    def check_inside(self, written: Collection[bytes]) -> None:
+        """Raise InvalidRequestError when partitions that rows were written to do not meet the condition."""
+        outside = set(written) - self.matching(written)
+        if outside:
+            fields = self._schema.partition_fields
+            values = deserialize_row([field.type for field in fields], min(outside))
+            named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values, strict=True))
+            raise InvalidRequestError(
+                f"rows of the partition {named} do not meet the condition {self} of the overwrite; nothing was written"
+            )
+
     def __str__(self) -> str:
         return str(self._where)
 
@@ -129,26 +140,16 @@ class TableWrite:
         discard_files(self._table, paths)
 
     def _replaced(self, latest: Snapshot | None) -> set[bytes]:
-        """The partitions whose rows are replaced, those that have an index alone too."""
         if self._replaces is None:
             return set()
-        if self._replaces is Overwrite.WRITTEN_PARTITIONS:
-            return {entry.partition for entry in self.entries}
-        there = partitions_of(self._table, latest)
-        return self._replaces.matching(there) if isinstance(self._replaces, PartitionFilter) else there
+        return replaced_partitions(self._table, latest, self._replaces, {entry.partition for entry in self.entries})
 
     def _check_inside(self, replaced: PartitionFilter) -> None:
-        written = {entry.partition for entry in self.entries}
-        outside = written - replaced.matching(written)
-        if outside:
+        try:
+            replaced.check_inside({entry.partition for entry in self.entries})
+        except InvalidRequestError:
             self.discard(self.paths)
-            fields = self._table.schema.partition_fields
-            values = deserialize_row([field.type for field in fields], min(outside))
-            named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values, strict=True))
-            raise InvalidRequestError(
-                f"rows of the partition {named} do not meet the condition {replaced} of the overwrite; nothing was "
-                "written"
-            )
+            raise
 
     def _prepare(self, latest: Snapshot | None) -> tuple[WrittenRows, HashIndexChange | None]:
         """The rows in files, and what their buckets were chosen by where they are dynamic."""
@@ -179,6 +180,16 @@ class TableWrite:
     def _has_other_buckets(self, latest: Snapshot | None) -> bool:
         """Whether others have given keys buckets in the partitions of these rows."""
         return self._hashes is not None and is_changed(hash_index(self._table, latest), self._hashes)
+
+
+def replaced_partitions(
+    table: TableStore, latest: Snapshot | None, replaces: Replaced, written: Collection[bytes]
+) -> set[bytes]:
+    """The partitions whose rows an overwrite of rows in `written` replaces, those that have an index alone too."""
+    if replaces is Overwrite.WRITTEN_PARTITIONS:
+        return set(written)
+    there = partitions_of(table, latest)
+    return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
 
 
 def partitions_of(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
