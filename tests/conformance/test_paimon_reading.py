@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
 from lakelog.filestore.changes import ChangeSource
 from lakelog.filestore.json_rows import to_json_lines
@@ -27,10 +26,6 @@ TABLES = [
     for table in sorted((case / "expected").glob("*"))
     if (table / "latest.jsonl").exists()
 ]
-NOT_READ_YET = [
-    ("pk_all_types", "types_orc"),  # but for its timestamps: Arrow reads no year 1 from ORC
-]
-READ = [table for table in TABLES if table not in NOT_READ_YET]
 COMPACTED = [
     ("pk_basic", "pk_basic"),
     ("compacted", "compacted"),
@@ -80,7 +75,7 @@ def _as_float32(value: Any) -> Any:
     return {key: _as_float32(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-@pytest.mark.parametrize(("case", "name"), READ)
+@pytest.mark.parametrize(("case", "name"), TABLES)
 def test_every_snapshot_has_the_rows_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
     table = open_case(case, name, tmp_path)
     assert rows_of(table) == as_multiset(expected(case, name, "latest"))
@@ -89,26 +84,11 @@ def test_every_snapshot_has_the_rows_that_flink_reads(tmp_path: Path, case: str,
         assert rows_of(table, snapshot_id) == as_multiset(expected(case, name, f"snapshot-{snapshot_id}"))
 
 
-def test_orc_files_are_read_but_for_timestamps_that_arrow_does_not_read(tmp_path: Path) -> None:
-    table = open_case("pk_all_types", "types_orc", tmp_path)
-    columns = [field.name for field in table.schema.fields if "TIMESTAMP" not in str(field.type)]
-    for snapshot_id in (1, 2, 3):
-        rows = expected("pk_all_types", "types_orc", f"snapshot-{snapshot_id}")
-        wanted = ({name: row[name] for name in columns} for row in rows)
-        assert rows_of(table, snapshot_id, columns=columns) == as_multiset(wanted)
-
-
 @pytest.mark.parametrize(("case", "name"), COMPACTED)
 def test_a_full_compaction_of_a_table_of_flink_changes_no_row(tmp_path: Path, case: str, name: str) -> None:
     table = open_case(case, name, tmp_path)
     table.compact()
     assert rows_of(table) == as_multiset(expected(case, name, "latest"))
-
-
-@pytest.mark.parametrize(("case", "name"), NOT_READ_YET)
-def test_what_is_not_read_yet_is_an_error_and_never_wrong_rows(tmp_path: Path, case: str, name: str) -> None:
-    with pytest.raises(UnsupportedError, match=name):
-        open_case(case, name, tmp_path).to_arrow()
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
+from lakelog.filestore.formats.orc_moments import read_moments
 from lakelog.filestore.integrity import damaged
 
 _BLOCK_BYTES_MAX = 64 << 20  # before compression; Paimon's have 256 KiB
 _STRIPE_ROWS_MAX = 8 << 20
 _STRIPE_RATIO_MAX = 64  # rows a byte of the file
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
+_OUT_OF_BOUNDS = "would result in out of bounds timestamp"
 
 
 class OrcFile:
@@ -66,7 +68,7 @@ class OrcFile:
     def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The columns `fields`, found by name, in batches of at most `batch_rows`. Raises CorruptDataError.
 
-        Raises UnsupportedError for timestamps beyond what Arrow reads from ORC.
+        Raises UnsupportedError for timestamps beyond what Arrow holds.
         """
         names = [field.name for field in fields]
         missing = [name for name in names if name not in self.names]
@@ -77,19 +79,44 @@ class OrcFile:
         schema = pa.schema([to_arrow_field(field) for field in fields])
         for number in range(self._file.nstripes):
             with self._errors_named():
-                try:
-                    stripe = self._file.read_stripe(number, columns=names)
-                    arrays = [_as_type(stripe.column(field.name), field.type) for field in fields]
-                except (pa.ArrowException, OSError, ValueError) as error:
-                    if _OUT_OF_RANGE not in str(error):
-                        raise
-                    raise UnsupportedError(
-                        f"ORC file {self._path} holds timestamps before 1677 or after 2262, which Arrow cannot read "
-                        "from ORC; leave the column out, or rewrite the file as Parquet"
-                    ) from error
+                arrays = self._stripe(number, fields)
             rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
+
+    def _stripe(self, number: int, fields: Sequence[DataField]) -> list[pa.Array]:
+        """The columns of a stripe; those with timestamps that Arrow does not read in another way."""
+        names = [field.name for field in fields]
+        try:
+            stripe = self._file.read_stripe(number, columns=names)
+            return [_as_type(stripe.column(field.name), field.type) for field in fields]
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if _OUT_OF_RANGE not in str(error):
+                raise
+        timed = [name for name in names if _holds_timestamps(self._file.schema.field(name).type)]
+        plain = self._file.read_stripe(number, columns=[name for name in names if name not in timed])
+        try:
+            far = read_moments(self._read_at, self._source.size(), number, timed)
+            found = {**far, **{name: plain.column(name) for name in names if name not in timed}}
+            return [_as_type(found[field.name], field.type) for field in fields]
+        except KeyError as error:
+            raise UnsupportedError(
+                f"ORC file {self._path} holds timestamps before 1677 or after 2262, and has the compression {error}, "
+                "with which they are not read; leave the column out, or rewrite the file as Parquet"
+            ) from error
+        except pa.ArrowInvalid as error:
+            if _OUT_OF_BOUNDS not in str(error):
+                raise
+            raise UnsupportedError(
+                f"ORC file {self._path} holds timestamps before 1677 or after 2262 in a column of more than 6 digits, "
+                f"which Arrow does not hold: {error}; leave the column out"
+            ) from error
+
+    def _read_at(self, start: int, size: int) -> bytes:
+        if not 0 <= start <= start + size <= self._source.size():
+            raise ValueError(f"it names the bytes {start} to {start + size}, and has {self._source.size()}")
+        self._source.seek(start)
+        return self._source.read(size)
 
     @contextlib.contextmanager
     def _errors_named(self) -> Iterator[None]:
@@ -104,10 +131,17 @@ class OrcFile:
                 raise held from error
 
 
+def _holds_timestamps(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return True
+    return any(_holds_timestamps(kind.field(at).type) for at in range(kind.num_fields))
+
+
 def _as_type(values: pa.Array, kind: DataType) -> pa.Array:
     """Values in a column's Arrow type.
 
-    ORC has no times, and its timestamps come in nanoseconds. CHAR loses its padding, as with Paimon's own reader.
+    ORC has no times, and its timestamps come in nanoseconds, or in microseconds where those do not hold them. CHAR
+    loses its padding, as with Paimon's own reader.
     """
     wanted = to_arrow_type(kind)
     if kind.root is TypeRoot.CHAR:
@@ -117,5 +151,5 @@ def _as_type(values: pa.Array, kind: DataType) -> pa.Array:
     if pa.types.is_time(wanted) and pa.types.is_integer(values.type):
         return values.cast(pa.int32()).view(pa.time32("ms")).cast(wanted)
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type):
-        return values.cast(pa.timestamp(values.type.unit, tz=wanted.tz)).cast(wanted, safe=False)
+        return values.cast(pa.timestamp(values.type.unit, tz=wanted.tz)).cast(wanted, safe=wanted.unit == "ns")
     return values.cast(wanted)

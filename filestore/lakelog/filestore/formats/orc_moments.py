@@ -1,0 +1,306 @@
+"""Timestamps of ORC files beyond the years 1678 to 2261, which Arrow does not read: it counts nanoseconds in 64 bits.
+
+ORC stores a timestamp as two numbers: seconds since 2015 in the writer's zone (the stream DATA), and nanoseconds
+(SECONDARY). Each is read by Arrow from a file of one stripe that is made in memory of the stripe as it is: one whose
+footer calls the timestamps LONG, so that they come as seconds, and one whose seconds are all zero, so that the
+nanoseconds are what is left. Both have the file's nulls and nesting. Source: ORC specification v1, and the
+`TimestampColumnReader` of ORC in C++.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from lakelog.filestore.formats.inflating import inflate
+
+ReadAt = Callable[[int, int], bytes]
+
+_MAGIC = b"ORC"
+_CODECS = {0: "null", 1: "deflate", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstandard"}
+_NOT_TAKEN_APART = ("lzo", "lz4")
+_FOOTER_BYTES_MAX = 64 << 20
+_ORIGINAL_BYTES_MAX = (1 << 23) - 1  # a block's length is in 23 bits
+_LONG, _TIMESTAMP, _INSTANT = 4, 9, 18
+_DATA, _BLOOM_FILTER = 1, 7
+_ZEROS_V1, _ZEROS_V2 = (130, b"\x7f\x00\x00"), (512, b"\xc1\xff\x00\x00")  # values of a run, and its bytes
+_SINCE_2015 = 1_420_070_400  # seconds from 1970 to 2015
+_SECOND_VERSION = 2  # of the encoding of numbers
+_NANOS, _MICROS_A_SECOND = 1_000_000_000, 1_000_000
+_NS_MAX = 9_223_372_035  # seconds that fit nanoseconds in 64 bits
+_VARINT_BYTES_MAX = 10
+_FIXED_BYTES = {1: 8, 5: 4}
+_UTC = ("UTC", "GMT", "Etc/UTC", "Z")
+Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and its number where it is one
+
+
+def read_moments(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[str]) -> dict[str, pa.Array]:
+    """The columns `names` of a stripe, whose timestamps come in microseconds where nanoseconds do not hold them.
+
+    Raises ValueError or one of Arrow's errors for bytes that are no ORC file, KeyError for a compression that is not
+    taken apart here.
+    """
+    try:
+        given = _Tail(read_at, size_bytes).stripe(stripe)
+        seconds = _columns(given.as_seconds(), names)
+        count = max((_leaves(array) for array in seconds.values()), default=0)
+        nanos = _columns(given.as_nanos(count), names)
+    except (EOFError, IndexError, OverflowError, zlib.error) as error:
+        raise ValueError(f"its parts do not fit: {error!r}") from error
+    return {name: _joined(seconds[name], nanos[name], given.zone) for name in names}
+
+
+def _columns(data: bytes, names: Sequence[str]) -> dict[str, pa.Array]:
+    batch = orc.ORCFile(pa.BufferReader(data)).read_stripe(0, columns=list(names))
+    return {name: batch.column(name) for name in names}
+
+
+def _leaves(array: pa.Array) -> int:
+    """The values of the longest array inside of an array."""
+    return max([len(array), *(_leaves(child) for child in _children(array))])
+
+
+def _children(array: pa.Array) -> list[pa.Array]:
+    if pa.types.is_struct(array.type):
+        return [array.field(at) for at in range(array.type.num_fields)]
+    if pa.types.is_map(array.type):
+        return [array.keys, array.items]
+    return [array.values] if pa.types.is_list(array.type) else []
+
+
+def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
+    """The columns with their timestamps, of those with seconds in their place and those with nanoseconds."""
+    if pa.types.is_timestamp(nanos.type):
+        return _moments(seconds, nanos, zone)
+    mask = seconds.is_null() if seconds.null_count else None
+    pairs = zip(_children(seconds), _children(nanos), strict=True)
+    children = [_joined(one, other, zone) for one, other in pairs]
+    if pa.types.is_struct(seconds.type):
+        members = [field.with_type(child.type) for field, child in zip(seconds.type, children, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=members, mask=mask)
+    if pa.types.is_map(seconds.type):
+        return pa.MapArray.from_arrays(_offsets(seconds), *children, mask=mask)
+    return pa.ListArray.from_arrays(_offsets(seconds), children[0], mask=mask) if children else seconds
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    return pa.array(lists.offsets.to_numpy())
+
+
+def _moments(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
+    """Timestamps from seconds since 2015 in the writer's zone, and from nanoseconds behind the start of 2015."""
+    is_null = seconds.is_null().to_numpy(zero_copy_only=False)
+    tz = nanos.type.tz
+    since_2015 = seconds.fill_null(0).to_numpy()
+    whole = since_2015 + _SINCE_2015 if tz or zone in _UTC else _wall_clock(since_2015, zone)
+    parts = nanos.cast(pa.int64()).fill_null(_SINCE_2015 * _NANOS).to_numpy() - _SINCE_2015 * _NANOS
+    # Writers round what was before 1970 towards it: of Java's this tells, Arrow's have negative nanoseconds.
+    whole = whole - ((whole < 0) & (parts > 999_999))
+    if not is_null.all() and np.abs(whole[~is_null]).max() < _NS_MAX:
+        return pa.array(whole * _NANOS + parts, pa.timestamp("ns", tz), mask=is_null)
+    return pa.array(whole * _MICROS_A_SECOND + parts // 1_000, pa.timestamp("us", tz), mask=is_null)
+
+
+def _wall_clock(since_2015: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """What clocks of a zone showed, as seconds since 1970, from seconds since its clocks showed 2015."""
+    start = pc.assume_timezone(pa.array([_SINCE_2015], pa.timestamp("s")), zone).cast(pa.int64())[0].as_py()
+    instants = pa.array(since_2015 + start, pa.timestamp("s", zone))
+    shown: npt.NDArray[np.int64] = pc.local_timestamp(instants).cast(pa.int64()).to_numpy()
+    return shown
+
+
+class _Tail:
+    """The end of an ORC file: what it says of its compression, its types and its stripes."""
+
+    def __init__(self, read_at: ReadAt, size_bytes: int) -> None:
+        self._read_at = read_at
+        post_bytes = read_at(size_bytes - 1, 1)[0]
+        self._post = _message(read_at(size_bytes - 1 - post_bytes, post_bytes))
+        self.codec = _CODECS.get(_number(self._post, 2), "")
+        if self.codec in _NOT_TAKEN_APART:
+            raise KeyError(self.codec)
+        self.block_bytes = min(max(_number(self._post, 3), 1 << 10), _ORIGINAL_BYTES_MAX)
+        footer_bytes = _number(self._post, 1)
+        start = size_bytes - 1 - post_bytes - footer_bytes
+        self._footer = _message(self.unpacked(read_at(start, footer_bytes)))
+        self.kinds = [_number(_message(field[2]), 1) for field in self._footer if field[0] == 4]
+
+    def stripe(self, number: int) -> _Stripe:
+        """One stripe of the file."""
+        found = [_message(field[2]) for field in self._footer if field[0] == 3][number]
+        offset, index_bytes, data_bytes, footer_bytes, rows = (_number(found, key) for key in range(1, 6))
+        data = self._read_at(offset, index_bytes + data_bytes)
+        footer = _message(self.unpacked(self._read_at(offset + index_bytes + data_bytes, footer_bytes)))
+        return _Stripe(self, data, index_bytes, footer, rows)
+
+    def unpacked(self, data: bytes) -> bytes:
+        """The bytes of blocks."""
+        if self.codec == "null":
+            return data
+        parts = []
+        at = 0
+        while at < len(data):
+            head = int.from_bytes(data[at : at + 3], "little")
+            block = data[at + 3 : at + 3 + (head >> 1)]
+            parts.append(block if head & 1 else self._inflated(block))
+            at += 3 + (head >> 1)
+        return b"".join(parts)
+
+    def _inflated(self, block: bytes) -> bytes:
+        if self.codec != "snappy":
+            return inflate(self.codec, block, _FOOTER_BYTES_MAX)
+        size, _ = _varint(block, 0)
+        if size > _FOOTER_BYTES_MAX:
+            raise ValueError(f"a block claims to hold {size} bytes")
+        data: bytes = pa.Codec("snappy").decompress(block, size, asbytes=True)
+        return data
+
+    def packed(self, data: bytes) -> bytes:
+        """Bytes as blocks that are not compressed."""
+        if self.codec == "null":
+            return data
+        blocks = (data[at : at + self.block_bytes] for at in range(0, len(data), self.block_bytes))
+        return b"".join(((len(block) << 1) | 1).to_bytes(3, "little") + block for block in blocks)
+
+    def file_of(self, stripe: _Sizes, data: bytes, *, kinds: Sequence[int]) -> bytes:
+        """A file of one stripe: its bytes with its footer, and types of these kinds."""
+        sizes = [len(_MAGIC), stripe.index_bytes, stripe.data_bytes, stripe.footer_bytes, stripe.rows]
+        info = b"".join(_varint_field(key, value) for key, value in enumerate(sizes, 1))
+        parts = [_varint_field(1, len(_MAGIC)), _varint_field(2, len(data)), _bytes_field(3, info)]
+        types = [field[2] for field in self._footer if field[0] == 4]
+        parts += [_bytes_field(4, _with_kind(one, kind)) for one, kind in zip(types, kinds, strict=True)]
+        parts.append(_varint_field(6, stripe.rows))
+        footer = self.packed(b"".join(parts))
+        changed = {1: _varint_field(1, len(footer)), 5: _varint_field(5, 0)}
+        post = b"".join(changed.get(field[0]) or _encoded(field) for field in self._post)
+        return b"".join((_MAGIC, data, footer, post, bytes([len(post)])))
+
+
+class _Sizes:
+    """The sizes of a stripe's parts."""
+
+    def __init__(self, index_bytes: int, data_bytes: int, footer_bytes: int, rows: int) -> None:
+        self.index_bytes, self.data_bytes = index_bytes, data_bytes
+        self.footer_bytes, self.rows = footer_bytes, rows
+
+
+class _Stripe:
+    """One stripe, and the two files that are made of it."""
+
+    def __init__(self, tail: _Tail, data: bytes, index_bytes: int, footer: list[Field], rows: int) -> None:
+        self._tail, self._data, self._index_bytes, self._footer, self._rows = tail, data, index_bytes, footer, rows
+        zones = [field[2].decode() for field in footer if field[0] == 3]
+        self.zone = zones[0] if zones else "UTC"
+
+    def as_seconds(self) -> bytes:
+        """The file whose timestamps are LONG."""
+        kinds = [_LONG if kind in (_TIMESTAMP, _INSTANT) else kind for kind in self._tail.kinds]
+        return self._file(self._footer, b"", kinds)
+
+    def as_nanos(self, count: int) -> bytes:
+        """The file whose timestamps have the seconds zero, in columns of `count` values at most.
+
+        Where a stream is follows from the streams before it: the seconds stay there under a name that nobody reads, and
+        the zeros come behind all others.
+        """
+        moments = {at for at, kind in enumerate(self._tail.kinds) if kind in (_TIMESTAMP, _INSTANT)}
+        encodings = [_number(_message(field[2]), 1) for field in self._footer if field[0] == 2]
+        streams: list[Field] = []
+        made: list[Field] = []
+        zeros: list[bytes] = []
+        for field in (field for field in self._footer if field[0] == 1):
+            kind, column, size = (_number(_message(field[2]), key) for key in (1, 2, 3))
+            if column not in moments or kind != _DATA:
+                streams.append(field)
+                continue
+            values, run = _ZEROS_V2 if encodings[column] >= _SECOND_VERSION else _ZEROS_V1
+            zeros.append(self._tail.packed(run * (count // values + 1)))
+            streams.append(_stream(_BLOOM_FILTER, column, size))
+            made.append(_stream(_DATA, column, len(zeros[-1])))
+        others = [field for field in self._footer if field[0] != 1]
+        return self._file([*streams, *made, *others], b"".join(zeros), self._tail.kinds)
+
+    def _file(self, footer: Sequence[Field], more: bytes, kinds: Sequence[int]) -> bytes:
+        packed = self._tail.packed(b"".join(_encoded(field) for field in footer))
+        data_bytes = len(self._data) - self._index_bytes + len(more)
+        sizes = _Sizes(self._index_bytes, data_bytes, len(packed), self._rows)
+        return self._tail.file_of(sizes, b"".join((self._data, more, packed)), kinds=kinds)
+
+
+def _message(data: bytes) -> list[Field]:
+    """The fields of a protobuf message, in their order. Raises ValueError."""
+    fields: list[Field] = []
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        wire = key & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            fields.append((key >> 3, wire, b"", value))
+            continue
+        size = _FIXED_BYTES.get(wire)
+        if size is None:
+            if wire != 2:
+                raise ValueError(f"a field of the wire type {wire}")
+            size, at = _varint(data, at)
+        if at + size > len(data):
+            raise ValueError("a field ends behind its message")
+        fields.append((key >> 3, wire, data[at : at + size], 0))
+        at += size
+    return fields
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(_VARINT_BYTES_MAX):
+        if at + place >= len(data):
+            break
+        byte = data[at + place]
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, at + place + 1
+    raise ValueError("a number does not end")
+
+
+def _number(fields: Sequence[Field], key: int) -> int:
+    return next((field[3] for field in fields if field[0] == key and field[1] == 0), 0)
+
+
+def _encoded(field: Field) -> bytes:
+    number, wire, data, value = field
+    if wire == 0:
+        return _varint_field(number, value)
+    return _bytes_field(number, data) if wire == 2 else _varint_bytes(number << 3 | wire) + data
+
+
+def _varint_field(number: int, value: int) -> bytes:
+    return _varint_bytes(number << 3) + _varint_bytes(value)
+
+
+def _bytes_field(number: int, data: bytes) -> bytes:
+    return _varint_bytes(number << 3 | 2) + _varint_bytes(len(data)) + data
+
+
+def _varint_bytes(value: int) -> bytes:
+    parts = bytearray()
+    while value >= 0x80:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _stream(kind: int, column: int, size: int) -> Field:
+    data = b"".join(_varint_field(key, value) for key, value in enumerate((kind, column, size), 1))
+    return 1, 2, data, 0
+
+
+def _with_kind(type_data: bytes, kind: int) -> bytes:
+    """A type with another kind, which is its first field."""
+    fields = _message(type_data)
+    return b"".join(_varint_field(1, kind) if field[0] == 1 else _encoded(field) for field in fields)
