@@ -48,6 +48,7 @@ KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
 STOP_SHARE = 0.004
 STOPPED_TURNS_MAX = 150
+SPECULATE_SHARE = 0.1
 COMPACT_SHARE = 0.3
 EXPIRE_SHARE = 0.03
 FOREIGN_SHARE = 0.01
@@ -250,8 +251,21 @@ def _turn(history: History, actor: Actor) -> None:
     actor.greenlet.switch()
     if actor.is_done:
         history.runnable.remove(actor)
-        if actor.parent is not None and all(child.is_done for child in actor.parent.children):
-            history.runnable.append(actor.parent)
+        parent = actor.parent
+        if parent is not None and parent.waits and has_answers(parent):
+            parent.waits = False
+            history.runnable.append(parent)
+
+
+def has_answers(parent: Actor) -> bool:
+    """Whether each task of a driver has an attempt that succeeded, or none that still runs."""
+    by_bucket: dict[int | None, list[Actor]] = {}
+    for task in parent.children:
+        by_bucket.setdefault(task.bucket, []).append(task)
+    return all(
+        any(one.is_done and one.error is None for one in attempts) or all(one.is_done for one in attempts)
+        for attempts in by_bucket.values()
+    )
 
 
 def _advance(history: History, stream: Stream) -> None:
@@ -361,7 +375,7 @@ def _run_tasks(
 ) -> list[BucketAnswer]:
     world = history.world
 
-    def body_of(bucket: int) -> Callable[[], BucketAnswer]:
+    def body_of(bucket: int, pool: Pool) -> Callable[[], BucketAnswer]:
         task = BucketTask(
             table_uuid=TABLE_UUID,
             schema_id=0,
@@ -375,21 +389,37 @@ def _run_tasks(
         )
         return lambda: write_bucket(task)
 
-    tasks = [start(world, f"{me.name}/{bucket}", body_of(bucket)) for bucket in rows]
+    tasks = []
+    for bucket in rows:
+        tasks.append(start(world, f"{me.name}/{bucket}", body_of(bucket, pool)))
+        tasks[-1].bucket = bucket
+        if world.rng.random() < SPECULATE_SHARE:  # in another worker; it may be the first, or the only one to succeed
+            tasks.append(start(world, f"{me.name}/{bucket}'", body_of(bucket, Pool())))
+            tasks[-1].bucket = bucket
+            world.events["speculated"] += 1
     me.children = tasks
     for one in tasks:
         one.parent = me
     history.runnable.extend(tasks)
     if tasks:
-        history.runnable.remove(me)  # until its last task is done
+        history.runnable.remove(me)  # until its tasks have answered
+        me.waits = True
         world.pause()
-    answers = []
-    for task in tasks:
-        if task.error is not None:
-            raise task.error
-        assert isinstance(task.result, BucketAnswer)
-        answers.append(task.result)
-    return answers
+    return [_answer_of(world, [task for task in tasks if task.bucket == bucket]) for bucket in rows]
+
+
+def _answer_of(world: World, attempts: list[Actor]) -> BucketAnswer:
+    """The answer of an attempt that succeeded; the error of the last one when none did."""
+    answers = [one.result for one in attempts if one.is_done and one.error is None]
+    if not answers:
+        error = attempts[-1].error
+        assert error is not None
+        raise error
+    if any(one.error is not None for one in attempts):
+        world.events["an attempt lost against another one"] += 1
+    answer = world.rng.choice(answers)
+    assert isinstance(answer, BucketAnswer)
+    return answer
 
 
 def _pick_compactions(world: World) -> Iterator[CompactResult]:

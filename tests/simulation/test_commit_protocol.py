@@ -47,6 +47,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
         "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
         "snapshot race lost", "compacted", "compaction dropped", "stalled", "changed", "changed, refused",
         "records expired", "slept", "a transaction timed out", "an orphan was removed",
+        "speculated", "an attempt lost against another one",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
 

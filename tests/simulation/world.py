@@ -374,6 +374,8 @@ class Actor:
     parent: Actor | None = None
     pool: KeptProducers[tuple[Operation, ...]] | None = None
     children: list[Actor] = field(default_factory=list)
+    waits: bool = False  # for its children
+    bucket: int | None = None  # of a task; with speculation several actors have the same
 
     @property
     def is_done(self) -> bool:

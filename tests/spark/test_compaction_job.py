@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import UnavailableError
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
@@ -116,3 +118,24 @@ def rival_before_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
     monkeypatch.setattr(compaction_job, "_commit", late)
     yield
+
+
+def test_a_task_whose_store_does_not_answer_fails_but_for_its_last_attempt(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakelog.spark import compaction_job  # noqa: PLC0415  # to be patched
+
+    def away(*_: object) -> None:
+        raise UnavailableError("the store")
+
+    monkeypatch.setattr(compaction_job, "compact_bucket", away)
+    task = compaction_job._CompactTask(FileStoreTable.open(table.path), [None], attempts_max=3)  # type: ignore[list-item]  # no work is looked at
+    numbers = [pa.record_batch({"id": [0]})]
+    for attempt in range(2):
+        monkeypatch.setattr(compaction_job, "attempt_number", lambda attempt=attempt: attempt)
+        with pytest.raises(UnavailableError, match="the store"):
+            list(task(iter(numbers)))
+
+    monkeypatch.setattr(compaction_job, "attempt_number", lambda: 2)
+    (answer,) = task(iter(numbers))
+    assert isinstance(pickle.loads(answer.column(0)[0].as_py()), UnavailableError)
