@@ -20,6 +20,7 @@ positions = st.builds(
     records=counts,
     size_bytes=counts,
     sequence=counts,
+    epoch_offset=counts,
 )
 taken_batches = st.builds(TakenBatch, identifier=counts, digest=st.none() | st.text())
 ledgers = st.dictionaries(
@@ -33,6 +34,12 @@ states = st.builds(
 @given(states)
 def test_a_log_state_is_read_back_as_written(state: LogState) -> None:
     assert LogState.from_json(state.to_json(), where="snapshot 1") == state
+
+
+def test_a_position_of_an_older_snapshot_is_read_without_an_epoch_offset() -> None:
+    text = '{"topicId": "t", "positions": {"3": [7, 2, 5, 50, 9]}, "ledger": {}}'
+    at = LogState.from_json(text, where="snapshot 1").position(3)
+    assert at == LogPosition(offset=7, leader_epoch=2, records=5, size_bytes=50, sequence=9, epoch_offset=0)
 
 
 def test_a_ledger_of_an_older_snapshot_is_read_without_digests() -> None:

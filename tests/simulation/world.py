@@ -36,7 +36,7 @@ from lakelog.protocol.ports import (
     PreparedBucket,
     Producer,
 )
-from lakelog.protocol.state import Batch, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
 TABLE_UUID = "the-table"
 TOPIC_ID = "the-topic"
@@ -234,7 +234,8 @@ class SimLog:
     def fits(self, producer: Producer[tuple[Operation, ...]]) -> bool:
         return True
 
-    def read_tail(self, bucket: int, base: int) -> BucketTail:
+    def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
+        base = position.offset
         entries = self.world.log[bucket]
         high_watermark = len(entries)
         pauses = 0
@@ -259,7 +260,7 @@ class SimLog:
             if offset >= max(base, log_start) and entry is not None and entry.state == "committed"
         )
         self.world.pause()
-        return BucketTail(transactions=transactions, high_watermark=high_watermark, leader_epoch=0)
+        return BucketTail(transactions=transactions, high_watermark=high_watermark, leader_epoch=0, epoch_offset=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +353,7 @@ def remove_orphans(world: World) -> None:
     log = world.newest().logged
     named = set()
     for bucket in range(world.bucket_count):
-        tail = SimLog(world).read_tail(bucket, log.position(bucket).offset)
+        tail = SimLog(world).read_tail(bucket, log.position(bucket))
         named |= {file.meta.file_name for one in tail.transactions for file in one.header.files}
     world.pause()
     named |= {file.meta.file_name for one in world.snapshots for files in one.files for file in files}

@@ -34,6 +34,7 @@ offsets = st.one_of(
         offsets=st.dictionaries(numbers, numbers),
         counts=st.dictionaries(numbers, counts),
         consumed=numbers,
+        epochs=st.dictionaries(numbers, numbers),
     ),
 )
 

@@ -235,6 +235,7 @@ def _position_after(position: LogPosition, answer: BucketAnswer) -> LogPosition:
         position,
         offset=answer.end,
         leader_epoch=answer.leader_epoch,
+        epoch_offset=answer.epoch_offset,
         records=sum(header.record_count for header in headers),
         size_bytes=sum(header.size_bytes for header in headers),
         sequence=max((header.next_sequence for header in headers), default=0),

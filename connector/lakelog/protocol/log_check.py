@@ -219,4 +219,4 @@ def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequ
 def _position_after(found: LogPosition, repair: BucketRepair) -> LogPosition:
     """The position where writers go on. What may be lost counts as records: a reader must not take it for nothing."""
     may_be_lost = repair.lost[1] - repair.lost[0] if repair.has_lost or repair.is_in_snapshots else 0
-    return replace(found, offset=repair.offset, leader_epoch=None, records=found.records + may_be_lost)
+    return replace(found, offset=repair.offset, leader_epoch=None, epoch_offset=0, records=found.records + may_be_lost)

@@ -16,7 +16,7 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.state import Batch, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
 Rows_contra = TypeVar("Rows_contra", contravariant=True)
 Payload = TypeVar("Payload")
@@ -50,11 +50,15 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketTail:
-    """The committed transactions from a base offset to the high watermark, in log order."""
+    """The committed transactions from a position to the high watermark, in log order.
+
+    The log had reached `epoch_offset` while `leader_epoch` was current.
+    """
 
     transactions: tuple[LoggedTransaction, ...]
     high_watermark: int
     leader_epoch: int | None
+    epoch_offset: int = 0
 
 
 class Producer(Protocol[Payload_contra]):
@@ -99,8 +103,8 @@ class BucketLog(Protocol[Payload]):
         """Whether a kept producer may take as long as this part of the batch needs."""
         ...
 
-    def read_tail(self, bucket: int, base: int) -> BucketTail:
-        """Every committed transaction from `base` up to the high watermark as it stands now."""
+    def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
+        """Every committed transaction from a position up to the high watermark as it stands now."""
         ...
 
 

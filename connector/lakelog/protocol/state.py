@@ -20,7 +20,8 @@ class LogPosition:
 
     `offset` is the next record to read. `records` and `size_bytes` count everything before it since the topic was made:
     offsets have gaps (control records, aborted transactions) and must not be subtracted. `sequence` is the next
-    sequence number of the bucket's files.
+    sequence number of the bucket's files. The log had reached `epoch_offset` while `leader_epoch` was current: it is
+    the same log as long as that epoch does not end before.
     """
 
     offset: int = 0
@@ -28,6 +29,7 @@ class LogPosition:
     records: int = 0
     size_bytes: int = 0
     sequence: int = 0
+    epoch_offset: int = 0
 
 
 _START = LogPosition()
@@ -45,11 +47,11 @@ class TakenBatch:
 class LogState:
     """The log as one snapshot holds it. Stored as JSON in the snapshot's property `lakelog.log`:
 
-    {"topicId": text, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence]},
+    {"topicId": text, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence, epoch offset]},
      "ledger": {bucket: {user: [identifier, digest or null]}}}
 
     The ledger names transactions that were taken in for users whose own snapshot is not there yet. Ledgers of older
-    snapshots have the identifier alone.
+    snapshots have the identifier alone, and their positions no epoch offset.
     """
 
     topic_id: str
@@ -63,7 +65,7 @@ class LogState:
     def to_json(self) -> str:
         """The text of the snapshot property."""
         positions = {
-            str(bucket): [at.offset, at.leader_epoch, at.records, at.size_bytes, at.sequence]
+            str(bucket): [at.offset, at.leader_epoch, at.records, at.size_bytes, at.sequence, at.epoch_offset]
             for bucket, at in sorted(self.positions.items())
         }
         ledger = {
@@ -93,14 +95,17 @@ class LogState:
 
 
 def _parse_position(positions: Mapping[str, Any], bucket: str) -> LogPosition:
-    names = ("offset", "leader epoch", "records", "bytes", "sequence")
-    found = dict(zip(names, items(positions, bucket, length=len(names)), strict=True))
+    names = ["offset", "leader epoch", "records", "bytes", "sequence", "epoch offset"]
+    values = items(positions, bucket)
+    length = len(names) - 1 if len(values) == len(names) - 1 else len(names)  # those of older snapshots are shorter
+    found = {"epoch offset": 0} | dict(zip(names, items(positions, bucket, length=length), strict=False))
     return LogPosition(
         offset=whole(found, "offset", COUNT),
         leader_epoch=optional(whole, found, "leader epoch"),
         records=whole(found, "records", COUNT),
         size_bytes=whole(found, "bytes", COUNT),
         sequence=whole(found, "sequence", COUNT),
+        epoch_offset=whole(found, "epoch offset", COUNT),
     )
 
 
@@ -184,6 +189,7 @@ def advance(
     *,
     offset: int,
     leader_epoch: int | None,
+    epoch_offset: int = 0,
     records: int,
     size_bytes: int,
     sequence: int,
@@ -193,6 +199,7 @@ def advance(
         position,
         offset=offset,
         leader_epoch=leader_epoch if leader_epoch is not None else position.leader_epoch,
+        epoch_offset=epoch_offset if leader_epoch is not None else position.epoch_offset,
         records=position.records + records,
         size_bytes=position.size_bytes + size_bytes,
         sequence=max(position.sequence, sequence),

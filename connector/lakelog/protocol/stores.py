@@ -42,6 +42,7 @@ from lakelog.filestore.write import (
     write_level0,
 )
 from lakelog.logstore.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.offsets import Position
 from lakelog.logstore.options import ChangelogMode
 from lakelog.logstore.reader import read_tail
 from lakelog.logstore.record_limit import record_limit
@@ -57,7 +58,7 @@ from lakelog.protocol.ports import (
     Producer,
     SnapshotChange,
 )
-from lakelog.protocol.state import Batch, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
 # The buckets of a task have a thread each, to wait for the broker side by side. What computes takes turns: threads that
 # fight for the interpreter take a third more time for the same work.
@@ -278,9 +279,10 @@ class TaskLog:
         assert isinstance(producer, TaskProducer)
         return producer.timeout_millis >= choose_timeout_millis(self.target.client_config, self.size_bytes)
 
-    def read_tail(self, bucket: int, base: int) -> BucketTail:
-        """Every committed transaction from `base` up to the high watermark as it stands now."""
-        tail = read_tail(self.target.client_config, self.target.topic, bucket, base)
+    def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
+        """Every committed transaction from a position up to the high watermark as it stands now."""
+        known = Position(offset=position.epoch_offset, leader_epoch=position.leader_epoch)
+        tail = read_tail(self.target.client_config, self.target.topic, bucket, position.offset, known=known)
         headers = HeaderFiles(self.table)
         return BucketTail(
             transactions=tuple(
@@ -296,6 +298,7 @@ class TaskLog:
             ),
             high_watermark=tail.high_watermark,
             leader_epoch=tail.leader_epoch,
+            epoch_offset=tail.epoch_offset,
         )
 
 

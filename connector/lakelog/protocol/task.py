@@ -76,6 +76,7 @@ class BucketAnswer:
     leader_epoch: int | None
     transactions: tuple[CommitHeader, ...]
     has_fenced: bool
+    epoch_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +197,7 @@ def _write_fenced(
         producer.close()
         return _nothing_to_take(task, state, has_fenced=True)
     try:
-        tail = task.log.read_tail(task.bucket, position.offset)
+        tail = task.log.read_tail(task.bucket, position)
     except LogTruncatedError as error:
         if task.files.newest().logged.position(task.bucket).offset == position.offset:
             raise
@@ -237,6 +238,7 @@ def _log_and_answer(
         base=base,
         end=end,
         leader_epoch=tail.leader_epoch,
+        epoch_offset=tail.epoch_offset,
         transactions=tuple(headers),
         has_fenced=has_fenced,
     )

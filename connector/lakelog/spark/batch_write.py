@@ -137,7 +137,7 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
     log = TaskLog(write.table, write.target)
     for bucket in _left_over(write, state):
         with contextlib.suppress(StalledError):
-            tail = log.read_tail(bucket, state.logged.position(bucket).offset)
+            tail = log.read_tail(bucket, state.logged.position(bucket))
             check_left_over(write.batch, bucket, [one.header for one in tail.transactions])
 
 

@@ -4,19 +4,21 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
 
     start       {"start": "full" | "latest" | ...}    nothing is read; where to start is decided by the first batch
     snapshot    {"snapshot": id, "split": k}          the first k splits of this snapshot are read
-    log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id}
+    log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id,
+                 "epochs": {bucket: leader epoch}}
     follow      {"consumed": id}                      a table without a log: snapshots up to this one are read
 
 `log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
 the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
-own log offsets.
+own log offsets. `epochs` were current when the log had reached these offsets: they tell whether it is still the same
+log. Offsets that older versions wrote have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any  # Any: JSON objects as Spark hands them over
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
@@ -67,6 +69,7 @@ class LogOffset:
     offsets: Mapping[int, int]
     counts: Mapping[int, BucketCount]
     consumed: int
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int) -> LogOffset:
@@ -108,6 +111,8 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
                 str(bucket): [count.records, count.size_bytes] for bucket, count in sorted(offset.counts.items())
             }
             fields["consumed"] = offset.consumed
+            if offset.epochs:
+                fields["epochs"] = {str(bucket): epoch for bucket, epoch in sorted(offset.epochs.items())}
         case FollowOffset():
             fields["consumed"] = offset.consumed
     return fields
@@ -130,11 +135,13 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
             return SnapshotOffset(snapshot=whole(fields, "snapshot", COUNT), split=whole(fields, "split", COUNT))
         if "log" in fields:
             offsets, counts = member(fields, "log"), member(fields, "counts")
+            epochs = member(fields, "epochs") if "epochs" in fields else {}
             return LogOffset(
                 topic_id=text(fields, "topic"),
                 offsets={number_of(bucket, COUNT): whole(offsets, bucket, COUNT) for bucket in offsets},
                 counts={number_of(bucket, COUNT): _parse_count(counts, bucket) for bucket in counts},
                 consumed=whole(fields, "consumed", COUNT),
+                epochs={number_of(bucket, COUNT): whole(epochs, bucket, COUNT) for bucket in epochs},
             )
         return FollowOffset(consumed=whole(fields, "consumed", COUNT))
     except (KeyError, ValueError) as error:

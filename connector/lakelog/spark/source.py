@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
@@ -30,7 +30,8 @@ from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.offsets import last_stable_offsets
+from lakelog.logstore.epochs import check_not_rewritten
+from lakelog.logstore.offsets import Position, last_stable_offsets
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import LogTarget, read_state
@@ -64,10 +65,11 @@ logger = logging.getLogger("lakelog.spark")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """How far a stream may read: up to this snapshot, and up to these offsets of the log."""
+    """How far a stream may read: up to this snapshot, and up to these offsets of the log; `epochs` are its leaders'."""
 
     snapshot_id: int
     ends: Mapping[int, int]
+    epochs: Mapping[int, int]
 
 
 class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -149,6 +151,7 @@ class StreamPlanner:
         self._fixed_head: Head | None = None
         self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
         self._positions: dict[int, LogOffset] = {}
+        self._same_log: set[tuple[int, Position, int]] = set()  # what was asked of leader epochs, and is well
         self._is_waiting = False  # for a log that does not answer
         self._patience = Patience(0 if target is None else target.unavailable_seconds)
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
@@ -343,8 +346,20 @@ class StreamPlanner:
         assert self._log_lease is not None
         self._log_lease.renew(start.offsets)
         head = self._now()
+        self._check_same_log(start, head)
         first = head.snapshot_id if limits == NO_LIMITS else start.consumed + 1
-        return advance_log(start, self._positions_from(first, head.snapshot_id), head.ends, limits)
+        end = advance_log(start, self._positions_from(first, head.snapshot_id), head.ends, limits)
+        return end if end == start else replace(end, epochs=head.epochs)
+
+    def _check_same_log(self, start: LogOffset, head: Head) -> None:
+        """Raise LogRewrittenError when a bucket was cut before `start`; asked once for each change of a leader."""
+        assert self._target is not None
+        for bucket, epoch in start.epochs.items():
+            known = Position(offset=start.offsets[bucket], leader_epoch=epoch)
+            if head.epochs.get(bucket, epoch) == epoch or (bucket, known, head.epochs[bucket]) in self._same_log:
+                continue
+            check_not_rewritten(self._target.client_config, self._target.topic, bucket, known)
+            self._same_log.add((bucket, known, head.epochs[bucket]))
 
     def _positions_from(self, first: int, newest: int) -> Iterator[LogOffset]:
         """Log positions of the snapshots from `first` to `newest` that have not expired."""
@@ -420,11 +435,13 @@ class StreamPlanner:
     def _look(self) -> Head:
         newest = self._table.snapshots.latest()
         ends: dict[int, int] = {}
+        epochs: dict[int, int] = {}
         if self._target is not None:
             stable = last_stable_offsets(self._target.client_config, self._target.topic, self._table.bucket_count)
             held = self._position(newest).offsets
             ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
-        return Head(snapshot_id=newest.id if newest else 0, ends=ends)
+            epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}
+        return Head(snapshot_id=newest.id if newest else 0, ends=ends, epochs=epochs)
 
 
 def readable_end(held: int, stable: int) -> int:

@@ -26,14 +26,14 @@ _OPEN_MAX = 16
 _TRANSACTION_OFFSETS_MIN = 2  # a record and the end marker
 _OUT_OF_RANGE_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
-_SETTINGS = {
+CONSUMER_SETTINGS = {
     "fetch.message.max.bytes": str(4 << 20),
     "fetch.wait.max.ms": "10",  # the end of a partition is seen, and another range begun, after that at the latest
     "fetch.queue.backoff.ms": "5",  # a full queue would otherwise stop fetching for a second
     "queued.max.messages.kbytes": str(32 << 10),
     "queued.min.messages": "1000000",
 }
-_OWN_SETTINGS = {
+OWN_CONSUMER_SETTINGS = {
     "auto.offset.reset": "error",
     "check.crcs": "true",
     "enable.auto.commit": "false",
@@ -72,7 +72,7 @@ class PartitionConsumer:
         self.partition = partition
         self.name = f"topic {topic}, partition {partition}"
         self.position: int | None = None
-        self._consumer = make_client(Consumer, _SETTINGS | self.client_config, _OWN_SETTINGS)
+        self._consumer = make_client(Consumer, CONSUMER_SETTINGS | self.client_config, OWN_CONSUMER_SETTINGS)
         self._left: list[Message] = []  # fetched, from `position` on, and not given yet
         self._is_at_end = False  # nothing committed was behind `position` when the broker last said so
         self._holds_nothing: HoldsNothing = nothing_known

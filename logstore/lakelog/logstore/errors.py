@@ -7,3 +7,7 @@ from lakelog.common.errors import NotFoundError
 
 class LogTruncatedError(NotFoundError):
     """The topic partition does not hold the asked offset: deleted by retention, or never written."""
+
+
+class LogRewrittenError(LogTruncatedError):
+    """The topic partition was cut before an offset that it had reached, and may hold other records there now."""

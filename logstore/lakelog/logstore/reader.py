@@ -15,7 +15,8 @@ from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.debezium import decode_records
-from lakelog.logstore.offsets import high_watermark
+from lakelog.logstore.epochs import check_not_rewritten
+from lakelog.logstore.offsets import Position, high_watermark
 from lakelog.logstore.record_limit import COMMIT_HEADER
 
 OFFSET_COLUMN = "_offset"
@@ -35,36 +36,59 @@ class TailTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The committed transactions from a base offset to the high watermark, in log order."""
+    """The committed transactions from a base offset to the high watermark, in log order.
+
+    The log had reached `epoch_offset` while `leader_epoch` was current.
+    """
 
     transactions: tuple[TailTransaction, ...]
     high_watermark: int
     leader_epoch: int | None
+    epoch_offset: int
 
 
 def read_tail(
-    client_config: Mapping[str, str], topic: str, partition: int, base: int, *, timeout_seconds: float = 10.0
+    client_config: Mapping[str, str],
+    topic: str,
+    partition: int,
+    base: int,
+    *,
+    known: Position | None = None,
+    timeout_seconds: float = 10.0,
 ) -> Tail:
     """The tail from `base`; call it after the fence, so that nobody's older transaction is still open.
 
     `base` is 0, or the offset after the last record of a committed transaction, whose marker lies there or behind: when
-    the log holds one thing more, it is this marker, and nothing is read.
+    the log holds one thing more, it is this marker, and nothing is read. `known` is where the log was once, and the
+    leader epoch then: under another epoch it is asked whether the log is still the same.
 
     Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
-    partition does not hold `base`, CorruptDataError when the first record has no header.
+    partition does not hold `base`, LogRewrittenError when it may hold other records before it, CorruptDataError when
+    the first record has no header.
     """
     newest = high_watermark(client_config, topic, partition)
     if base > newest.offset:
         raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset, is_tail=True)
+    if known is not None and newest.leader_epoch not in (None, known.leader_epoch):
+        check_not_rewritten(client_config, topic, partition, known)
     if newest.offset == base or (base and newest.offset == base + 1):
-        return Tail(transactions=(), high_watermark=newest.offset, leader_epoch=newest.leader_epoch)
+        return _tail((), newest.offset, newest)
     with open_consumer(client_config, topic, partition) as consumer:
         builder = _TailBuilder(consumer.name)
         for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
             builder.add(messages)
         end = consumer.position
     assert end is not None
-    return Tail(transactions=builder.finish(), high_watermark=end, leader_epoch=newest.leader_epoch)
+    return _tail(builder.finish(), end, newest)
+
+
+def _tail(transactions: tuple[TailTransaction, ...], high_watermark: int, asked: Position) -> Tail:
+    return Tail(
+        transactions=transactions,
+        high_watermark=high_watermark,
+        leader_epoch=asked.leader_epoch,
+        epoch_offset=asked.offset,
+    )
 
 
 def first_transaction(

@@ -15,6 +15,7 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.logstore.clients import ANSWER_SECONDS, connect, make_client
 from lakelog.logstore.debezium import EncodedRecords
+from lakelog.logstore.epochs import rewritten
 from lakelog.logstore.kafka_errors import is_fenced, kafka_error, too_slow, transaction_error, unknown_outcome
 from lakelog.logstore.record_limit import COMMIT_HEADER, record_limit
 from lakelog.logstore.transaction_timeout import TIMEOUT_KEY, choose_timeout_millis, may_ask_for_less
@@ -59,6 +60,7 @@ class TransactionalProducer:
         self._is_open = False
         self._sent_count = 0
         self._last_offset: int | None = None
+        self._end: int | None = None  # of the last transaction: what comes next lies behind it
         self._delivery_error: KafkaError | None = None
         self._open_for: Stopwatch | None = None
         self._producer: Producer | None = None
@@ -145,7 +147,10 @@ class TransactionalProducer:
         self._open_for = None
         if self._last_offset is None:
             raise unknown_outcome("no delivery report came", self._doing("committing"), self.client_config)
-        return self._last_offset + 1
+        before, self._end = self._end, self._last_offset + 1
+        if before is not None and self._end - self._sent_count < before:
+            raise rewritten(self._name, before, None)
+        return self._end
 
     def close(self) -> None:
         """Abort what is open, if the broker answers at once, and let go of all resources. Never raises."""
