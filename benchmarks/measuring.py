@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
+Result = TypeVar("Result")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -27,15 +29,15 @@ def measured(run: Callable[[], object]) -> Measure:
     return Measure(wall_s=time.perf_counter() - wall, cpu_s=cpu_seconds() - cpu)
 
 
-def in_turns(contenders: Mapping[str, Callable[[], Measure]], *, repeats: int) -> dict[str, list[Measure]]:
+def in_turns(contenders: Mapping[str, Callable[[], Result]], *, repeats: int) -> dict[str, list[Result]]:
     """Each contender once, then each again: `repeats` rounds, each starting with another one."""
     names = list(contenders)
-    measures: dict[str, list[Measure]] = {name: [] for name in names}
+    results: dict[str, list[Result]] = {name: [] for name in names}
     for repeat in range(repeats):
         start = repeat % len(names)
         for name in names[start:] + names[:start]:
-            measures[name].append(contenders[name]())
-    return measures
+            results[name].append(contenders[name]())
+    return results
 
 
 def median_wall_s(measures: list[Measure]) -> float:
