@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog.servers import BOOTSTRAP_KEY
+from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY
 from lakelog.common.errors import CorruptDataError, NotFoundError, OptionError
 from lakelog.filestore.schema import SchemaManager, TableSchema
 from lakelog.logstore.broker import EmbeddedBroker

@@ -18,6 +18,8 @@ from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import check_loggable
+from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
+from lakelog.logstore.client_settings import refused_of_tables
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,
@@ -31,6 +33,7 @@ from lakelog.logstore.options import (
     UNAVAILABLE_TIMEOUT,
     LogSystem,
     client_config,
+    kafka_options,
 )
 
 _LOG_PREFIX = "log."
@@ -38,10 +41,17 @@ _OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key)
 _CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key, RETENTION.key, UNAVAILABLE_TIMEOUT.key)
 
 
-def alter_table(store: FileStoreTable, warehouse: str, changes: Sequence[SchemaChange]) -> TableSchema:
+def alter_table(
+    store: FileStoreTable,
+    warehouse: str,
+    changes: Sequence[SchemaChange],
+    *,
+    kafka: Mapping[str, str] | None = None,
+) -> TableSchema:
     """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
 
-    Raises UnsupportedError for changes that the records in the log do not allow.
+    `kafka` are the user's own settings of Kafka clients. Raises UnsupportedError for changes that the records in the
+    log do not allow.
     """
 
     def check(old: TableSchema, new: TableSchema) -> None:
@@ -50,8 +60,8 @@ def alter_table(store: FileStoreTable, warehouse: str, changes: Sequence[SchemaC
             return
         older = [store.schemas.get(number) for number in store.schemas.list_ids()]
         check_log_is_read(old, new, older, table_name=store.name)
-        if client_config(new.options) != client_config(old.options):
-            log = log_of(new, warehouse, path=store.path)
+        if client_config(new.options) != _without_refused(old.options):
+            log = log_of(new, warehouse, path=store.path, kafka=kafka)
             assert log is not None
             log.check_topic()
 
@@ -63,11 +73,15 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
     Where a stream starts, how long records stay and how clients reach the same topic can be changed.
     """
+    client_config(new)
     has_log = LOG_SYSTEM.of(old) is LogSystem.KAFKA
     for key in sorted(key for key in old.keys() | new.keys() if key.startswith(_LOG_PREFIX)):
         if old.get(key) == new.get(key):
             continue
-        if has_log and (key in _CHANGEABLE or key.startswith(KAFKA_PREFIX)):
+        is_of_clients = key.startswith(KAFKA_PREFIX)
+        if has_log and (key in _CHANGEABLE or is_of_clients):
+            continue
+        if is_of_clients and key not in new:  # what no table may hold is taken out of any
             continue
         if key in _OF_THE_TOPIC:
             raise InvalidRequestError(
@@ -75,7 +89,15 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
                 "change the topic with Kafka's own tools"
             )
         why = "log and files would tell different rows" if has_log else "a table gets its log when it is made, or never"
-        raise InvalidRequestError(f"option {key!r} cannot be changed from {old.get(key)} to {new.get(key)}: {why}")
+        values = "" if is_of_clients else f" from {old.get(key)} to {new.get(key)}"  # those may be secret
+        raise InvalidRequestError(f"option {key!r} cannot be changed{values}: {why}")
+
+
+def _without_refused(options: Mapping[str, str]) -> dict[str, str]:
+    """The settings of clients that a table may hold, among those that it does."""
+    settings = kafka_options(options)
+    refused = {PROFILE_SETTING, *refused_of_tables(settings)}
+    return {key: value for key, value in settings.items() if key not in refused}
 
 
 def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableSchema], *, table_name: str) -> None:

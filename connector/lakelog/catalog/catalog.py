@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier, check_name
+from lakelog.catalog.kafka_profiles import call_settings, without_call_settings
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
@@ -23,11 +24,13 @@ from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import check_loggable
+from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOG_SYSTEM,
     LOGSTORE_OPTIONS,
     PREFIXES,
+    PROFILE,
     TOPIC,
     TOPIC_ID,
     LogSystem,
@@ -57,13 +60,18 @@ class Catalog:
 
         `bootstrap_servers` is the Kafka of the logs of new tables. Without it, it is what the environment variable
         LAKELOG_KAFKA_BOOTSTRAP_SERVERS names, else the embedded broker of this folder, when it is local.
-        `options` say how a store is reached (`s3.*`, `hadoop.*`); they are shown and stored nowhere.
+        `options` say how a store is reached (`s3.*`, `hadoop.*`), which places outside of tables may be read
+        (`lakelog.external-paths`), and how Kafka is (`kafka.*`, the settings of its clients, or `kafka.profile`); they
+        are shown and stored nowhere.
         """
-        location = Location.of(warehouse, options)
+        self._kafka = call_settings(options or {})
+        self._options = without_call_settings(options or {})
+        location = Location.of(warehouse, self._options)
         self.warehouse = location.path
         self._file_io = location.file_io
-        self._options = dict(options or {})
-        self._bootstrap_servers = bootstrap_servers
+        if bootstrap_servers and self._kafka:
+            self._kafka.setdefault(SERVERS, bootstrap_servers)
+        self._bootstrap_servers = bootstrap_servers or self._kafka.get(SERVERS)
         self._now_millis = now_millis
 
     def create_table(
@@ -97,8 +105,12 @@ class Catalog:
             return self._existing(name, if_not_exists=if_not_exists)
         return self.table(identifier)
 
-    def table(self, identifier: str) -> Table:
-        """Open a table. Raises NotFoundError, naming the tables of its database."""
+    def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
+        """Open a table. Raises NotFoundError, naming the tables of its database.
+
+        Raises OptionError for a table that holds settings of Kafka clients which none may hold, unless it
+        `is_to_be_mended` by an alter that takes them out.
+        """
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
         if not self._exists(path):
@@ -109,7 +121,8 @@ class Catalog:
                 else f"there is no database {name.database!r}"
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
-        return Table(FileStoreTable.open(path, self._file_io, options=self._options), identifier=name)
+        store = FileStoreTable.open(path, self._file_io, options=self._options)
+        return Table(store, identifier=name, kafka=self._kafka, is_to_be_mended=is_to_be_mended)
 
     def list_databases(self) -> list[str]:
         """The databases that hold a table, in order."""
@@ -157,7 +170,7 @@ class Catalog:
         options: Mapping[str, str],
         comment: str | None,
     ) -> TableSchema:
-        for key in store_options(options):
+        for key in (*store_options(options), *call_settings(options)):
             raise OptionError(f"option {key!r} is not stored with a table: give it as Catalog(warehouse, options=...)")
         for option in _SET_BY_LAKELOG:
             if option.key in options:
@@ -173,16 +186,16 @@ class Catalog:
             also_prefixes=PREFIXES,
         )
         given = dict(schema.options) | {TABLE_UUID.key: str(uuid.uuid4())}
+        client_config(given)
         if LOG_SYSTEM.of(given) is LogSystem.KAFKA:
             check_consistency(given)
             changelog_mode(given, has_primary_key=bool(schema.primary_keys))
-            client_config(given)
             if schema.bucket_count < 1:
                 raise InvalidRequestError(
                     f"a table with a log needs a fixed number of buckets, found bucket={schema.bucket_count};"
                     " its topic has one partition for each: set the option 'bucket' to 1 or more"
                 )
-            if self._bootstrap_servers and not BOOTSTRAP_SERVERS.of(given):
+            if self._bootstrap_servers and not (BOOTSTRAP_SERVERS.of(given) or PROFILE.of(given)):
                 given[BOOTSTRAP_SERVERS.key] = self._bootstrap_servers
         return replace(schema, options=given)
 
@@ -190,7 +203,7 @@ class Catalog:
         require_kafka_client()
         from lakelog.catalog.topics import new_topic  # noqa: PLC0415  # needs the extra
 
-        with new_topic(name, schema, self.warehouse) as with_topic:
+        with new_topic(name, schema, self.warehouse, kafka=self._kafka) as with_topic:
             self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:
@@ -231,12 +244,17 @@ def open_table(
     *,
     branch: str = MAIN_BRANCH,
     options: Mapping[str, str] | None = None,
+    is_to_be_mended: bool = False,
 ) -> Table:
     """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
 
-    `options` say how a store is reached (`s3.*`, `hadoop.*`); they are not stored.
+    `options` and `is_to_be_mended` are those of `Catalog` and `Catalog.table`.
     """
     if warehouse is not None:
-        found = Catalog(warehouse, options=options).table(str(path_or_identifier))
-        return found if branch == MAIN_BRANCH else open_table(found.path, branch=branch, options=options)
-    return Table(FileStoreTable.open(path_or_identifier, branch=branch, options=options))
+        found = Catalog(warehouse, options=options).table(str(path_or_identifier), is_to_be_mended=is_to_be_mended)
+        if branch == MAIN_BRANCH:
+            return found
+        path_or_identifier = found.path
+    given = options or {}
+    store = FileStoreTable.open(path_or_identifier, branch=branch, options=without_call_settings(given))
+    return Table(store, kafka=call_settings(given), is_to_be_mended=is_to_be_mended)

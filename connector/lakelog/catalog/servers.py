@@ -7,26 +7,31 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY, user_settings
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.path_forms import is_local
-from lakelog.logstore.options import BOOTSTRAP_SERVERS, client_config
-
-BOOTSTRAP_KEY = "LAKELOG_KAFKA_BOOTSTRAP_SERVERS"
-_SERVERS_OF_CLIENTS = "bootstrap.servers"
+from lakelog.logstore.client_settings import SERVERS, joined_settings
+from lakelog.logstore.options import BOOTSTRAP_SERVERS, PROFILE, client_config
 
 
 def client_config_of(
-    options: Mapping[str, str], warehouse: str, *, environ: Mapping[str, str] | None = None
+    options: Mapping[str, str],
+    warehouse: str,
+    *,
+    given: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The Kafka client configuration of a table with these options.
+    """The Kafka client configuration of a table with these options; `given` are settings that came with the call.
 
-    Its servers are those of the option, else of the environment variable, else the embedded broker of the warehouse,
-    which is started when it does not run. Raises UnavailableError when it does not start, and InvalidRequestError for
-    a warehouse in an object store, which has none.
+    The user's own settings go before the table's, see `lakelog.catalog.kafka_profiles`. Where neither names servers it
+    is the environment variable, else the embedded broker of the warehouse, which is started when it does not run.
+    Raises UnavailableError when it does not start, and InvalidRequestError for a warehouse in an object store, which
+    has none.
     """
+    environ = os.environ if environ is None else environ
     config = client_config(options)
-    named = BOOTSTRAP_SERVERS.of(options) or (os.environ if environ is None else environ).get(BOOTSTRAP_KEY)
-    config[_SERVERS_OF_CLIENTS] = named or _embedded(warehouse)
+    config = joined_settings(config, user_settings(given or {}, named=PROFILE.of(options), environ=environ))
+    config[SERVERS] = config.get(SERVERS) or environ.get(BOOTSTRAP_KEY) or _embedded(warehouse)
     return config
 
 

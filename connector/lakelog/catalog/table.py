@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
@@ -25,11 +26,29 @@ if TYPE_CHECKING:
 class Table:
     """A table of a warehouse. Reads show the newest snapshot, or the one that is asked for; they need no Kafka."""
 
-    def __init__(self, file_store: FileStoreTable, *, identifier: Identifier | None = None) -> None:
-        """Join the files of a table with the log that its options name."""
+    def __init__(
+        self,
+        file_store: FileStoreTable,
+        *,
+        identifier: Identifier | None = None,
+        kafka: Mapping[str, str] | None = None,
+        is_to_be_mended: bool = False,
+    ) -> None:
+        """Join the files of a table with the log that its options name.
+
+        `kafka` are the user's own settings of Kafka clients. Raises OptionError for a table that holds settings which
+        none may hold; with `is_to_be_mended` only where its log is asked for, so that they can be taken out.
+        """
         self.file_store = file_store
         self.identifier = identifier or Identifier.of_path(file_store.path)
-        self.log: TableLog | None = log_of(file_store.schema, self.warehouse, path=file_store.path)
+        self.kafka = dict(kafka or {})
+        if not is_to_be_mended:
+            self.log  # noqa: B018  # raises
+
+    @cached_property
+    def log(self) -> TableLog | None:
+        """The table's log; None for a table without one."""
+        return log_of(self.file_store.schema, self.warehouse, path=self.file_store.path, kafka=self.kafka)
 
     @property
     def path(self) -> str:
@@ -97,8 +116,8 @@ class Table:
         which its records are read right: columns are added, moved and dropped, comments and other options set. Streams
         that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
         """
-        schema = alter_table(self.file_store, self.warehouse, changes)
-        return Table(replace(self.file_store, schema=schema), identifier=self.identifier)
+        schema = alter_table(self.file_store, self.warehouse, changes, kafka=self.kafka)
+        return Table(replace(self.file_store, schema=schema), identifier=self.identifier, kafka=self.kafka)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, path={self.path!r})"

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from lakelog.catalog.servers import client_config_of, require_kafka_client
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, OptionError
 from lakelog.filestore.schema import TableSchema
+from lakelog.logstore.client_settings import is_secret, refused_of_tables
 from lakelog.logstore.options import (
+    KAFKA_PREFIX,
     LOG_SYSTEM,
     TOPIC,
     TOPIC_ID,
@@ -17,6 +19,8 @@ from lakelog.logstore.options import (
     ChangelogMode,
     LogSystem,
     changelog_mode,
+    client_config,
+    kafka_options,
 )
 
 logger = logging.getLogger("lakelog.log")
@@ -25,9 +29,15 @@ logger = logging.getLogger("lakelog.log")
 class TableLog:
     """The log that a table's options name. Reading attributes other than `client_config` and its kin does no I/O."""
 
-    def __init__(self, schema: TableSchema, warehouse: str, *, path: str) -> None:
-        """Read the options of the table at `path`. Raises CorruptDataError when they name no topic."""
+    def __init__(
+        self, schema: TableSchema, warehouse: str, *, path: str, kafka: Mapping[str, str] | None = None
+    ) -> None:
+        """Read the options of the table at `path`. Raises CorruptDataError when they name no topic.
+
+        `kafka` are settings of Kafka clients that came with the call.
+        """
         self._options = schema.options
+        self._kafka = dict(kafka or {})
         self._warehouse = warehouse
         self._path = path
         self.topic = TOPIC.of(schema.options)
@@ -43,7 +53,7 @@ class TableLog:
     @cached_property
     def client_config(self) -> Mapping[str, str]:
         """The configuration of Kafka clients. Starts the embedded broker when the log is in it and it does not run."""
-        return client_config_of(self._options, self._warehouse)
+        return client_config_of(self._options, self._warehouse, given=self._kafka)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -74,8 +84,25 @@ class TableLog:
         )
 
 
-def log_of(schema: TableSchema, warehouse: str, *, path: str) -> TableLog | None:
-    """The log of a table with this schema; None for a table without one."""
+def log_of(
+    schema: TableSchema, warehouse: str, *, path: str, kafka: Mapping[str, str] | None = None
+) -> TableLog | None:
+    """The log of a table with this schema; None for a table without one.
+
+    Raises OptionError for a table that holds settings of Kafka clients which no table may hold.
+    """
+    _check_settings(schema, path)
     if LOG_SYSTEM.of(schema.options) is LogSystem.NONE:
         return None
-    return TableLog(schema, warehouse, path=path)
+    return TableLog(schema, warehouse, path=path, kafka=kafka)
+
+
+def _check_settings(schema: TableSchema, path: str) -> None:
+    try:
+        client_config(schema.options)
+    except OptionError as error:
+        settings = kafka_options(schema.options)
+        unset = " ".join(f"--unset {KAFKA_PREFIX}{key}" for key in refused_of_tables(settings))
+        has_secret = any(map(is_secret, settings))
+        told = "; change the passwords too: older schema files still hold them" if has_secret else ""
+        raise OptionError(f"table {path}: {error}. To take it out: lakelog table alter {path} {unset}{told}") from None

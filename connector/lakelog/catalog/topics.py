@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,9 +18,14 @@ from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
 
 
 @contextmanager
-def new_topic(identifier: Identifier, schema: TableSchema, warehouse: str) -> Iterator[TableSchema]:
-    """Create a table's topic, and give the schema that names it; an error inside deletes the topic again."""
-    config = client_config_of(schema.options, warehouse)
+def new_topic(
+    identifier: Identifier, schema: TableSchema, warehouse: str, *, kafka: Mapping[str, str] | None = None
+) -> Iterator[TableSchema]:
+    """Create a table's topic, and give the schema that names it; an error inside deletes the topic again.
+
+    `kafka` are the user's own settings of Kafka clients.
+    """
+    config = client_config_of(schema.options, warehouse, given=kafka)
     topic = identifier.topic(TABLE_UUID.of(schema.options))
     copies = REPLICATION_FACTOR.of(schema.options)
     topic_id = create_topic(config, topic, schema.bucket_count, copies, topic_config(schema.options))

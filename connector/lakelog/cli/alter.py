@@ -60,7 +60,7 @@ def alter(  # noqa: PLR0917  # typer's arguments are the command line's
     changes += [SetOption(key, value) for key, value in _pairs(set_option, "KEY=VALUE")]
     if table_comment is not None:
         changes.append(SetTableComment(table_comment or None))
-    altered = find_table(table, warehouse).alter(*changes)
+    altered = find_table(table, warehouse, is_to_be_mended=True).alter(*changes)
     typer.echo(f"schema {altered.schema.id}")
 
 

@@ -26,7 +26,10 @@ TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's fol
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 
-def find_table(name: str, warehouse: str, *, branch: str = MAIN_BRANCH) -> Table:
-    """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError."""
+def find_table(name: str, warehouse: str, *, branch: str = MAIN_BRANCH, is_to_be_mended: bool = False) -> Table:
+    """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError.
+
+    `is_to_be_mended` is that of `open_table`.
+    """
     is_folder = "/" in name or Path(name).is_dir()
-    return open_table(name, None if is_folder else warehouse, branch=branch)
+    return open_table(name, None if is_folder else warehouse, branch=branch, is_to_be_mended=is_to_be_mended)

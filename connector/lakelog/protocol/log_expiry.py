@@ -69,9 +69,14 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
     return moved
 
 
-def expire_log_after_commit(table: TableStore, *, now_millis: int | None = None) -> None:
-    """As `expire_log` for writers: once a minute at most, and an error of ours is logged, for the commit is done."""
-    log = log_of(table.schema, warehouse_of(table.path), path=table.path)
+def expire_log_after_commit(
+    table: TableStore, *, kafka: Mapping[str, str] | None = None, now_millis: int | None = None
+) -> None:
+    """As `expire_log` for writers: once a minute at most, and an error of ours is logged, for the commit is done.
+
+    `kafka` are the user's own settings of Kafka clients.
+    """
+    log = log_of(table.schema, warehouse_of(table.path), path=table.path, kafka=kafka)
     if log is None:
         return
     key = (table.path, log.topic_id)

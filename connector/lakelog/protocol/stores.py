@@ -304,10 +304,14 @@ class TaskLog:
 
 @dataclass(frozen=True, slots=True)
 class DriverSnapshots:
-    """The file store as the driver sees it. `topic_id` None: a table without a log."""
+    """The file store as the driver sees it. `topic_id` None: a table without a log.
+
+    `kafka` are the user's own settings of Kafka clients, for the expiry of the log.
+    """
 
     table: TableStore
     topic_id: str | None
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""

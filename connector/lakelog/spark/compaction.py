@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
@@ -128,7 +128,7 @@ class BackgroundCompaction:
         while (work := self._take()) is not None:
             try:
                 _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted)
-                expire_after(self.snapshots.table)
+                expire_after(self.snapshots.table, kafka=self.snapshots.kafka)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
                     self._error = error
@@ -177,18 +177,21 @@ def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[Bucket
     if not WRITE_ONLY.of(snapshots.table.schema.options):
         work = _Work(batch, Counter(files))
         _compact(work, snapshots, _picked(work, snapshots))
-        expire_after(snapshots.table)
+        expire_after(snapshots.table, kafka=snapshots.kafka)
 
 
-def expire_after(table: TableStore, *, is_upkeep: bool = False) -> None:
-    """Expire old snapshots where that is due. The batch is in the table already: errors of ours are logged."""
+def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, is_upkeep: bool = False) -> None:
+    """Expire old snapshots where that is due. The batch is in the table already: errors of ours are logged.
+
+    `kafka` are the user's own settings of Kafka clients, for the table's log.
+    """
     try:
         newest = table.snapshots.latest_id()
     except LakelogError as error:
         logger.warning("%s: old snapshots were not looked for: %s", table.name, error)
         return
     if newest is not None and expire_after_commit(table, newest, is_upkeep=is_upkeep):
-        expire_log_after_commit(table)
+        expire_log_after_commit(table, kafka=kafka)
 
 
 def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:

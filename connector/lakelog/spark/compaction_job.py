@@ -84,7 +84,8 @@ def compact(
     Raises NotFoundError for the table and what a bucket met, after the others are committed.
     """
     prepare_session(spark)
-    store = resolve_table(table, catalog=catalog, warehouse=warehouse).file_store
+    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    store = opened.file_store
 
     def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
         return pick_unit(store, files, is_full=full, marked=marked)
@@ -99,7 +100,7 @@ def compact(
     results = [result for result in found if isinstance(result, CompactResult)]
     committed = _commit(store, results)
     if committed:
-        expire_after(store, is_upkeep=True)
+        expire_after(store, kafka=opened.kafka, is_upkeep=True)
     for error in found:
         if isinstance(error, LakelogError):
             raise error

@@ -8,6 +8,7 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
+from lakelog.catalog.kafka_profiles import CALL_PREFIX
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
@@ -19,6 +20,7 @@ from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced
+from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan
@@ -166,7 +168,7 @@ _READ_OPTIONS = (
 _WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, EXTERNAL_PATHS, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
-_OF_SPARK_PREFIXES = ("option.", "__")
+_OPEN_PREFIXES = ("option.", "__", CALL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,18 +189,26 @@ class ReadOptions:
 def open_from_options(given: Mapping[str, str]) -> Table:
     """The table that the options name. Raises InvalidRequestError when they name none, NotFoundError."""
     options = {key.lower(): value for key, value in given.items()}
+    passed = {key: value for key, value in options.items() if key.startswith(CALL_PREFIX)}
+    for key in passed:
+        if is_secret(key):
+            raise OptionError(
+                f"option {key!r} is secret, and Spark keeps options in its plans; put it into a profile, and give the "
+                f"option {CALL_PREFIX}profile"
+            )
+    passed |= store_options(options)
     path, table, warehouse = PATH.of(options), TABLE.of(options), WAREHOUSE.of(options)
     if table:
         if path:
             raise InvalidRequestError(f"give 'path' ({path}) or 'table' ({table}), not both")
-        return resolve_table(table, warehouse=warehouse or None, options=store_options(options))
+        return resolve_table(table, warehouse=warehouse or None, options=passed)
     if not path:
         raise InvalidRequestError(
             "no table is named: give a path, load(path) or save(path), or the options 'table' and 'warehouse'. A table "
             "that CREATE TABLE ... USING lakelog made keeps no options: use CREATE TEMPORARY VIEW ... USING lakelog "
             "OPTIONS (path '...')"
         )
-    return resolve_table(path, warehouse=warehouse or None, options=store_options(options))
+    return resolve_table(path, warehouse=warehouse or None, options=passed)
 
 
 def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
@@ -308,6 +318,6 @@ def _checked(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dic
     """The options under their own keys. Raises OptionError for a key that nobody knows."""
     spelled = {option.key.lower(): option.key for option in known}
     options = {spelled.get(key.lower(), key): value for key, value in given.items()}
-    asked = [key for key in options if key.lower() not in _OF_SPARK and not key.startswith(_OF_SPARK_PREFIXES)]
+    asked = [key for key in options if key.lower() not in _OF_SPARK and not key.startswith(_OPEN_PREFIXES)]
     check_known(asked, known)
     return options

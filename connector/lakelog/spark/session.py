@@ -15,9 +15,14 @@ import sys
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
+from lakelog.catalog.kafka_profiles import CALL_PREFIX, call_settings
 from lakelog.common.allocation import PURGE_DELAY_KEY, PURGE_DELAY_MILLIS
+from lakelog.common.errors import OptionError
+from lakelog.logstore.client_settings import is_secret
 
 CONNECT_CORES = 2
+_CONF_PREFIX = "spark.lakelog.kafka."
+_HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex
 WORKER_PYTHON_KEYS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
@@ -36,6 +41,26 @@ def prepare_session(session: SparkSession) -> None:
     is_chosen = context.getConf().get("spark.pyspark.python") or context.getConf().get("spark.pyspark.driver.python")
     if context.pythonExec == "python3" and not is_chosen:
         context.pythonExec = sys.executable
+
+
+def session_kafka_settings() -> dict[str, str]:
+    """The user's settings of Kafka clients in the active session, `spark.lakelog.kafka.*`; none without a session.
+
+    Spark shows its settings in logs and on pages, and hides those whose names it knows to be secret. Raises OptionError
+    for a secret that it would show.
+    """
+    session = SparkSession.getActiveSession()
+    if session is None:
+        return {}
+    given = session.conf.getAll
+    found = {key.removeprefix(_CONF_PREFIX): value for key, value in given.items() if key.startswith(_CONF_PREFIX)}
+    for key in sorted(found):
+        if is_secret(key) and not _HIDDEN_BY_SPARK.search(key):
+            raise OptionError(
+                f"Spark would show the setting {_CONF_PREFIX}{key}, which is secret, among its others; put it into a "
+                "profile, and name that in spark.lakelog.kafka.profile"
+            )
+    return call_settings({f"{CALL_PREFIX}{key}": value for key, value in found.items()})
 
 
 def is_connect(session: SparkSession) -> bool:

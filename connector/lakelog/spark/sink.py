@@ -104,7 +104,9 @@ class LakelogSink:
             batch=Batch(
                 user=micro.user, identifier=micro.identifier, source_digest=micro.source_digest, lineage=micro.lineage
             ),
-            snapshots=DriverSnapshots(self.table.file_store, None if target is None else target.topic_id),
+            snapshots=DriverSnapshots(
+                self.table.file_store, None if target is None else target.topic_id, self.table.kafka
+            ),
             task_count=self._tasks_of(rows),
             order_by=self.order_by,
             is_settled_later=self.is_settled_later,
@@ -214,7 +216,7 @@ def write_stream(
     if not isinstance(query, StreamingQuery):  # Spark Connect: the sink, and its compaction, are on the server
         return query
     target = log_target(sink.table)
-    snapshots = DriverSnapshots(sink.table.file_store, None if target is None else target.topic_id)
+    snapshots = DriverSnapshots(sink.table.file_store, None if target is None else target.topic_id, sink.table.kafka)
     return TableQuery(query, compaction_beside(snapshots), settles=available_now)
 
 

@@ -9,6 +9,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.stores import LogTarget
+from lakelog.spark.session import session_kafka_settings
 
 TableName = Table | FileStoreTable | str | Path
 
@@ -22,8 +23,20 @@ def resolve_table(
 ) -> Table:
     """Open the table. Without a catalog or a warehouse a text is a folder; `options` say how its store is reached.
 
+    Settings of Kafka clients come with the table, or from the Spark session.
+
     Raises NotFoundError, and InvalidRequestError when an identifier comes without a catalog.
     """
+    found = _opened(table, catalog=catalog, warehouse=warehouse, options=options)
+    settings = session_kafka_settings()
+    if not settings:
+        return found
+    return Table(found.file_store, identifier=found.identifier, kafka={**settings, **found.kafka})
+
+
+def _opened(
+    table: TableName, *, catalog: Catalog | None, warehouse: str | Path | None, options: Mapping[str, str] | None
+) -> Table:
     if isinstance(table, Table):
         return table
     if isinstance(table, FileStoreTable):

@@ -78,7 +78,7 @@ class TableSchema:
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # others may keep passwords in them
     comment: str | None = None
     time_millis: int = 0
     version: int = SCHEMA_VERSION

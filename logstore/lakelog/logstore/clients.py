@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import OptionError, UnavailableError
-from lakelog.logstore.kafka_errors import kafka_error, servers_of, without_secrets
+from lakelog.logstore.client_settings import without_secrets
+from lakelog.logstore.kafka_errors import kafka_error, servers_of
 
 ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
 _GRACE_SECONDS = 1.0  # the client itself ends a request; this is for one that does not

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
@@ -17,8 +16,8 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
+from lakelog.logstore.client_settings import without_secrets
 
-_SECRET_KEY = re.compile(r"password|secret|token|jaas|credential|ssl\.key|\.pem|oauthbearer", re.IGNORECASE)
 _FENCED_CODES = frozenset(
     {
         KafkaError._FENCED,
@@ -52,14 +51,6 @@ _REFUSED_CODES = frozenset(
         KafkaError._AUTHENTICATION,
     }
 )
-
-
-def without_secrets(text: str, client_config: Mapping[str, str]) -> str:
-    """`text` with the value of every secret setting blotted out."""
-    for key, value in client_config.items():
-        if value and _SECRET_KEY.search(key):
-            text = text.replace(value, "***")
-    return text
 
 
 def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:

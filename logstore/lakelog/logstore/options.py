@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
+from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
+from lakelog.logstore.client_settings import check_settings_of_table
 
 
 class LogSystem(StrEnum):
@@ -54,7 +56,16 @@ BOOTSTRAP_SERVERS = Option(
     key="log.kafka.bootstrap.servers",
     parse=str,
     default="",
-    doc="The Kafka brokers as host:port, with commas. Other `log.kafka.*` keys go to the Kafka clients.",
+    doc="The Kafka brokers as host:port, with commas. Other `log.kafka.*` keys go to the Kafka clients: time-outs, "
+    "sizes, compression and how servers are spoken to. What else clients need, passwords above all, is no option of a "
+    "table: it comes from a profile, the environment or the call.",
+)
+PROFILE = Option(
+    key=f"{KAFKA_PREFIX}{PROFILE_SETTING}",
+    parse=str,
+    default="",
+    doc="The name of the profile in the user's file `~/.config/lakelog/kafka.toml` that has the settings of Kafka "
+    "clients for this table, with its servers and passwords. Each user has a profile of that name of their own.",
 )
 TOPIC = Option(
     key="log.topic",
@@ -131,6 +142,7 @@ MAX_RECORD_SIZE = Option(
 LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     LOG_SYSTEM,
     BOOTSTRAP_SERVERS,
+    PROFILE,
     TOPIC,
     TOPIC_ID,
     CHANGELOG_MODE,
@@ -143,30 +155,21 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     MAX_RECORD_SIZE,
 )
 
-# What the two stores promise each other rests on these, so nobody may set them.
-_OWN_CLIENT_KEYS = frozenset(
-    {
-        "auto.offset.reset",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "group.id",
-        "isolation.level",
-        "transactional.id",
-    }
-)
-
 
 def client_config(options: Mapping[str, str]) -> dict[str, str]:
-    """The Kafka client configuration that the `log.kafka.*` options give, without the prefix.
+    """The settings of Kafka clients that a table's `log.kafka.*` options give, without the prefix and the profile.
 
-    Raises OptionError for a key that lakelog sets itself.
+    Raises OptionError for what a table may not say, see `lakelog.logstore.client_settings`.
     """
-    config = {key[len(KAFKA_PREFIX) :]: value for key, value in options.items() if key.startswith(KAFKA_PREFIX)}
-    for key in sorted(_OWN_CLIENT_KEYS & config.keys()):
-        raise OptionError(f"option {KAFKA_PREFIX + key!r} belongs to lakelog itself; take it out")
-    return config
+    settings = kafka_options(options)
+    check_settings_of_table(settings, prefix=KAFKA_PREFIX)
+    settings.pop(PROFILE_SETTING, None)
+    return settings
+
+
+def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
+    """All that follows `log.kafka.` among options, unchecked."""
+    return {key[len(KAFKA_PREFIX) :]: value for key, value in options.items() if key.startswith(KAFKA_PREFIX)}
 
 
 # Kafka itself compacts and deletes nothing in a topic: it cannot know which records are still needed.

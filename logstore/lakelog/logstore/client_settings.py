@@ -1,0 +1,151 @@
+"""Settings of Kafka clients: what a table may say of them, and what only the user may who opens it. Pure.
+
+A table is a folder that others may have written, and the client does what its settings say: it loads libraries, runs
+commands, reads files, and sends passwords to the servers that it is told. So a table says where its topic is and how
+patient clients are, and no more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from lakelog.common.errors import OptionError
+
+SERVERS = "bootstrap.servers"
+PROFILE = "profile"  # not a setting of clients: the name of some, see `lakelog.catalog.kafka_profiles`
+_SECRET = re.compile(r"password|secret|token|jaas|credential|ssl[._]key|\.pem|oauthbearer|ssl\.keystore", re.IGNORECASE)
+_PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
+_MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+# How servers are spoken to: goes with the servers, from one hand.
+_OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
+    SERVERS: None,
+    "security.protocol": _PROTOCOLS,
+    "sasl.mechanism": _MECHANISMS,
+    "sasl.mechanisms": _MECHANISMS,
+}
+_WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset({"all", "-1"})}
+_PATIENCE_AND_SIZES = frozenset(
+    {
+        "batch.num.messages",
+        "batch.size",
+        "broker.address.family",
+        "client.id",
+        "client.rack",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "connections.max.idle.ms",
+        "delivery.timeout.ms",
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.queue.backoff.ms",
+        "fetch.wait.max.ms",
+        "linger.ms",
+        "max.partition.fetch.bytes",
+        "message.max.bytes",
+        "message.timeout.ms",
+        "metadata.max.age.ms",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "receive.message.max.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.keepalive.enable",
+        "socket.nagle.disable",
+        "socket.receive.buffer.bytes",
+        "socket.send.buffer.bytes",
+        "socket.timeout.ms",
+        "transaction.timeout.ms",
+    }
+)
+# What the two stores promise each other rests on these, so nobody may set them.
+_OWN = frozenset(
+    {
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "transactional.id",
+    }
+)
+WAYS = (
+    "a profile in ~/.config/lakelog/kafka.toml, which the table's option log.kafka.profile may name; the variables "
+    "LAKELOG_KAFKA_*, Spark's settings spark.lakelog.kafka.*, or Catalog(options={'kafka...': ...})"
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether a setting of this name may hold a secret, which is shown and stored nowhere."""
+    return _SECRET.search(key) is not None
+
+
+def check_not_own(keys: Iterable[str], *, prefix: str) -> None:
+    """Raise OptionError for a setting that lakelog sets itself; `prefix` goes before keys in the message."""
+    for key in sorted(_OWN.intersection(keys)):
+        raise OptionError(f"option {prefix + key!r} belongs to lakelog itself; take it out")
+
+
+def refused_of_tables(settings: Mapping[str, str]) -> list[str]:
+    """The settings that a table may not hold, in order."""
+    return sorted(
+        key
+        for key, value in settings.items()
+        if key != PROFILE and key not in _PATIENCE_AND_SIZES and not _has_plain_value(key, value)
+    )
+
+
+def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None:
+    """Raise OptionError for settings that a table may not hold, naming them and where they belong, and no value."""
+    check_not_own(settings, prefix=prefix)
+    refused = refused_of_tables(settings)
+    if refused:
+        shown = ", ".join(f"{prefix}{key}" for key in refused)
+        why = "secrets would stand there in plain text" if any(map(is_secret, refused)) else "it may be a stranger's"
+        raise OptionError(
+            f"a table may not hold {shown}: {why}. Say it where the table is used, beside {SERVERS}: in {WAYS}"
+        )
+
+
+def joined_settings(table: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a table and of its user, whose go first.
+
+    A user who says more than servers and patience says how servers are spoken to, maybe with a password: then they must
+    be the servers that the user names, never a table's. Raises OptionError where the user names none.
+    """
+    plain = user.keys() <= _PATIENCE_AND_SIZES | {SERVERS}
+    if plain:
+        return {**table, **user}
+    if not user.get(SERVERS):
+        raise OptionError(
+            f"the Kafka settings {', '.join(sorted(user))} come without {SERVERS}; say beside them which servers they "
+            "are for: they are used with no others"
+        )
+    return {key: value for key, value in table.items() if key not in _OF_CONNECTIONS} | dict(user)
+
+
+def without_secrets(text: str, settings: Mapping[str, str]) -> str:
+    """`text` with the value of every secret setting blotted out."""
+    for key, value in settings.items():
+        if value and is_secret(key):
+            text = text.replace(value, "***")
+    return text
+
+
+def _has_plain_value(key: str, value: str) -> bool:
+    if key not in _WITH_VALUES:
+        return False
+    known = _WITH_VALUES[key]
+    return known is None or not known.isdisjoint({value, value.lower(), value.upper()})
