@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from confluent_kafka import Producer
 
 from lakelog.common.errors import (
     ConflictError,
@@ -131,6 +132,40 @@ def test_a_producer_fenced_while_it_produces_is_told_of_the_other_one(topic: Log
 
     assert topic.ids(0, ends[-1]) == [4, 5, 6, 7]
     older.close()
+    younger.close()
+
+
+class Confused:
+    """A client that met a fatal error and then logged a line: Python finds a result with an exception set."""
+
+    def __init__(self, client: Producer) -> None:
+        self.client = client
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.client, name)
+
+    def __len__(self) -> int:
+        return 1
+
+    def poll(self, seconds: float) -> int:
+        raise SystemError("returned a result with an exception set")
+
+    def purge(self) -> None:
+        raise SystemError("returned a result with an exception set")
+
+
+def test_a_client_that_fails_while_it_logs_is_an_error_of_ours(topic: LogTopic) -> None:
+    fenced, other = topic.producer(), topic.producer("other")
+    leave_open(fenced, [1])
+    younger = topic.producer()
+    with pytest.raises(FencedError):
+        fenced.commit()
+    other.begin()
+    for producer, kind in ((fenced, FencedError), (other, UnknownOutcomeError)):
+        producer._producer = Confused(producer._client)  # type: ignore[assignment]  # which stands in for one
+        with pytest.raises(kind):
+            producer.flush()
+        producer.close()
     younger.close()
 
 

@@ -161,7 +161,7 @@ class TransactionalProducer:
             producer.purge()
             if self._is_open:
                 producer.abort_transaction(_ABORT_SECONDS)
-        except KafkaException:
+        except (KafkaException, SystemError):
             pass  # the next owner's fence aborts it
         # The client ends with its last reference; its own close() would wait for a broker that does not answer.
 
@@ -190,6 +190,9 @@ class TransactionalProducer:
                 if is_too_long and may_ask_for_less(self.client_config, self.timeout_millis):
                     continue
                 raise kafka_error(error.args[0], self._doing("taking over"), self.client_config) from error
+            except SystemError as error:
+                failed = KafkaError(KafkaError._FAIL, repr(error))
+                raise kafka_error(failed, self._doing("taking over"), self.client_config) from error
             return
 
     def _take_over(self) -> None:
