@@ -10,6 +10,9 @@ import pytest
 
 from lakelog.catalog import Catalog, open_table
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError, UnsupportedError
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.schema_changes import AddColumn, SetOption
+from lakelog.filestore.table import FileStoreTable
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 
@@ -145,3 +148,39 @@ def test_a_log_that_does_not_answer_makes_no_table(tmp_path: Path) -> None:
         catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"})
 
     assert files_of(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"merge-engine": "aggregation", "fields.v.aggregate-function": "summ"}, "aggregate function 'summ'"),
+        ({"metadata.stats-mode": "some"}, "expected none, counts"),
+        ({"fields.v.stats-mode": "some"}, "fields.v.stats-mode"),
+        ({"merge-engine": "first-row", "sequence.field": "v"}, "first-row takes no sequence.field"),
+        ({"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}, "could never be read"),
+    ],
+)
+@pytest.mark.parametrize("log", [{}, {"log.system": "kafka", "log.kafka.bootstrap.servers": "127.0.0.1:1"}])
+def test_a_catalog_checks_what_a_file_store_table_checks(
+    catalog: Catalog, tmp_path: Path, options: dict[str, str], message: str, log: dict[str, str]
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+    with pytest.raises((InvalidRequestError, UnsupportedError), match=message) as refused:
+        FileStoreTable.create(tmp_path / "alone", build_schema(schema, primary_keys=["id"], options=options))
+    with pytest.raises(type(refused.value)) as by_catalog:
+        catalog.create_table("db.t", schema=schema, primary_key=["id"], options={**options, **log})
+    assert str(by_catalog.value) == str(refused.value)
+    assert files_of(tmp_path) == []
+
+
+def test_a_merge_engine_needs_a_key_in_a_catalog_too(catalog: Catalog) -> None:
+    with pytest.raises(InvalidRequestError, match="need a primary key"):
+        catalog.create_table("db.t", schema=pa.schema({"v": pa.int64()}), options={"merge-engine": "partial-update"})
+
+
+def test_a_mode_of_statistics_is_checked_when_it_changes(catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", schema=pa.schema({"v": pa.int64()}), options={"bucket": "-1"})
+    with pytest.raises(OptionError, match="expected none, counts"):
+        table.alter(SetOption("metadata.stats-mode", "some"))
+    with pytest.raises(OptionError, match="expected none, counts"):
+        table.alter(AddColumn("w", "INT"), SetOption("fields.w.stats-mode", "some"))

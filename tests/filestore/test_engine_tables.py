@@ -72,6 +72,22 @@ def test_sums_are_exact_up_to_the_last_number_of_38_digits(
     assert table.to_arrow()["v"].to_pylist() == [None if total is None else Decimal(total)]
 
 
+@pytest.mark.parametrize("is_distinct", ["false", "true"])
+def test_a_list_of_blank_texts_is_null_as_paimon_2_has_it(tmp_path: Path, is_distinct: str) -> None:
+    options = {
+        "merge-engine": "aggregation",
+        "fields.b.aggregate-function": "listagg",
+        "fields.b.distinct": is_distinct,
+    }
+    table = make(tmp_path, **options)
+    texts = [("", ""), (" ", "\t"), ("", "x"), ("x", " "), (None, ""), ("x", "\u00a0"), ("", None)]
+    given = [(key, None, text) for key, pair in enumerate(texts) for text in pair]
+    expected = [None, None, "x", "x", None, "x,\u00a0", None]
+    assert write_all(table, rows(*given)) == [(key, None, text) for key, text in enumerate(expected)]
+    assert write_all(table, rows((0, None, ""), (2, None, "y"), (9, None, "")))[-1] == (9, None, "")  # a row alone
+    assert content(table)[2] == (2, None, "x,y")
+
+
 def test_late_rows_do_not_win_where_a_sequence_field_decides(tmp_path: Path) -> None:
     table = make(tmp_path, **{"sequence.field": "a"})
     assert write_all(table, rows((1, 5, "new"), (1, 4, "late")), rows((1, 3, "later"), (2, 1, "x"))) == [

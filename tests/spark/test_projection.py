@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
-from lakelog.common.errors import InvalidRequestError
-from lakelog.common.types import DataField, parse_type
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField, array_of, parse_type
 from lakelog.filestore.schema import TableSchema
-from lakelog.spark.projection import check_schema, project_rows, refused_row_error
+from lakelog.spark.projection import check_is_projected, check_schema, project_rows, refused_row_error
 
 
 def schema_of(**columns: str) -> TableSchema:
@@ -100,3 +100,12 @@ def test_other_columns_are_refused_without_running_anything(spark: SparkSession,
 
 def test_another_error_is_not_mistaken_for_a_refused_row() -> None:
     assert refused_row_error(RuntimeError("something else")) is None
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP(9)", "TIMESTAMP(7) WITH LOCAL TIME ZONE", "ARRAY<TIMESTAMP(9)>"])
+def test_a_type_that_spark_cannot_hold_is_refused_before_a_batch_fails(kind: str) -> None:
+    nested = array_of(parse_type("TIMESTAMP(9)")) if kind.startswith("ARRAY") else parse_type(kind)
+    fields = (DataField(id=0, name="id", type=parse_type("INT NOT NULL")), DataField(id=1, name="at", type=nested))
+    table = TableSchema(id=0, fields=fields, highest_field_id=1, primary_keys=("id",))
+    with pytest.raises(UnsupportedError, match=r"table db.t, column 'at' has the type .*which Spark cannot hold"):
+        check_is_projected(table, table_name="db.t")

@@ -18,6 +18,7 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundEr
 from lakelog.common.types import DataField
 from lakelog.filestore.bounded_files import bounded
 from lakelog.filestore.location import Location, store_options
+from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.path_forms import is_local
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
@@ -185,6 +186,7 @@ class Catalog:
             also=LOGSTORE_OPTIONS,
             also_prefixes=PREFIXES,
         )
+        check_new_table(schema)
         given = dict(schema.options) | {TABLE_UUID.key: str(uuid.uuid4())}
         client_config(given)
         if LOG_SYSTEM.of(given) is LogSystem.KAFKA:

@@ -18,6 +18,7 @@ from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import DataFileMeta
+from lakelog.filestore.foreign_rows import foreign_rows_text, snapshot_with_rows
 from lakelog.filestore.identity import OutdatedSnapshotError, carried_by
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
@@ -119,13 +120,9 @@ def newest_state(table: TableStore, *, topic_id: str | None) -> TableState:
 
 
 def _check_foreign(table: TableStore, foreign: Sequence[Snapshot]) -> None:
-    for snapshot in foreign:
-        if snapshot.commit_kind not in (CommitKind.COMPACT, CommitKind.ANALYZE):
-            raise UnsupportedError(
-                f"snapshot {snapshot.id} of {table.path} is an {snapshot.commit_kind} by {snapshot.commit_user!r}, not "
-                "by lakelog: its rows are not in the log, so log and files differ. Roll the table back to the snapshot "
-                "before it, and write logged tables with lakelog alone"
-            )
+    found = snapshot_with_rows(foreign)
+    if found is not None:
+        raise UnsupportedError(foreign_rows_text(table.path, found))
 
 
 def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snapshot, TableState]]:

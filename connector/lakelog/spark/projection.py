@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
 from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.filestore.row_kinds import kinds_twice
@@ -42,6 +42,18 @@ def check_schema(rows: spark.StructType, table: TableSchema, *, table_name: str)
     columns = spark.StructType(fields)
     from_spark_schema(columns)
     check_columns(table, spark_arrow_schema(columns), table_name=table_name)
+
+
+def check_is_projected(table: TableSchema, *, table_name: str) -> None:
+    """Raise UnsupportedError for a column that `project_rows` cannot make, since Spark lacks its type."""
+    for field in table.fields:
+        try:
+            to_spark_type(field.type, name=field.name)
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                f"table {table_name}, column {field.name!r} has the type {field.type}, which Spark cannot hold: its "
+                "streams do not write this table; make one with at most 6 digits of a second, or write without Spark"
+            ) from error
 
 
 def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()) -> DataFrame:

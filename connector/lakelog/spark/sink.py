@@ -25,7 +25,7 @@ from lakelog.spark.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.batch_write import BatchWrite
 from lakelog.spark.compaction import compaction_beside
 from lakelog.spark.plan import check_order, run_nothing
-from lakelog.spark.projection import check_schema
+from lakelog.spark.projection import check_is_projected, check_schema
 from lakelog.spark.query import TableQuery
 from lakelog.spark.session import core_count, is_connect, prepare_session
 from lakelog.spark.tables import TableName, log_target, resolve_table
@@ -90,6 +90,7 @@ class LakelogSink:
         looked_at = set(self.order_by).difference(self.table.schema.field_names)
         fields = [field for field in rows.schema.fields if field.name not in looked_at]
         check_schema(StructType(fields), self.table.schema, table_name=self.table.name)
+        check_is_projected(self.table.schema, table_name=self.table.name)
 
     def _tasks_of(self, rows: DataFrame) -> int:
         """How many tasks write buckets of their own: no more than there are buckets, where their number is fixed."""

@@ -9,6 +9,13 @@ import numpy as np
 from lakelog.common.types import DataType, TypeRoot
 
 _MILLIS_DIGITS = 3
+_NOT_BLANK = "\x85\xa0\u2007\u202f"  # spaces of Python that are none in Java
+BLANKS = "".join(char for char in map(chr, range(0x1_0000)) if char.isspace() and char not in _NOT_BLANK)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing but what `Character.isWhitespace` calls white."""
+    return not text.strip(BLANKS)
 
 
 def float_text(kind: DataType, value: float) -> str:

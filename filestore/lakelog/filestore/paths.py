@@ -25,7 +25,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, deserialize_row, to_scalar
 from lakelog.filestore.file_names import check_user_name
 from lakelog.filestore.integrity import name_with_digest
-from lakelog.filestore.java_texts import float_text, time_text
+from lakelog.filestore.java_texts import float_text, is_blank, time_text
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
 MAIN_BRANCH = "main"
 INDEX_BESIDE_DATA = "index-file-in-data-file-dir"  # an option of Paimon: index files are in the folders of buckets
-_NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
 
 
@@ -221,7 +220,7 @@ def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return "" if all(char.isspace() and char not in _NOT_BLANK_IN_JAVA for char in value) else value
+        return "" if is_blank(value) else value
     if isinstance(value, Decimal):
         return f"{value:f}"
     if kind.root is TypeRoot.DATE:

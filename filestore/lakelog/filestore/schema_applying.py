@@ -55,6 +55,7 @@ from lakelog.filestore.schema_rules import (
     check_writable,
     is_writable,
 )
+from lakelog.filestore.value_stats import stats_modes
 from lakelog.filestore.widening import becomes_text, check_widening
 
 _Edit = Callable[[Fields], Fields]
@@ -312,6 +313,8 @@ def _check(old: TableSchema, new: TableSchema) -> None:
     _check_named_columns(old, new)
     _check_merge_rules(old, new)
     row_merge(new)
+    if any(key.endswith("stats-mode") for key in changed):
+        stats_modes(new)
 
 
 def _check_named_columns(old: TableSchema, new: TableSchema) -> None:

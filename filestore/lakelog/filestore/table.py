@@ -32,7 +32,7 @@ from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.location import Location
 from lakelog.filestore.manifest import FileKind
-from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
@@ -46,7 +46,6 @@ from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snap
 from lakelog.filestore.store import LOG_SYSTEM_KEY
 from lakelog.filestore.table_reading import ReadableTable
 from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
-from lakelog.filestore.value_stats import stats_modes
 from lakelog.filestore.write import check_table_writable
 from lakelog.filestore.writer_expiry import expire_after_commit
 
@@ -99,8 +98,7 @@ class FileStoreTable(ReadableTable):
 
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
-        row_merge(schema)
-        stats_modes(schema)
+        check_new_table(schema)
         root, file_io = _located(path, file_io, options)
         stored = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
         made = replace(schema, options=stored, time_millis=schema.time_millis or time.time_ns() // 1_000_000)

@@ -20,6 +20,7 @@ from lakelog.filestore.changes import (
     snapshot_of_changes,
 )
 from lakelog.filestore.fallback import plan_read
+from lakelog.filestore.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.planned_read import PlannedRead
@@ -63,18 +64,23 @@ class ReadableTable(TableStore):
         """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.
 
         Raises NotFoundError for an id or a tag that is not there and for a time before the oldest living snapshot.
+        Logs a warning where it shows rows of another engine that the table's log lacks.
         """
         if sum(given is not None for given in (snapshot_id, timestamp_millis, tag)) > 1:
             raise InvalidRequestError("a read takes one of a snapshot id, a timestamp and a tag")
         if tag is not None:
-            return self.snapshots.tagged(tag)
-        if snapshot_id is not None:
-            return self.snapshots.get(snapshot_id)
-        if timestamp_millis is None:
-            return self.snapshots.latest()
-        found = self.snapshots.at_or_before(timestamp_millis)
-        if found is None:
-            raise NotFoundError(f"{self.name} has no snapshot at or before {timestamp_millis} ms; name a later time")
+            found: Snapshot | None = self.snapshots.tagged(tag)
+        elif snapshot_id is not None:
+            found = self.snapshots.get(snapshot_id)
+        elif timestamp_millis is None:
+            found = self.snapshots.latest()
+        else:
+            found = self.snapshots.at_or_before(timestamp_millis)
+            if found is None:
+                raise NotFoundError(
+                    f"{self.name} has no snapshot at or before {timestamp_millis} ms; name a later time"
+                )
+        warn_of_foreign_rows(self, found)
         return found
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:

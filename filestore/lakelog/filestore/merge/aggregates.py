@@ -23,6 +23,7 @@ from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import MAX_COMPACT_PRECISION
+from lakelog.filestore.java_texts import BLANKS
 from lakelog.filestore.merge.folds import FOLDS, FoldSettings, Step, fold
 from lakelog.filestore.merge.grouped import Flags, GroupedRows
 from lakelog.filestore.merge.order import key_frame, to_series
@@ -222,8 +223,10 @@ def _bool_or(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Ar
 
 
 def _listagg(one: Aggregate, given: GroupedRows, used: Flags, _: Flags) -> pa.Array:
-    present = pl.col("value").filter(pl.col("value") != "")
-    return _folded(given, _used(one, given, used), present.str.join(one.settings.delimiter)).cast(pa.string())
+    values = _used(one, given, used)
+    is_blank = values.str.strip_chars(BLANKS) == ""
+    said = values.set(is_blank.fill_null(False), None)
+    return _folded(given, said, pl.col("value").drop_nulls().str.join(one.settings.delimiter)).cast(pa.string())
 
 
 def _last_value(one: Aggregate, given: GroupedRows, used: Flags, retracts: Flags) -> pa.ChunkedArray:

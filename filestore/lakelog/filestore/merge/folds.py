@@ -21,6 +21,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataType, TypeRoot
 from lakelog.filestore.bucket import hash_of
 from lakelog.filestore.casting import fitting
+from lakelog.filestore.java_texts import is_blank
 from lakelog.filestore.merge.java_order import hash_code, hash_order
 
 Row = dict[str, Any]
@@ -115,17 +116,19 @@ class Product(Fold):
 
 
 class ListAgg(Fold):
-    """Texts with a delimiter between them; empty ones are left out."""
+    """Texts with a delimiter between them; blank ones are left out, and add as little as a null."""
 
-    def joined(self, held: str, value: str) -> str:
-        if not held or not value:
-            return held or value
+    def added(self, held: str | None, value: str | None) -> str | None:
+        if value is None or is_blank(value):
+            return held
+        if held is None or is_blank(held):
+            return value
         delimiter = self.settings.delimiter
         if not self.settings.is_distinct:
             return f"{held}{delimiter}{value}"
         known = set(held.split(delimiter))
         for part in value.split(delimiter):
-            if part and part not in known:
+            if not is_blank(part) and part not in known:
                 known.add(part)
                 held = f"{held}{delimiter}{part}"
         return held

@@ -1,0 +1,23 @@
+"""What must hold of a new table as a whole, beyond its columns and options each on their own. Pure."""
+
+from __future__ import annotations
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.value_stats import stats_modes
+
+
+def check_new_table(schema: TableSchema) -> None:
+    """Raise InvalidRequestError or UnsupportedError for a table that could not be written and read afterwards.
+
+    Whoever makes a table asks this before anything of it is made.
+    """
+    row_merge(schema)
+    stats_modes(schema)
+    if schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(schema.options):
+        raise UnsupportedError(
+            f"{DELETION_VECTORS_MERGE_ON_READ.key}=true is not read yet, so a table with it could never be read; leave "
+            "it out: rows are seen once they are compacted"
+        )
