@@ -87,3 +87,14 @@ def test_consumers_are_shown_moved_and_forgotten(run: Run, table: Table) -> None
     assert "can read from snapshot 1 to 5 on" in run("table", "reset-consumer", table.path, "reader", "--next", "9")[2]
     assert run("table", "delete-consumer", table.path, "reader") == (0, "", "")
     assert "has no consumer 'reader'" in run("table", "delete-consumer", table.path, "reader")[2]
+
+
+def test_a_commit_is_found_by_its_uuid(run: Run, table: Table) -> None:
+    uuid = str(table.file_store.snapshots.get(2).uuid)
+    assert run("table", "find-commit", table.path, uuid) == (0, "committed as snapshot 2\n", "")
+    assert run("table", "find-commit", table.path, "lost", "--snapshot-id", "3")[1] == "not committed: write again\n"
+    assert run("table", "find-commit", table.path, "lost", "--snapshot-id", "5")[1].startswith("not committed so far")
+    run("table", "expire", table.path, "--retain-min", "1", "--older-than", "0 ms")
+    assert run("table", "find-commit", table.path, uuid)[1].startswith("not knowable: snapshots up to 3 have expired")
+    found = json.loads(run("table", "find-commit", table.path, uuid, "--json")[1])
+    assert found == {"outcome": "not knowable", "snapshot_id": None, "expired_up_to": 3, "is_open": False}

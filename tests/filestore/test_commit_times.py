@@ -21,6 +21,7 @@ from lakelog.filestore.compact.choosing import pick_unit
 from lakelog.filestore.expiry import Retention
 from lakelog.filestore.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.users import read_users
 from lakelog.filestore.writer_expiry import expire_after_commit
 from tests.support.small_tables import in_new_process, make_table, prepare_batch
 
@@ -36,7 +37,7 @@ def commit_at(table: FileStoreTable, *times: int) -> None:
     for time in times:
         user = str((table.snapshots.latest_id() or 0) + 1)
         clock = CommitClock(now_millis=partial(int, time))
-        append_commit(table, user=user, identifier=1, digest=None, entries=[], clock=clock)
+        append_commit(table, user=user, identifier=0, digest=None, entries=[], clock=clock)
 
 
 def hours(*numbers: float) -> list[int]:
@@ -192,6 +193,15 @@ def test_files_of_a_clock_that_was_ahead_keep_no_full_compaction_away(tmp_path: 
         pick_unit(table, [replace(merged, creation_time_millis=START), second[0]], is_full=False, now_millis=START)
         is None
     )
+
+
+@pytest.mark.parametrize("wrong", [START + YEAR, START - YEAR])
+def test_a_wrong_clock_forgets_no_writer(tmp_path: Path, wrong: int) -> None:
+    table = make_table(tmp_path)
+    commit_at(table, START, wrong, *hours(1, 2))
+    newest = table.snapshots.latest()
+    assert newest is not None
+    assert set(read_users(newest, table.snapshots)) == {"1", "2", "3", "4"}
 
 
 TIMES = st.lists(st.integers(0, 9).map(lambda hour: START + hour * HOUR), max_size=7)

@@ -46,6 +46,8 @@ def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> N
     assert again.to_arrow().sort_by("id")["n"].to_pylist() == [3] * 100
     assert again.to_arrow(where="id = 7")["day"].to_pylist() == ["c:d ü"]
     assert files.snapshots.ids() == [5]
+    assert files.find_commit(str(files.snapshots.get(5).uuid)).snapshot_id == 5
+    assert files.find_commit("lost").expired_up_to == 4
     catalog.drop_table("db.t")
     assert files.files_at(f"{folder}/lake").list_names(f"{folder}/lake/db.db") == []
 

@@ -25,6 +25,7 @@ from lakelog.common.errors import (
     NotFoundError,
     OptionError,
     UnavailableError,
+    UnknownOutcomeError,
     UnsupportedError,
 )
 from lakelog.filestore import object_probe
@@ -33,12 +34,14 @@ from lakelog.filestore.formats.checked import BLOCK_BYTES
 from lakelog.filestore.formats.parquet_writing import LOOKED_UP_GROUP_ROWS
 from lakelog.filestore.location import Location
 from lakelog.filestore.object_store import ObjectStoreFileIO
+from lakelog.filestore.outcomes import CommitOutcome, FoundCommit
 from lakelog.filestore.s3_access import S3Access
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
 from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.support.small_tables import (
+    NO_WAIT,
     SCHEMA,
     commit_batch,
     committed_batches,
@@ -46,6 +49,7 @@ from tests.support.small_tables import (
     content_after,
     in_new_process,
     make_table,
+    rows_of,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -183,6 +187,27 @@ def test_a_put_that_takes_effect_after_its_client_gave_up_is_one_commit(
     found = in_new_process(table.path, s3.file_io())
     assert Counter(committed_batches(found)) == Counter([0, 1])
     assert content(found) == content_after(2)
+
+
+def test_a_put_without_answer_and_a_store_that_stays_away_are_found_out(
+    s3: S3Server, proxy: S3Proxy, folder: str
+) -> None:
+    table = make_table(folder, s3.file_io(proxy.endpoint, attempts_maximum="1"), options={"write-only": "true"})
+    table.write(rows_of(0))
+    gone: list[Request] = []
+
+    def choose(request: Request) -> Fault:
+        if is_create("/snapshot/snapshot-2")(request):
+            gone.append(request)
+            return Fault.LOSE_ANSWER
+        return Fault.FAIL if gone else Fault.NONE
+
+    proxy.choose = choose
+    with pytest.raises(UnknownOutcomeError, match="find-commit") as raised:
+        table.write(rows_of(1), clock=NO_WAIT)
+    assert raised.value.commit_uuid is not None
+    found = in_new_process(table.path, s3.file_io()).find_commit(raised.value.commit_uuid, snapshot_id=2)
+    assert found == FoundCommit(outcome=CommitOutcome.COMMITTED, snapshot_id=2)
 
 
 def test_another_writers_snapshot_is_never_taken_for_ones_own(s3: S3Server, proxy: S3Proxy, folder: str) -> None:

@@ -37,7 +37,6 @@ PAIMON_DEFAULTS = {
     "compaction.max-size-amplification-percent": 200,
     "compaction.size-ratio": 1,
     "write-only": False,
-    "commit.max-retries": 10,
     "commit.min-retry-wait": 10,
     "commit.max-retry-wait": 10_000,
     "snapshot.num-retained.min": 10,
@@ -45,6 +44,12 @@ PAIMON_DEFAULTS = {
     "snapshot.time-retained": 3_600_000,
     "scan.mode": "default",
 }
+
+
+def test_commits_try_for_a_time_and_not_a_number_of_times() -> None:
+    """Paimon gives up after ten retries by default: sixteen writers at once lose more races than that."""
+    declared = {option.key: option.default for option in FILESTORE_OPTIONS}
+    assert (declared["commit.max-retries"], declared["commit.timeout"]) == (None, 600_000)
 
 
 def test_defaults_are_those_of_paimon() -> None:

@@ -7,7 +7,7 @@
     ├── ConflictError           read again and commit again
     │   └── FencedError         another writer owns the bucket now
     ├── UnavailableError        retry later
-    │   ├── UnknownOutcomeError a transaction may or may not be committed
+    │   ├── UnknownOutcomeError a transaction or a commit may or may not be in the table
     │   ├── StalledError        an open transaction hides the end of the log
     │   └── TransactionTimeoutError  a transaction was open for too long, and aborted
     ├── CorruptDataError        stop and repair
@@ -43,7 +43,16 @@ class UnavailableError(LakelogError):
 
 
 class UnknownOutcomeError(UnavailableError):
-    """A transaction may or may not have been committed: fence, and look for it in the log."""
+    """A transaction or a commit may or may not have taken effect: look for it before anything is written again.
+
+    `commit_uuid` is that of a commit to the file store, which `FileStoreTable.find_commit` looks for, and `snapshot_id`
+    the snapshot that it would be; None for a transaction of the log.
+    """
+
+    def __init__(self, message: str, *, commit_uuid: str | None = None, snapshot_id: int | None = None) -> None:
+        super().__init__(message)
+        self.commit_uuid = commit_uuid
+        self.snapshot_id = snapshot_id
 
 
 class StalledError(UnavailableError):

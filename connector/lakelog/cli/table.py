@@ -33,6 +33,7 @@ app.command("remove-orphans")(upkeep.orphans)
 app.command()(upkeep.consumers)
 app.command("reset-consumer")(upkeep.reset_consumer)
 app.command("delete-consumer")(upkeep.delete_consumer)
+app.command("find-commit")(upkeep.find_commit)
 
 _KIND = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
 Columns = Annotated[list[str], typer.Option("--column", "-c", help="A column, such as 'id BIGINT NOT NULL'; repeat.")]

@@ -1,10 +1,10 @@
-"""`lakelog table compact|expire|drop-partitions|remove-orphans|consumers`: keeping a table in order, without Spark."""
+"""`lakelog table compact|expire|drop-partitions|remove-orphans|consumers|find-commit`: upkeep without Spark."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -153,3 +153,29 @@ def rescale(
     """Give a table without a log another number of buckets: every row is written anew."""
     rescaled = find_table(table, warehouse).file_store.rescale(buckets)
     typer.echo(f"{rescaled.bucket_count} buckets")
+
+
+def find_commit(
+    table: TableName,
+    uuid: Annotated[str, typer.Argument(metavar="UUID", help="The commit's uuid, as its error names it.")],
+    snapshot_id: Annotated[
+        int | None, typer.Option(help="The snapshot that it would be, as its error names it: makes the answer certain.")
+    ] = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Say what became of a commit that ended without an answer."""
+    found = find_table(table, warehouse).file_store.find_commit(uuid, snapshot_id=snapshot_id)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    elif found.snapshot_id is not None:
+        typer.echo(f"committed as snapshot {found.snapshot_id}")
+    elif found.expired_up_to is not None:
+        typer.echo(f"not knowable: snapshots up to {found.expired_up_to} have expired; look for the rows")
+    elif found.is_open:
+        typer.echo(
+            "not committed so far; while no later snapshot is there, a request under way may still create it: ask "
+            "again after a minute" + ("" if snapshot_id is not None else ", with --snapshot-id")
+        )
+    else:
+        typer.echo("not committed: write again")

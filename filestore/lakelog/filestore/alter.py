@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.options import Option
 from lakelog.filestore.commit_clock import CommitClock
+from lakelog.filestore.commit_tries import CommitTries
 from lakelog.filestore.identity import check_same_table
-from lakelog.filestore.options.writing import COMMIT_MAX_RETRIES
 from lakelog.filestore.paths import MAIN_BRANCH
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_applying import apply_changes
@@ -39,7 +38,8 @@ def alter_schema(
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
     clock = clock or CommitClock()
     check_same_table(table, None)
-    for attempt in itertools.count():
+    tries = CommitTries(table.schema.options, clock)
+    while True:
         newest = table.schemas.latest() or table.schema
         changed = apply_changes(newest, changes, time_millis=clock.now_millis(), also=also, also_prefixes=also_prefixes)
         if changed == newest:
@@ -51,9 +51,7 @@ def alter_schema(
         except ConflictError:
             if table.schemas.get(changed.id) == changed:  # a store that retries by itself lost against its first try
                 return changed
-            if attempt >= COMMIT_MAX_RETRIES.of(newest.options):
-                raise
-            clock.sleep(clock.chance() / 100)
-            continue
+            if tries.has_another():
+                continue
+            raise
         return changed
-    raise AssertionError("unreachable")

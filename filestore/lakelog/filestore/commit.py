@@ -23,6 +23,7 @@ from lakelog.common.errors import (
     UnavailableError,
 )
 from lakelog.filestore.commit_clock import CommitClock, next_commit_millis
+from lakelog.filestore.commit_tries import CommitTries
 from lakelog.filestore.conflicts import check_conflicts, check_indexed
 from lakelog.filestore.hash_index import HashIndexChange
 from lakelog.filestore.identity import UUID_KEY, OutdatedSnapshotError, carried_by
@@ -32,12 +33,6 @@ from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from lakelog.filestore.manifest_merging import pick_manifests
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
-from lakelog.filestore.options.writing import (
-    COMMIT_MAX_RETRIES,
-    COMMIT_MAX_RETRY_WAIT,
-    COMMIT_MIN_RETRY_WAIT,
-    COMMIT_TIMEOUT,
-)
 from lakelog.filestore.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.paths import FileNames
 from lakelog.filestore.removed_files import check_not_removed
@@ -128,78 +123,85 @@ class TableCommit:
 
         `resolve` is asked at every attempt, with the newest snapshot (None before the first), and decides anew; what
         it raises goes through. `on_step` is told "before snapshot create" and "after snapshot create".
-        Raises ConflictError when the change does not fit the newest snapshot, or when too many races were lost.
-        UnavailableError means that the outcome may be unknown: ask again with a `resolve` that knows its own commit.
+        Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
+        UnknownOutcomeError when the change may be in the table, or may come to be: ask `find_commit`, or again with a
+        `resolve` that knows its own commit.
         """
-        options = self._table.schema.options
-        timeout = COMMIT_TIMEOUT.of(options)
-        started = self._clock.now_millis()
-        unknown = UnknownAttempts(self._table)
-        for attempt in itertools.count():
-            latest = self._table.snapshots.latest()
-            own = unknown.find()
-            if own is not None:
-                return self._finish(own, None)
-            try:
-                prepared = self._resolved(resolve, latest, unknown, may_merge=attempt == 0)
-            except NotFoundError as error:
-                is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
-                if attempt >= COMMIT_MAX_RETRIES.of(options) or not is_outdated:
-                    raise
-                continue  # others were so much faster that the base has expired: another lost race
-            if prepared is None:
-                return None
-            if on_step is not None:
-                on_step(BEFORE_CREATE)
-            is_created = self._create(prepared)
-            if is_created:
-                if on_step is not None:
-                    on_step(AFTER_CREATE)
-                return self._finish(prepared.snapshot, prepared.live)
-            if is_created is None:
-                self._has_unknown_outcome = True
-                unknown.add(prepared.snapshot)
-            waited = self._clock.now_millis() - started
-            if attempt >= COMMIT_MAX_RETRIES.of(options) or (timeout is not None and waited >= timeout):
+        tries = CommitTries(self._table.schema.options, self._clock)
+        commit_uuid = str(uuid.uuid4())
+        unknown = UnknownAttempts(self._table, commit_uuid)
+        with unknown.told():
+            for attempt in itertools.count():
+                latest = self._table.snapshots.latest()
                 own = unknown.find()
                 if own is not None:
                     return self._finish(own, None)
-                with unknown.refusal_is_known(self._table.snapshots.latest()):
-                    raise ConflictError(
-                        f"{self._table.name}: the commit lost {attempt + 1} races against other writers in {waited} ms;"
-                        f" commit again, or raise {COMMIT_MAX_RETRIES.key}"
-                    )
-            self._wait(attempt)
+                try:
+                    prepared = self._resolved(resolve, latest, unknown, commit_uuid, may_merge=attempt == 0)
+                except NotFoundError as error:
+                    # Maybe others were so much faster that the base has expired: another lost race.
+                    is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
+                    if is_outdated and tries.has_another():
+                        continue
+                    raise
+                if prepared is None:
+                    return None
+                done = self._tried(prepared, unknown, on_step)
+                if done is not None:
+                    return done
+                if not tries.has_another():
+                    own = unknown.find()
+                    if own is not None:
+                        return self._finish(own, None)
+                    raise ConflictError(f"{self._table.name}: the commit {tries}")
         raise AssertionError("unreachable")
 
     def _resolved(
-        self, resolve: Resolve, latest: Snapshot | None, unknown: UnknownAttempts, *, may_merge: bool
+        self, resolve: Resolve, latest: Snapshot | None, unknown: UnknownAttempts, commit_uuid: str, *, may_merge: bool
     ) -> _Attempt | None:
-        with unknown.refusal_is_known(latest):
-            request = resolve(latest)
-            if request is None:
-                return None
-            if request.commit_identifier == BATCH_COMMIT_IDENTIFIER:  # else `resolve` has looked for its own commit
-                unknown.check_none_expired(latest)
-            return self._prepare(latest, request, may_merge=may_merge)
+        request = resolve(latest)
+        if request is None:
+            return None
+        if request.commit_identifier == BATCH_COMMIT_IDENTIFIER:  # else `resolve` has looked for its own commit
+            unknown.check_none_expired(latest)
+        return self._prepare(latest, request, commit_uuid, may_merge=may_merge)
+
+    def _tried(
+        self, prepared: _Attempt, unknown: UnknownAttempts, on_step: Callable[[str], None] | None
+    ) -> Snapshot | None:
+        """The snapshot when it was created; None when another has the id, or when nobody knows."""
+        if on_step is not None:
+            on_step(BEFORE_CREATE)
+        try:
+            is_created = self._create(prepared)
+        except (UnavailableError, NotFoundError) as error:
+            number = prepared.snapshot.id
+            logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, number, error)
+            self._has_unknown_outcome = True
+            unknown.add(number, error)
+            return None
+        if not is_created:
+            return None
+        if on_step is not None:
+            on_step(AFTER_CREATE)
+        return self._finish(prepared.snapshot, prepared.live)
 
     def _has_expired(self, snapshot: Snapshot | None) -> bool:
         return snapshot is not None and not self._table.file_io.exists(self._table.paths.snapshot(snapshot.id))
 
-    def _create(self, prepared: _Attempt) -> bool | None:
-        """Create the snapshot's file. False when another has the id, None when the outcome is unknown."""
+    def _create(self, prepared: _Attempt) -> bool:
+        """Create the snapshot's file. False when another has the id.
+
+        Raises UnavailableError and NotFoundError when nobody knows.
+        """
         snapshot = prepared.snapshot
-        try:
-            if not self._table.snapshots.create_new(snapshot):
-                winner = self._table.snapshots.get(snapshot.id)
-                if winner.uuid != snapshot.uuid:  # else the store retried by itself, and lost against its own first try
-                    self._delete_manifests(prepared.written)
-                    return False
-            if continues_table(self._table, snapshot, prepared.live):
-                return True
-        except (UnavailableError, NotFoundError) as error:
-            logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, snapshot.id, error)
-            return None
+        if not self._table.snapshots.create_new(snapshot):
+            winner = self._table.snapshots.get(snapshot.id)
+            if winner != snapshot:  # else the store retried by itself, and lost against its own first try
+                self._delete_manifests(prepared.written)
+                return False
+        if continues_table(self._table, snapshot, prepared.live):
+            return True
         self._delete_manifests(prepared.written)
         return False
 
@@ -213,7 +215,9 @@ class TableCommit:
             logger.warning("%s: the hint to snapshot %d was not written: %s", self._table.name, snapshot.id, error)
         return snapshot
 
-    def _prepare(self, latest: Snapshot | None, request: CommitRequest, *, may_merge: bool) -> _Attempt:
+    def _prepare(
+        self, latest: Snapshot | None, request: CommitRequest, commit_uuid: str, *, may_merge: bool
+    ) -> _Attempt:
         """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
         table = self._table
         check_schema(table, latest)
@@ -258,7 +262,7 @@ class TableCommit:
         check_not_removed(table, [*request.entries, *request.changelog], index_files, now_millis=now_millis)
         snapshot = Snapshot(
             id=1 if latest is None else latest.id + 1,
-            uuid=str(uuid.uuid4()),
+            uuid=commit_uuid,
             schema_id=schema_id,
             base_manifest_list=base_list,
             base_manifest_list_size=base_size,
@@ -326,11 +330,6 @@ class TableCommit:
                 self._table.file_io.delete(self._table.paths.manifest(name))
             except UnavailableError as error:
                 logger.warning("%s: manifest %s is left behind: %s", self._table.name, name, error)
-
-    def _wait(self, attempt: int) -> None:
-        options = self._table.schema.options
-        longest = min(COMMIT_MIN_RETRY_WAIT.of(options) << attempt, COMMIT_MAX_RETRY_WAIT.of(options))
-        self._clock.sleep(longest * self._clock.chance() / 1000)
 
 
 def append_commit(

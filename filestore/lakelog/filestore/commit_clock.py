@@ -21,9 +21,13 @@ def _wall_clock_millis() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitClock:
-    """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1)."""
+    """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1).
+
+    `seconds` is a clock that nobody sets: what passes is measured by it.
+    """
 
     now_millis: Callable[[], int] = _wall_clock_millis
+    seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
 

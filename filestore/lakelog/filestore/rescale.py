@@ -9,7 +9,6 @@ compacted first, a snapshot of its own; then the rows go to the highest level, w
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit_clock import CommitClock
+from lakelog.filestore.commit_tries import CommitTries
 from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
@@ -38,7 +38,7 @@ from lakelog.filestore.options.merging import (
     SEQUENCE_FIELD,
     ChangelogProducer,
 )
-from lakelog.filestore.options.writing import COMMIT_MAX_RETRIES, WRITE_BUFFER_SIZE
+from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
 from lakelog.filestore.read import read_splits
 from lakelog.filestore.scan import plan
 from lakelog.filestore.schema import TableSchema
@@ -82,8 +82,8 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
 
     Starts over when another commit comes first; raises ConflictError when that happens too often.
     """
-    retries_max = COMMIT_MAX_RETRIES.of(table.schema.options)
-    for attempt in itertools.count():
+    tries = CommitTries(table.schema.options, clock)
+    while True:
         base = table.snapshots.latest()
         live = table.live_files.of(base)
         if base is None or all(entry.total_buckets == table.bucket_count for entry in live.entries()):
@@ -92,20 +92,19 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
             if _compact_untold(table, base, live, clock):
                 continue  # what others write meanwhile is untold again
         except ConflictError:
-            if attempt >= retries_max:
-                raise
-            continue
+            if tries.has_another():
+                continue
+            raise
         added = _rewritten(table.stored, base)
         commit = TableCommit(table, clock=clock)
         try:
             return commit.commit(_Move(table, base, added).resolve)
         except ConflictError:
-            if not commit.has_unknown_outcome:
-                paths = (table.data_path(entry.partition, entry.bucket, entry.file) for entry in added)
-                discard_files(table, paths)
-            if commit.has_unknown_outcome or attempt >= retries_max:
+            if commit.has_unknown_outcome:
                 raise
-    raise AssertionError("unreachable")
+            discard_files(table, (table.data_path(entry.partition, entry.bucket, entry.file) for entry in added))
+            if not tries.has_another():
+                raise
 
 
 def _compact_untold(table: TableStore, base: Snapshot, live: LiveFiles, clock: CommitClock) -> bool:

@@ -36,6 +36,7 @@ from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
+from lakelog.filestore.outcomes import FoundCommit, find_commit
 from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
@@ -274,6 +275,10 @@ class FileStoreTable(ReadableTable):
         return expire_snapshots(
             self, retention=retention, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis
         )
+
+    def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
+        """What became of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
+        return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
 
     def consumers(self) -> list[Consumer]:
         """The readers that say how far they are: no snapshot that one of them has not read expires."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any  # Any: parsed JSON
 
@@ -125,12 +125,18 @@ def users_properties(
 ) -> dict[str, str]:
     """The properties of a snapshot with these users, but for those that wrote nothing for `kept_millis`.
 
-    `carried` are the properties of the snapshot below, which was committed at `base_millis`: its time counts, and not
-    the clock of this process, which may be wrong. None keeps all.
+    `carried` are the properties of the snapshot below, which is dated `base_millis`; None keeps all. That date may be
+    wrong, and so may the clock of this process, by which the users `in_use` have written: nobody is forgotten who is
+    not old by both, and who writes now is not taken for older than the snapshot below.
     """
     if base_millis is None:
         return {USERS_KEY: users_to_json(users)}
-    kept, youngest = without_old_users(users, before_millis=base_millis - kept_millis, in_use=in_use)
+    now_millis = min([base_millis, *(users[user].time_millis for user in in_use if user in users)])
+    users = {
+        user: replace(last, time_millis=max(last.time_millis, base_millis)) if user in in_use else last
+        for user, last in users.items()
+    }
+    kept, youngest = without_old_users(users, before_millis=now_millis - kept_millis, in_use=in_use)
     properties = {USERS_KEY: users_to_json(kept)}
     if youngest is not None:
         properties[FORGOTTEN_KEY] = str(max(youngest, forgotten_millis(carried) or 0))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError, UnknownOutcomeError
 from lakelog.filestore import expiry
 from lakelog.filestore.assigning import bucket_assigner
 from lakelog.filestore.commit import append_commit
@@ -26,6 +26,7 @@ from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.index_file import discard_index_files
 from lakelog.filestore.levels import runs_of
 from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.outcomes import CommitOutcome, find_commit
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import write_rows
@@ -86,9 +87,12 @@ class Worker(ABC):
         model, world = self.model, self.world
         model.pending[process.name] = change
         world.tell(f"{change.name} begins")
+        is_first = change.committed_as is None
         try:
             snapshot = act()
-        except UnavailableError:
+        except UnavailableError as error:
+            if isinstance(error, UnknownOutcomeError) and is_first:
+                self._find_out(error, change)
             is_there = change.committed_as is not None
             world.events["unknown, yet committed" if is_there else "unknown, not committed"] += 1
             raise
@@ -102,6 +106,20 @@ class Worker(ABC):
             world.violate(f"{change.name} was acknowledged as snapshot {snapshot.id}, is in {change.committed_as}")
         world.events["acknowledged"] += 1
         return True
+
+    def _find_out(self, error: UnknownOutcomeError, change: Change) -> None:
+        """Ask what became of a commit, as its user would, and compare."""
+        assert error.commit_uuid is not None
+        with self.world.as_stranger():
+            found = find_commit(self.model.table, error.commit_uuid, snapshot_id=error.snapshot_id)
+        self.world.events[f"found out: {found.outcome}"] += 1
+        is_right = {
+            CommitOutcome.COMMITTED: found.snapshot_id == change.committed_as,
+            CommitOutcome.NOT_COMMITTED: change.committed_as is None,
+            CommitOutcome.NOT_KNOWABLE: error.snapshot_id not in self.model.living,
+        }
+        if not is_right[found.outcome]:
+            self.world.violate(f"{change.name} is told to be {found}, but is in snapshot {change.committed_as}")
 
     def next_change(self, apply: Callable[[State], State], *, keeps_order: bool = False) -> Change:
         """A change with a name."""

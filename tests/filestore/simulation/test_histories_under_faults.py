@@ -67,6 +67,7 @@ def test_many_histories_keep_the_promises() -> None:
     assert crash_points >= FULL_CRASH_POINTS
     check_seen(events, *Fault, "created behind an expiry", "compaction dropped", "read of what is expired")
     check_seen(events, "write refused: ConflictError", "unknown, yet committed")
+    check_seen(events, "found out: committed", "found out: not committed")
 
 
 @pytest.mark.full

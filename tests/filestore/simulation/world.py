@@ -123,7 +123,12 @@ class World:
             of_clock = {MachineClock.AHEAD: self.now_millis + YEAR_MILLIS, MachineClock.NEVER_SET: self.turn}
             return of_clock.get(process.clock, self.now_millis)
 
-        return CommitClock(now_millis=now_millis, sleep=lambda _: self.pause(), chance=lambda: 0.5)
+        return CommitClock(
+            now_millis=now_millis,
+            seconds=lambda: self.turn / 1000,
+            sleep=lambda _: self.pause(),
+            chance=lambda: 0.5,
+        )
 
     def fresh(self) -> int:
         """A number that was not there before."""

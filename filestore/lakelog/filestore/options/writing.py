@@ -59,22 +59,22 @@ WRITE_ONLY = Option(
 COMMIT_MAX_RETRIES = Option(
     key="commit.max-retries",
     parse=not_negative,
-    default=10,
-    doc="How often a commit that lost a race is tried again.",
+    default=None,
+    doc="How often a commit that lost a race is tried again; as long as commit.timeout allows by default.",
     kind="a number from 0 on",
 )
 COMMIT_TIMEOUT = Option(
     key="commit.timeout",
     parse=parse_duration_millis,
-    default=None,
-    doc="How long a commit is tried again; without end by default.",
+    default=600_000,
+    doc="How long a commit that loses races is tried again.",
     kind="a duration such as 10 min",
 )
 COMMIT_MIN_RETRY_WAIT = Option(
     key="commit.min-retry-wait",
     parse=parse_duration_millis,
     default=10,
-    doc="The wait before the first retry of a commit.",
+    doc="The longest wait before the first retry of a commit; it doubles with each lost race, and chance takes of it.",
     kind="a duration such as 10 ms",
 )
 COMMIT_MAX_RETRY_WAIT = Option(
