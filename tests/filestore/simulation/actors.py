@@ -91,9 +91,13 @@ class Worker(ABC):
         try:
             snapshot = act()
         except UnavailableError as error:
+            is_there = change.committed_as is not None
             if isinstance(error, UnknownOutcomeError) and is_first:
                 self._find_out(error, change)
-            is_there = change.committed_as is not None
+            elif is_there and is_first:
+                world.violate(
+                    f"{change.name} is in snapshot {change.committed_as}; its writer is to try again: {error}"
+                )
             world.events["unknown, yet committed" if is_there else "unknown, not committed"] += 1
             raise
         except (ConflictError, NotFoundError) as error:

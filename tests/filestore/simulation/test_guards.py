@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -220,3 +223,20 @@ def test_a_moment_is_looked_up_past_wrong_dates(monkeypatch: pytest.MonkeyPatch)
 def test_an_expiry_by_age_looks_past_wrong_dates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CommitTimes, "of", lambda self, number: self._date(number) or 0)
     check_breaks("stays: it was the newest until", "is gone: it was the newest until")
+
+
+def test_a_commit_without_an_answer_is_not_to_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnknownAttempts, "told", lambda self: contextlib.nullcontext())
+    check_breaks("its writer is to try again")
+
+
+def test_what_became_of_a_commit_is_found_by_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each attempt had a uuid of its own, the last one's would be looked for in vain."""
+    prepare = TableCommit._prepare
+
+    def renamed(self: TableCommit, *given: object, may_merge: bool) -> commit._Attempt:
+        attempt = prepare(self, *given, may_merge=may_merge)  # type: ignore[arg-type]  # whatever it is given
+        return replace(attempt, snapshot=replace(attempt.snapshot, uuid=str(uuid.uuid4())))
+
+    monkeypatch.setattr(TableCommit, "_prepare", renamed)
+    check_breaks("is told to be", "and again in")
