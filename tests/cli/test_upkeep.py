@@ -83,7 +83,8 @@ def test_a_short_age_needs_a_word(run: Run, table: Table) -> None:
 def test_consumers_are_shown_moved_and_forgotten(run: Run, table: Table) -> None:
     assert run("table", "reset-consumer", table.path, "reader", "--next", "2") == (0, "", "")
     assert run("table", "consumers", table.path) == (0, "reader 2\n", "")
-    assert json.loads(run("table", "consumers", table.path, "--json")[1]) == {"id": "reader", "next_snapshot": 2}
+    found = json.loads(run("table", "consumers", table.path, "--json")[1])
+    assert found == {"id": "reader", "next_snapshot": 2, "is_own": False}
     assert "can read from snapshot 1 to 5 on" in run("table", "reset-consumer", table.path, "reader", "--next", "9")[2]
     assert run("table", "delete-consumer", table.path, "reader") == (0, "", "")
     assert "has no consumer 'reader'" in run("table", "delete-consumer", table.path, "reader")[2]
