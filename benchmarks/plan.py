@@ -81,7 +81,7 @@ def _entry(table: FileStoreTable, day: int, bucket: int, number: int, name: str)
         max_sequence_number=first + KEYS_A_FILE - 1,
         schema_id=0,
         level=5,
-        creation_time_millis=1_790_000_000_000 + number,
+        creation_time_millis=None,  # no commit asks for a file whose age is not known
         delete_row_count=0,
         file_source=FileSource.COMPACT,
     )
