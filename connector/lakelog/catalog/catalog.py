@@ -20,7 +20,7 @@ from lakelog.filestore.bounded_files import bounded
 from lakelog.filestore.location import Location, store_options
 from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.path_forms import is_local
+from lakelog.filestore.path_forms import is_local, is_object_store
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -40,6 +40,7 @@ from lakelog.logstore.options import (
     client_config,
 )
 
+_NAMES_SHOWN = 5
 _SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID)
 
 
@@ -116,6 +117,8 @@ class Catalog:
         path = name.path(self.warehouse)
         if not self._exists(path):
             near = self._tables_of(name.database)
+            if not near:
+                self._check_warehouse(self._file_io.list_names(self.warehouse))
             there = (
                 f"database {name.database!r} has {', '.join(near)}"
                 if near
@@ -126,10 +129,33 @@ class Catalog:
         return Table(store, identifier=name, kafka=self._kafka, is_to_be_mended=is_to_be_mended)
 
     def list_databases(self) -> list[str]:
-        """The databases that hold a table, in order."""
+        """The databases that hold a table, in order. Raises NotFoundError for what is no warehouse."""
         folders = self._file_io.list_names(self.warehouse)
+        self._check_warehouse(folders)
         names = [name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)]
         return sorted(name for name in names if self._tables_of(name))
+
+    def _check_warehouse(self, names: Sequence[str]) -> None:
+        """Raise NotFoundError unless a folder with these names in it is a warehouse, or may become one.
+
+        An object store has no empty folders: there a warehouse without tables and a wrong one look alike.
+        """
+        shown = sorted(name for name in names if not name.startswith("."))
+        if any(name.endswith(DATABASE_SUFFIX) for name in shown):
+            return
+        if shown:
+            some = ", ".join(shown[:_NAMES_SHOWN]) + (", ..." if len(shown) > _NAMES_SHOWN else "")
+            raise NotFoundError(
+                f"{self.warehouse} is not a warehouse: it holds {some} and no database, a folder such as "
+                f"db{DATABASE_SUFFIX}; name the folder that holds the databases"
+            )
+        if not is_object_store(self.warehouse) and not self._is_folder():
+            raise NotFoundError(
+                f"the warehouse {self.warehouse} does not exist; check its path, or create a table, which makes it"
+            )
+
+    def _is_folder(self) -> bool:
+        return Path(self.warehouse).is_dir() if is_local(self.warehouse) else self._file_io.exists(self.warehouse)
 
     def list_tables(self, database: str) -> list[str]:
         """The names of a database's tables, in order. Raises NotFoundError, naming the databases."""

@@ -10,7 +10,7 @@ import typer
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.path_forms import is_local
+from lakelog.filestore.path_forms import is_local, user_path
 
 if TYPE_CHECKING:
     from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
@@ -33,7 +33,7 @@ def start(
 def stop(folder: Folder = HERE) -> None:
     """Stop the broker; its data stays."""
     was_running = _broker_of(folder).stop()
-    typer.echo("stopped" if was_running else f"no broker runs in {Path(folder).absolute()}")
+    typer.echo("stopped" if was_running else f"no broker runs in {user_path(folder)}")
 
 
 @app.command()
@@ -41,12 +41,13 @@ def status(folder: Folder = HERE) -> None:
     """Say whether the broker runs, and where; exit code 3 when it does not."""
     info = _broker_of(folder).status()
     if info is None:
-        typer.echo(f"no broker runs in {Path(folder).absolute()}")
+        typer.echo(f"no broker runs in {user_path(folder)}")
         raise typer.Exit(3)
     _show(info)
 
 
 def _broker_of(folder: str) -> EmbeddedBroker:
+    folder = user_path(folder)
     if not is_local(folder):
         raise InvalidRequestError(f"{folder} is not on this machine: a broker has a local folder; name one")
     require_kafka_client()

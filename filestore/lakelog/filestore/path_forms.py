@@ -17,6 +17,11 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
+def is_object_store(path: str) -> bool:
+    """True for a URL of a store that has names with slashes, and no folders."""
+    return path.startswith(("s3://", "s3a://"))
+
+
 def is_below(path: str, folder: str) -> bool:
     """Whether a path is a folder, or in it, by their names."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
