@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.json_fields import shown
 from lakelog.common.types import DataField, RowKind
 from lakelog.logstore.json_columns import (
     NotColumnarError,
@@ -249,7 +250,7 @@ def _images(value: bytes, number: int, name: Name) -> list[tuple[RowKind, Mappin
             f"{name(number)} truncates the table (op 't'), which lakelog cannot apply; delete the rows instead"
         )
     if op not in _OPS:
-        raise CorruptDataError(f"{name(number)} has the op {op!r}; expected one of {', '.join(_OPS)}")
+        raise CorruptDataError(f"{name(number)} has the op {shown(op)}; expected one of {', '.join(_OPS)}")
     images: list[tuple[RowKind, Mapping[str, Json]]] = []
     if op == "d" or (op == "u" and before is not None):
         images.append((RowKind.DELETE if op == "d" else RowKind.UPDATE_BEFORE, before))
@@ -258,7 +259,9 @@ def _images(value: bytes, number: int, name: Name) -> list[tuple[RowKind, Mappin
     for kind, image in images:
         if not isinstance(image, Mapping):
             side = "after" if kind.is_add else "before"
-            raise CorruptDataError(f"{name(number)} has op {op!r} and no {side!r} image; found {str(image)[:60]!r}")
+            raise CorruptDataError(
+                f"{name(number)} has op {shown(op)} and no {side!r} image; found {str(image)[:60]!r}"
+            )
     return images
 
 

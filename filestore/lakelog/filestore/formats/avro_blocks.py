@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple  # Any: Avro schemas are JSON of many shapes
 
 from lakelog.common.errors import UnsupportedError
@@ -18,6 +19,7 @@ SCHEMA_KEY = "avro.schema"
 CODEC_KEY = "avro.codec"
 BLOCK_BYTES_MAX = 64 << 20  # of a block before compression
 _VALUES_MAX = 300_000  # of a schema
+_REMEMBERED_MAX = 64 << 10
 _LONG_BYTES_MAX = 10
 _META_MAX = 1_000
 
@@ -42,8 +44,8 @@ class AvroBlocks:
             raise ValueError("it does not begin as an Avro file")
         self.meta = read_meta(source)
         self.codec = self.meta.get(CODEC_KEY, b"null").decode()
-        self.schema: Any = parse_json(self.meta[SCHEMA_KEY], values_max=_VALUES_MAX)
-        check_no_empty_items(self.schema)
+        text = self.meta[SCHEMA_KEY]
+        self.schema: Any = _remembered_schema(text) if len(text) <= _REMEMBERED_MAX else _parse_schema(text)
         self._sync = source.read(SYNC_BYTES)
         self._start = source.tell()
 
@@ -85,6 +87,15 @@ class AvroBlocks:
     def block_bytes(self, count: int, block: bytes) -> bytes:
         """A block without compression as a file has it."""
         return b"".join((long_bytes(count), long_bytes(len(block)), block, self._sync))
+
+
+def _parse_schema(text: bytes) -> Any:
+    schema = parse_json(text, values_max=_VALUES_MAX)
+    check_no_empty_items(schema)
+    return schema
+
+
+_remembered_schema = lru_cache(maxsize=64)(_parse_schema)  # all manifests of a table have the same few
 
 
 class PlainStream:

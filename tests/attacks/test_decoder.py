@@ -1,0 +1,123 @@
+"""Records of a topic that somebody changed: refused by their offset, or rows of the right types, and soon."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.errors import LakelogError
+from lakelog.common.types import DataField, DataType, array_of, map_of, parse_type, row_of
+from lakelog.logstore.debezium import decode_changes, encode_changes
+from lakelog.logstore.options import ChangelogMode
+from tests.support.json_attacks import attacked
+
+SECONDS_MAX = 2.0
+RECORDS = 4
+TYPES: dict[str, DataType] = {
+    "id": parse_type("INT NOT NULL"),
+    "l": parse_type("BIGINT"),
+    "x": parse_type("DECIMAL(38, 10)"),
+    "f": parse_type("DOUBLE"),
+    "s": parse_type("STRING"),
+    "y": parse_type("BYTES"),
+    "b": parse_type("BOOLEAN"),
+    "d": parse_type("DATE"),
+    "ts": parse_type("TIMESTAMP(6)"),
+    "z": parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE"),
+    "tm": parse_type("TIME(3)"),
+    "a": array_of(parse_type("DECIMAL(5, 2)")),
+    "m": map_of(parse_type("STRING"), parse_type("INT")),
+    "r": row_of([DataField(id=20, name="p", type=parse_type("DOUBLE"))]),
+}
+FIELDS = [DataField(id=number, name=name, type=kind) for number, (name, kind) in enumerate(TYPES.items())]
+NUMBERS = ("1e1000000", "-1e1000000", "1e99999999999", "1e-99999999999", "9" * 5_000, "0." + "9" * 5_000, "1E400", "-0")
+BYTES = (b"\xef\xbb\xbf", b"\xff", b"\xed\xa0\x80", b"\x00", b"\xc0\x80")
+
+
+def _records(names: list[str]) -> list[bytes]:
+    """A record of each kind, of some of the columns."""
+    rows = [
+        {
+            "id": number,
+            "l": 1 << 62,
+            "x": Decimal("12345678901234567890.5"),
+            "f": 1e300,
+            "s": 'a"\\é',
+            "y": b"\x00\xff",
+            "b": True,
+            "d": date(2024, 2, 29),
+            "ts": datetime(2024, 2, 29, 12, 0, 0, 1),
+            "z": datetime(2024, 2, 29, 12),
+            "tm": (datetime(2024, 1, 1) + timedelta(milliseconds=5)).time(),
+            "a": [Decimal("1.50"), None],
+            "m": [("k", 1)],
+            "r": {"p": 0.5},
+        }
+        for number in range(RECORDS + 1)
+    ]
+    fields = [field for field in FIELDS if field.name in names]
+    schema = to_arrow_schema(fields)
+    table = pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema=schema)
+    kinds = pa.array([0, 3, 1, 2, 0], pa.int8())
+    table = table.take(pa.array([0, 1, 2, 2, 3]))
+    return [bytes(value) for value in encode_changes(table, kinds, fields, ["id"], ChangelogMode.ALL).values]
+
+
+def _changed(record: bytes, chance: random.Random) -> bytes:
+    """The record with a number, some bytes or a value of it changed."""
+    choice = chance.random()
+    if choice < 0.2:
+        at = chance.randrange(len(record))
+        return record[:at] + chance.choice(BYTES) + record[at:]
+    if choice < 0.4:
+        value = json.loads(record)
+        image = value["after"] or value["before"]
+        image[chance.choice(sorted(image))] = "\u2620"
+        return json.dumps(value).replace('"\\u2620"', chance.choice(NUMBERS)).encode()
+    return attacked(record.decode(), chance)
+
+
+def _attack(seed: int) -> bool:
+    """Whether the record that was changed was refused."""
+    chance = random.Random(f"decoder {seed}")
+    names = ["id", *chance.sample([name for name in TYPES if name != "id"], chance.randint(1, 5))]
+    names.sort(key=list(TYPES).index)
+    fields = [field for field in FIELDS if field.name in names]
+    records = _records(names)
+    victim = chance.randrange(len(records))
+    records[victim] = _changed(records[victim], chance)
+    start = time.process_time()
+    what = f"seed {seed}, record {victim}: {records[victim][:400]!r}"
+    try:
+        rows, kinds = decode_changes(records, fields, name="t/0@{}".format)
+    except LakelogError as error:
+        if f"t/0@{victim}" not in str(error) or len(str(error)) > 3_000:
+            pytest.fail(f"{what}: {str(error)[:1_000]}")
+        return True
+    except Exception as error:  # noqa: BLE001 - what must not come is told with the seed
+        pytest.fail(f"{what}: {error!r}")
+    finally:
+        assert time.process_time() - start < SECONDS_MAX, what
+    assert rows.schema == to_arrow_schema(fields), what
+    rows.validate(full=True)
+    assert len(kinds) == rows.num_rows <= 2 * len(records), what
+    return False
+
+
+def test_changed_records_are_refused_by_their_offset_or_harmless() -> None:
+    refused = sum(_attack(seed) for seed in range(300))
+    assert refused > 100
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+def test_10_000_changed_records_are_refused_by_their_offset_or_harmless() -> None:
+    refused = sum(_attack(seed) for seed in range(10_000))
+    assert refused > 3_000
