@@ -12,8 +12,11 @@ from typing import Any  # Any: rows of the table
 
 import pytest
 
-from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.errors import CorruptDataError, OptionError, UnsupportedError
 from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.read import read_splits
+from lakelog.filestore.row_ids import is_blob
+from lakelog.filestore.scan import plan
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
 from tests.support import pypaimon_job
@@ -127,3 +130,33 @@ def test_a_blob_file_that_is_damaged_is_named(warehouse: Path, tmp_path: Path) -
     with pytest.raises(CorruptDataError, match=path.name):
         table.to_arrow()
     assert table.to_arrow(columns=["id"]).num_rows == 80
+
+
+def test_a_blob_file_that_is_not_named_is_missed(warehouse: Path) -> None:
+    table = opened(warehouse, "plain")
+    splits = plan(table, table.snapshots.latest()).splits
+    lost = [
+        replace(split, files=tuple(file for file in split.files if not (is_blob(file) and file.row_count == 20)))
+        for split in splits
+    ]
+    with pytest.raises(CorruptDataError, match=r"have the rows .* of column 'data', its other columns those to"):
+        list(read_splits(table, lost))
+    assert sum(batch.num_rows for batch in read_splits(table, lost, columns=["id"])) == 80
+
+
+def test_claims_of_a_manifest_take_no_memory(warehouse: Path) -> None:
+    """Rows are counted by the files themselves."""
+    table = opened(warehouse, "plain")
+    splits = plan(table, table.snapshots.latest()).splits
+    huge = [
+        replace(split, files=tuple(file if is_blob(file) else replace(file, row_count=2**40) for file in split.files))
+        for split in splits
+    ]
+    for columns in (["data"], ["b"], ["id", "data"]):
+        with pytest.raises(CorruptDataError):
+            list(read_splits(table, huge, columns=columns))
+    wrong = replace(
+        table, schema=replace(table.schema, options={**table.schema.options, "data-evolution.enabled": "?"})
+    )
+    with pytest.raises(OptionError, match=r"option 'data-evolution\.enabled' has the value '\?'"):
+        wrong.to_arrow()

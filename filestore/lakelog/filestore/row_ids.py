@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
-from lakelog.common.options import parse_bool
+from lakelog.common.options import Option, parse_bool
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file, stored_columns
@@ -30,13 +30,19 @@ from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.store import TableStore
 
-_KEY = "data-evolution.enabled"
+_DATA_EVOLUTION = Option(  # refused by writes, see `lakelog.filestore.options.foreign`
+    key="data-evolution.enabled",
+    parse=parse_bool,
+    default=False,
+    doc="Whether rows are joined from several files by their numbers.",
+    kind="true or false",
+)
 _BATCH_ROWS = 65_536
 
 
 def has_row_groups(schema: TableSchema) -> bool:
     """Whether a row of the table may be in several files."""
-    return not schema.primary_keys and parse_bool(schema.options.get(_KEY, "false"))
+    return not schema.primary_keys and _DATA_EVOLUTION.of(schema.options)
 
 
 def is_blob(file: DataFileMeta) -> bool:
@@ -111,7 +117,7 @@ def read_group(
 
 
 def _sources(table: TableStore, group: Sequence[DataFileMeta], fields: Sequence[DataField]) -> list[_Source]:
-    """Where the columns are: those that no file has are left out."""
+    """Where the columns are: those that no file has are left out, unless there are no others."""
     plain = [file for file in group if not is_blob(file)]
     by_file: dict[str, list[DataField]] = {}
     found: list[_Source] = []
@@ -126,7 +132,7 @@ def _sources(table: TableStore, group: Sequence[DataFileMeta], fields: Sequence[
         if newest is not None:
             by_file.setdefault(newest.file_name, []).append(field)
     found += [_Source(tuple(by_file[file.file_name]), (file,)) for file in plain if file.file_name in by_file]
-    return found
+    return found or [_Source(tuple(fields[:1]), (plain[0],))]  # a file is opened, so that its rows are counted
 
 
 def _check_is_plain(table: TableStore, field: DataField) -> None:
@@ -186,6 +192,7 @@ def _blob_batches(
     kind = to_arrow_type(source.fields[0].type)
     with ExitStack() as stack:
         opened = [stack.enter_context(_open_blob(table, bucket, file)) for file in source.files]
+        _check_covered(table, source, first, end)
         owner, size = np.full(end - first, -1, np.int64), np.zeros(end - first, np.int64)
         for number in reversed(range(len(opened))):  # from the oldest on: the newest has the last word
             start, behind = (row - first for row in _rows_of(source.files[number]))
@@ -200,6 +207,21 @@ def _blob_batches(
                 rows = range(begin, min(high, begin + _BATCH_ROWS))
                 values = [None if owner[row] < 0 else opened[owner[row]].read(row - starts[owner[row]]) for row in rows]
                 yield pa.RecordBatch.from_arrays([pa.array(values, kind)], schema=schema)
+
+
+def _check_covered(table: TableStore, source: _Source, first: int, end: int) -> None:
+    """Raise CorruptDataError where no blob file has a row, as none of its values: before memory is taken for all."""
+    covered = first
+    for start, behind in sorted(_rows_of(file) for file in source.files):
+        if start > covered:
+            break
+        covered = max(covered, behind)
+    if covered < end:
+        names = ", ".join(file.file_name for file in source.files)
+        raise CorruptDataError(
+            f"blob files {names} of table {table.name} have the rows {first} to {covered - 1} of column "
+            f"{source.fields[0].name!r}, its other columns those to {end - 1}"
+        )
 
 
 def _open_blob(table: TableStore, bucket: BucketId, file: DataFileMeta) -> BlobFile:
