@@ -17,6 +17,7 @@ from lakelog.logstore.epochs import check_not_rewritten
 from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.offsets import Position, high_watermark
 from lakelog.logstore.reader import read_tail
+from lakelog.protocol.log_check import repair_log
 from lakelog.protocol.state import LogPosition
 from lakelog.protocol.stores import read_state
 from lakelog.spark.admission import NO_LIMITS
@@ -144,5 +145,8 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
             write(LocalWriter(table, "d"), 1, 22)
         with pytest.raises(LogRewrittenError, match=ADVICE):
             planner_of(table).end_of_batch(read, NO_LIMITS)
+        assert table.log is not None
+        [bucket] = repair_log(table.file_store, table.log).left
+        assert "lakelog table new-identity" in (bucket.problem or "")
     finally:
         broker.stop()

@@ -17,8 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.protocol.log_leases import LogLeases
 from lakelog.spark import write_stream
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, Row, make_history
+from tests.support.log_records import log_of_table, lose_records
 from tests.support.promises import check_log_equals_files, fold_read_batches
 from tests.support.streams import feed, keep_batch, write_changes
 
@@ -71,6 +73,25 @@ def test_restarts_and_limits_change_nothing_in_what_is_read(spark: SparkSession,
     check_log_equals_files(table)
     rest = read_now(spark, table, tmp_path)
     assert rest == batches[3]
+
+
+def test_a_stream_that_is_up_to_date_loses_nothing_when_the_log_is_deleted_behind_it(
+    spark: SparkSession, table: Table, tmp_path: Path
+) -> None:
+    history = history_of(2)
+    feed(tmp_path, history, range(1))
+    write_changes(spark, tmp_path, table)
+    read_now(spark, table, tmp_path)
+    for bucket in range(BUCKETS):
+        lose_records(table, bucket)
+
+    feed(tmp_path, history, range(1, 2))
+    write_changes(spark, tmp_path, table)
+    read_now(spark, table, tmp_path)
+
+    assert fold_read_batches(tmp_path / "out") == Counter(history.truths[1])
+    leases = LogLeases(table.file_store, log_of_table(table).topic_id).held(now_millis=0)
+    assert {bucket for lease in leases for bucket in lease} == set(range(BUCKETS))  # what has not run for a day counts
 
 
 def test_a_reader_that_runs_beside_the_writer_sees_every_change_once(

@@ -85,11 +85,15 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
         )
         for file in bucket.files if not as_json else ():
             typer.echo(f"  {file.path} ({file.size_bytes} bytes)")
+    for left in done.left:
+        _say(as_json, f"bucket {left.bucket}: {left.problem}", bucket=left.bucket, problem=left.problem)
     if not as_json:
         made = "" if done.snapshot_id is None else f", snapshot {done.snapshot_id}"
         typer.echo(
             f"{len(done.buckets)} buckets repaired{made}" if done.buckets or done.settings else "nothing to repair"
         )
+    if done.left:
+        raise typer.Exit(PROBLEM_CODE)
 
 
 def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:

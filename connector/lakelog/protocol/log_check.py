@@ -16,7 +16,9 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.orphans import OrphanFile
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.consumer import can_hold_nothing
-from lakelog.logstore.offsets import high_watermarks, log_start_offsets
+from lakelog.logstore.epochs import check_not_rewritten
+from lakelog.logstore.errors import LogRewrittenError
+from lakelog.logstore.offsets import Position, high_watermarks, log_start_offsets
 from lakelog.logstore.reader import first_transaction, read_tail
 from lakelog.logstore.topic import describe_topic, keep_all_records
 from lakelog.logstore.writer import TransactionalProducer
@@ -36,6 +38,7 @@ class BucketCheck:
     offset: int
     log_start: int
     high_watermark: int
+    is_rewritten: bool = False  # cut before an offset that it had reached, so other records may be there now
 
     @property
     def gap(self) -> tuple[int, int] | None:
@@ -50,6 +53,11 @@ class BucketCheck:
         return (self.high_watermark, self.offset) if self.high_watermark < self.offset else None
 
     @property
+    def is_repairable(self) -> bool:
+        """Whether something is wrong that a repair can mend."""
+        return self.missing is not None or (self.gap is not None and not self.is_rewritten)
+
+    @property
     def problem(self) -> str | None:
         """What is wrong with the bucket; None when nothing is."""
         if self.missing is not None:
@@ -57,6 +65,11 @@ class BucketCheck:
                 f"the log ends at offset {self.high_watermark}, the newest snapshot holds it up to {self.offset}: the"
                 " broker has lost records, as by an unclean leader election. Their rows are in the files; streams that"
                 " had not read them miss them"
+            )
+        if self.is_rewritten:
+            return (
+                "the log was cut before an offset that the newest snapshot holds, and went on: other records may be"
+                " there now. This is not repaired: `lakelog table new-identity` gives the table a new log"
             )
         if self.gap is not None:
             return (
@@ -102,10 +115,14 @@ class BucketRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRepair:
-    """What a repair did. `snapshot_id` is the snapshot that it made; None when no bucket needed one."""
+    """What a repair did. `snapshot_id` is the snapshot that it made; None when no bucket needed one.
+
+    `left` are buckets that it cannot repair.
+    """
 
     settings: Mapping[str, str]
     buckets: tuple[BucketRepair, ...]
+    left: tuple[BucketCheck, ...]
     snapshot_id: int | None
 
 
@@ -128,10 +145,22 @@ def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
                 offset=state.position(bucket).offset,
                 log_start=starts[bucket].offset,
                 high_watermark=ends[bucket].offset,
+                is_rewritten=_is_rewritten(log, bucket, state.position(bucket), ends[bucket]),
             )
             for bucket in range(count)
         ),
     )
+
+
+def _is_rewritten(log: TableLog, bucket: int, at: LogPosition, newest: Position) -> bool:
+    if newest.leader_epoch in (None, at.leader_epoch):
+        return False
+    try:
+        known = Position(offset=at.epoch_offset, leader_epoch=at.leader_epoch)
+        check_not_rewritten(log.client_config, log.topic, bucket, known)
+    except LogRewrittenError:
+        return True
+    return False
 
 
 def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
@@ -143,11 +172,12 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
     report = check_log(table, log)
     if report.deletes_by:
         keep_all_records(log.client_config, log.topic)
-    broken = [bucket for bucket in report.buckets if bucket.problem is not None]
+    broken = [bucket for bucket in report.buckets if bucket.is_repairable]
     repairs = [_look(table, log, bucket.bucket) for bucket in broken]
     found = [repair for repair in repairs if repair is not None]
     snapshot_id = _move(table, log, report, found) if found else None
-    return LogRepair(settings=report.deletes_by, buckets=tuple(found), snapshot_id=snapshot_id)
+    left = tuple(bucket for bucket in report.buckets if bucket.problem is not None and not bucket.is_repairable)
+    return LogRepair(settings=report.deletes_by, buckets=tuple(found), left=left, snapshot_id=snapshot_id)
 
 
 def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | None:
@@ -155,7 +185,7 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
     with TransactionalProducer(log.client_config, f"{table.uuid}-{bucket}", log.topic, bucket):
         pass
     check = check_log(table, log).buckets[bucket]
-    if check.problem is None:
+    if not check.is_repairable:
         return None
     if check.missing is not None:
         return BucketRepair(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 
+from lakelog.common.errors import NotFoundError
 from lakelog.filestore.store import TableStore
 from lakelog.protocol.state import LogPosition
-from lakelog.protocol.stores import states_of
+from lakelog.protocol.stores import read_state
 
 _BEGINNING = LogPosition()
 
@@ -30,5 +32,11 @@ def gap_test(table: TableStore, topic_id: str, bucket: int) -> Callable[[int, in
 
 
 def _test(table: TableStore, topic_id: str, bucket: int, start: int, log_start: int) -> bool:
-    positions = (state.logged.position(bucket) for _, state in states_of(table, topic_id=topic_id))
-    return held_nothing(positions, start, log_start)
+    return held_nothing(_positions(table, topic_id, bucket), start, log_start)
+
+
+def _positions(table: TableStore, topic_id: str, bucket: int) -> Iterator[LogPosition]:
+    for snapshot_id in table.snapshots.ids():
+        with suppress(NotFoundError):  # expired meanwhile, or another engine's, and the one before it has expired
+            snapshot = table.snapshots.get(snapshot_id)
+            yield read_state(table, snapshot, topic_id=topic_id).logged.position(bucket)

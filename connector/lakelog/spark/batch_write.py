@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -20,8 +21,9 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.logstore.record_limit import record_limit
 from lakelog.protocol.driver import BucketConflictError, check_left_over, commit_batch, commit_files
+from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.ports import Decide, SnapshotChange, Snapshots
-from lakelog.protocol.state import Batch, TableState
+from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog
 from lakelog.protocol.task import BucketAnswer
@@ -136,9 +138,15 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
     """
     log = TaskLog(write.table, write.target)
     for bucket in _left_over(write, state):
-        with contextlib.suppress(StalledError):
-            tail = log.read_tail(bucket, state.logged.position(bucket))
-            check_left_over(write.batch, bucket, [one.header for one in tail.transactions])
+        patience = Patience(write.target.unavailable_seconds)
+        headers = patience.keep_trying(partial(_left_headers, log, bucket, state.logged.position(bucket)))
+        check_left_over(write.batch, bucket, headers)
+
+
+def _left_headers(log: TaskLog, bucket: int, position: LogPosition) -> list[CommitHeader]:
+    with contextlib.suppress(StalledError):
+        return [one.header for one in log.read_tail(bucket, position).transactions]
+    return []
 
 
 def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
