@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier, check_name
 from lakelog.catalog.kafka_profiles import call_settings, without_call_settings
+from lakelog.catalog.place import original_of, recorded_place
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
@@ -19,7 +20,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.bounded_files import bounded
 from lakelog.filestore.location import Location, store_options
 from lakelog.filestore.new_tables import check_new_table
-from lakelog.filestore.options.layout import TABLE_UUID
+from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.path_forms import is_local, is_object_store
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
@@ -41,7 +42,7 @@ from lakelog.logstore.options import (
 )
 
 _NAMES_SHOWN = 5
-_SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID)
+_SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE)
 
 
 class Catalog:
@@ -179,7 +180,8 @@ class Catalog:
                 return
             raise
         _check_no_link(table)
-        if table.log is not None:
+        store = table.file_store
+        if table.log is not None and original_of(store, recorded_place(store)) is None:  # else the topic is another's
             require_kafka_client()
             from lakelog.catalog.topics import drop_topic  # noqa: PLC0415  # needs the extra
 
@@ -231,7 +233,8 @@ class Catalog:
         require_kafka_client()
         from lakelog.catalog.topics import new_topic  # noqa: PLC0415  # needs the extra
 
-        with new_topic(name, schema, self.warehouse, kafka=self._kafka) as with_topic:
+        placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
+        with new_topic(name, placed, self.warehouse, kafka=self._kafka) as with_topic:
             self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:

@@ -128,6 +128,14 @@ def delete_consumer(
     find_table(table, warehouse).file_store.delete_consumer(consumer_id)
 
 
+def new_identity(table: TableName, warehouse: Warehouse = HERE) -> None:
+    """Give a copied table an identity and a log of its own, or one that has lost what it knew of its writers."""
+    opened = find_table(table, warehouse)
+    from lakelog.protocol.new_identity import new_identity as renew  # noqa: PLC0415  # needs the Kafka client
+
+    typer.echo(f"table {opened.path} has the uuid {renew(opened).file_store.uuid}")
+
+
 def drop_partitions(
     table: TableName,
     where: Annotated[str, typer.Option(help="A condition on partition columns, such as \"day < DATE '2026-01-31'\".")],

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakelog.catalog.place import check_no_copy, recorded_place
 from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.orphans import OrphanFile
@@ -169,6 +170,7 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
     Buckets are taken over from their writers first, so that nobody logs meanwhile; a stream that runs goes on. Raises
     ConflictError when another commit was faster, and what `check_log` raises.
     """
+    check_no_copy(table, recorded_place(table))
     report = check_log(table, log)
     if report.deletes_by:
         keep_all_records(log.client_config, log.topic)

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 from lakelog.catalog.identifier import warehouse_of
+from lakelog.catalog.place import original_of
 from lakelog.catalog.table_log import TableLog, log_of
-from lakelog.common.errors import LakelogError
+from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.store import TableStore
 from lakelog.logstore.offsets import log_start_offsets, offsets_since
 from lakelog.logstore.options import RETENTION
@@ -57,12 +58,18 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
     first = None if oldest is None else table.snapshots.find(oldest)
     if first is None or newest is None:  # nothing is there, or somebody else expires and is further
         return {}
-    states = [read_state(table, snapshot, topic_id=log.topic_id).logged for snapshot in (first, newest)]
+    try:
+        states = [read_state(table, snapshot, topic_id=log.topic_id) for snapshot in (first, newest)]
+    except NotFoundError:  # of another log, or of another engine: what it needs is known when it has expired
+        return {}
+    if original_of(table, states[-1].place) is not None:  # a copy, whose log is its original's
+        return {}
     count = table.bucket_count
     young = now_millis - RETENTION.of(table.schema.options)
     since = offsets_since(log.client_config, log.topic, count, young)
     starts = log_start_offsets(log.client_config, log.topic, count)
-    kept = {b: first_needed(b, snapshots=states, leases=leases, since=since[b]) for b in range(count)}
+    logs = [state.logged for state in states]
+    kept = {b: first_needed(b, snapshots=logs, leases=leases, since=since[b]) for b in range(count)}
     moved = {bucket: offset for bucket, offset in kept.items() if offset > starts[bucket].offset}
     if moved:
         delete_records(log.client_config, log.topic, moved)

@@ -126,13 +126,14 @@ class TableState:
     """The newest snapshot as the protocol sees it; `snapshot_id` 0 stands before the first snapshot.
 
     `log` is None for a table without a log. `forgotten_millis` is when the youngest user committed that the table has
-    forgotten, None when it knows all.
+    forgotten, None when it knows all. `place` is the folder that a table with a log has recorded as its own.
     """
 
     snapshot_id: int
     users: Mapping[str, CommitUser]
     log: LogState | None
     forgotten_millis: int | None = None
+    place: str | None = None
 
     @property
     def logged(self) -> LogState:

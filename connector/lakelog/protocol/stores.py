@@ -10,7 +10,7 @@ from threading import Lock
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.common.errors import UnsupportedError
+from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.common.types import RowKind
 from lakelog.filestore.binary_row import serialize_row
@@ -19,7 +19,7 @@ from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.foreign_rows import foreign_rows_text, snapshot_with_rows
-from lakelog.filestore.identity import OutdatedSnapshotError, carried_by
+from lakelog.filestore.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
 from lakelog.filestore.manifest import FileKind, ManifestEntry
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.paths import FileNames
@@ -101,12 +101,19 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
         text = carried.properties.get(LOG_STATE_KEY)
         where = f"table {table.path}, snapshot {snapshot.id if snapshot else 0}"
         log = LogState(topic_id=topic_id) if text is None else LogState.from_json(text, where=where)
+        if log.topic_id != topic_id:
+            raise NotFoundError(
+                f"{where} goes with the log {log.topic_id}, and the table has the log {topic_id}: the table got an "
+                "identity of its own since. Name a newer snapshot; where this is the newest, `lakelog table "
+                "new-identity PATH` was cut off: run it again"
+            )
     snapshot_id = 0 if snapshot is None else snapshot.id
     return TableState(
         snapshot_id=snapshot_id,
         users=parse_users(carried.properties),
         log=log,
         forgotten_millis=forgotten_millis(carried.properties),
+        place=None if log is None else carried.properties.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY),
     )
 
 
@@ -342,7 +349,7 @@ class DriverSnapshots:
         )
         properties[LINEAGE_KEY] = json.dumps(lineage)
         if change.log is not None:
-            properties[LOG_STATE_KEY] = change.log.to_json()
+            properties |= {LOG_STATE_KEY: change.log.to_json(), PLACE_KEY: self.table.path}
         return CommitRequest(
             commit_user=batch.user,
             commit_identifier=batch.identifier,

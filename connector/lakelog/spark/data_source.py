@@ -6,6 +6,7 @@ rows when two queries filter it differently. Columns and rows are chosen by opti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakelog.catalog import Table
+from lakelog.catalog.place import original_of, recorded_place
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.fallback import plan_read
 from lakelog.filestore.table_write import Overwrite
@@ -36,6 +38,7 @@ from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, p
 from lakelog.spark.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
 
+logger = logging.getLogger("lakelog.spark")
 FORMAT = "lakelog"
 CHECKPOINT_OPTION = "checkpointLocation"
 
@@ -63,9 +66,14 @@ class LakelogDataSource(DataSource):
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
         table, options = self._read()
-        target = log_target(table)
+        target = None
         if table.log is not None:
-            table.log.check_topic()
+            original = original_of(table.file_store, recorded_place(table.file_store))
+            if original is None:
+                target = log_target(table)
+                table.log.check_topic()
+            else:
+                logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
         rows = TableRows.of(table.file_store, target, schema, options)
         return LakelogStreamReader(table.file_store, target, rows, options)
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from lakelog.catalog import Catalog, Table
+from lakelog.catalog.place import check_no_copy, recorded_place
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
@@ -114,6 +115,7 @@ class LakelogSink:
         )
         for attempt in range(1, REPLAYS_MAX + 1):
             state = write.snapshots.newest()
+            check_no_copy(self.table.file_store, state.place)
             if check_identity(state, write.batch) is Verdict.REPLAY:
                 logger.info("batch %d of %s is in %s already", micro.identifier, micro.user, self.table.name)
                 run_nothing(rows)
@@ -201,6 +203,7 @@ def write_stream(
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
+        check_no_copy(sink.table.file_store, recorded_place(sink.table.file_store))
         sink.table.log.check_topic()
     prepare_session(rows.sparkSession)
     sink.is_settled_later = available_now and not is_connect(rows.sparkSession)

@@ -26,7 +26,7 @@ from lakelog.filestore.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.commit_tries import CommitTries
 from lakelog.filestore.conflicts import check_conflicts, check_indexed
 from lakelog.filestore.hash_index import HashIndexChange
-from lakelog.filestore.identity import UUID_KEY, OutdatedSnapshotError, carried_by
+from lakelog.filestore.identity import UUID_KEY, OutdatedSnapshotError, carried_anyhow, carried_by
 from lakelog.filestore.index_manifest import BucketDeletions, index_after
 from lakelog.filestore.live_files import BucketId, LiveFiles
 from lakelog.filestore.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
@@ -67,7 +67,8 @@ class CommitRequest:
     """What one commit changes. An APPEND that deletes files becomes an OVERWRITE.
 
     `hashes` says by which HASH index the buckets of rows were chosen, where a table has dynamic buckets.
-    `properties` join those that the newest snapshot carries on, see `lakelog.filestore.users`.
+    `properties` join those that the newest snapshot carries on, see `lakelog.filestore.users`. `takes_lost_state` says
+    that it is known that these are lost.
     """
 
     commit_user: str
@@ -80,6 +81,7 @@ class CommitRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
     operation: str | None = None
+    takes_lost_state: bool = False
 
 
 Resolve = Callable[[Snapshot | None], CommitRequest | None]
@@ -221,7 +223,8 @@ class TableCommit:
         """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
         table = self._table
         check_schema(table, latest)
-        carried = carried_by(table, latest).properties
+        read = carried_anyhow if request.takes_lost_state else carried_by
+        carried = read(table, latest).properties
         has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind

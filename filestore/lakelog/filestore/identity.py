@@ -8,14 +8,14 @@ uuid: there the time in the schema's file is compared. `lakelog.filestore.state_
 from __future__ import annotations
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.filestore.options.layout import TABLE_UUID
+from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.schema import SchemaManager
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import CarriedProperties, carried_properties
 
 UUID_KEY = TABLE_UUID.key
-PLACE_KEY = "lakelog.place"  # the folder of a table with a log when it was last written
+PLACE_KEY = TABLE_PLACE.key
 
 
 class StateLostError(CorruptDataError):
@@ -32,10 +32,16 @@ def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedPropertie
     Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots are gone
     that would have told, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
     """
-    carried = carried_properties(snapshot, table.snapshots)
-    check_same_table(table, carried.properties.get(UUID_KEY))
+    carried = carried_anyhow(table, snapshot)
     if not carried.properties and snapshot is not None:
         _check_state_not_lost(table, snapshot, oldest=carried.foreign[-1].id)
+    return carried
+
+
+def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
+    """As `carried_by`, and nothing where the snapshots are gone that would have told."""
+    carried = carried_properties(snapshot, table.snapshots)
+    check_same_table(table, carried.properties.get(UUID_KEY))
     return carried
 
 

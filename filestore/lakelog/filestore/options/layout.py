@@ -148,3 +148,10 @@ TABLE_UUID = Option(
     default="",
     doc="The identity of the table, given when lakelog makes it: a copied folder keeps it. An option of lakelog.",
 )
+TABLE_PLACE = Option(
+    key="lakelog.place",
+    parse=str,
+    default="",
+    doc="The folder where lakelog made a table with a log; snapshots name where it is now. By it a copied folder is "
+    "told from a moved one. An option of lakelog.",
+)

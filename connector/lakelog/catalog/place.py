@@ -1,0 +1,100 @@
+"""Where a table with a log lives: a copied folder must not share the log of its original.
+
+A table with a log records its folder, in its first schema (`lakelog.place`) and in every snapshot that a stream makes.
+Whoever writes it elsewhere asks whether the recorded folder still holds a table of the same uuid. Then this is a copy;
+else the table was moved, and the next snapshot records where it is now.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
+from lakelog.filestore.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.identity import PLACE_KEY
+from lakelog.filestore.options.layout import TABLE_UUID
+from lakelog.filestore.path_forms import is_local
+from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.schema import SchemaManager
+from lakelog.filestore.store import TableStore
+from lakelog.filestore.users import carried_properties
+
+logger = logging.getLogger("lakelog.catalog")
+
+
+def recorded_place(table: TableStore) -> str | None:
+    """The folder that the newest snapshot, or before the first the schema, names; None for a table without a log."""
+    if not table.has_log:
+        return None
+    carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
+    return carried.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY)
+
+
+def original_of(table: TableStore, place: str | None) -> str | None:
+    """The folder of the table that this one is a copy of; None for an original, and for a table that was moved.
+
+    `place` is the folder that the table has recorded; equal to its own it costs nothing. Raises InvalidRequestError
+    when the recorded folder cannot be asked.
+    """
+    if place is None or place == table.path:
+        return None
+    there = _files_at(table, place)
+    try:
+        schema = SchemaManager(there, TablePaths(place)).latest()
+    except NotFoundError:
+        schema = None
+    except LakelogError as error:
+        raise InvalidRequestError(
+            f"table {table.path} was last written at {place}, and whether it is still there cannot be found out: "
+            f"{error}. {_WAY_OUT}"
+        ) from error
+    if schema is None or TABLE_UUID.of(schema.options) != table.uuid:
+        logger.info("table %s was moved there from %s", table.path, place)
+        return None
+    return None if _is_same_folder(table, there, place) else place
+
+
+def check_no_copy(table: TableStore, place: str | None) -> None:
+    """Raise InvalidRequestError for a copy, which has no log of its own yet."""
+    original = original_of(table, place)
+    if original is not None:
+        raise InvalidRequestError(
+            f"table {table.path} is a copy of {original}, whose log it would share: both would lose data. {_WAY_OUT}. "
+            "Reads of its files work as it is"
+        )
+
+
+_WAY_OUT = (
+    "`lakelog table new-identity PATH` gives the table an identity and a log of its own, from its files as they are"
+)
+
+
+def _files_at(table: TableStore, place: str) -> FileIO:
+    """What reaches the folder that the table names, and nothing else."""
+    if is_local(place) and place.startswith("/") and "\0" not in place:
+        return bounded(LocalFileIO(), place, ())
+    own, own_root = table.file_io, table.path
+    scheme, _, rest = place.partition("://")
+    if own_root.startswith(f"{scheme}://{rest.partition('/')[0]}/"):
+        return bounded(own.inner if isinstance(own, BoundedFileIO) else own, place, ())
+    raise InvalidRequestError(
+        f"table {table.path} was last written at {place}, in another store, which is not asked whether it is still "
+        f"there. {_WAY_OUT}"
+    )
+
+
+def _is_same_folder(table: TableStore, there: FileIO, place: str) -> bool:
+    """Whether two names are of one folder, as links and mounts make them: a file put at one is seen at the other."""
+    name = f"lakelog/probe-{uuid.uuid4()}.tmp"
+    own = f"{table.path}/{name}"
+    try:
+        table.file_io.create_new(own, b"")
+        try:
+            return there.exists(f"{place}/{name}")
+        finally:
+            table.file_io.delete(own)
+    except UnavailableError as error:
+        logger.info("table %s: %s, so it is taken for a copy of %s", table.path, error, place)
+        return False
