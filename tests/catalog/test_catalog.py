@@ -154,6 +154,12 @@ def test_a_log_that_does_not_answer_makes_no_table(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"merge-engine": "aggregation", "fields.v.aggregate-function": "summ"}, "aggregate function 'summ'"),
+        ({"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}, "is for CHAR, VARCHAR"),
+        ({"merge-engine": "aggregation", "fields.v.aggregate-function": "merge_map"}, "is for MAP"),
+        (
+            {"merge-engine": "aggregation", "fields.v.aggregate-function": "max", "fields.v.count-limit": "few"},
+            "option 'fields.v.count-limit' has the value 'few'",
+        ),
         ({"metadata.stats-mode": "some"}, "expected none, counts"),
         ({"fields.v.stats-mode": "some"}, "fields.v.stats-mode"),
         ({"merge-engine": "first-row", "sequence.field": "v"}, "first-row takes no sequence.field"),

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_type
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import MAX_COMPACT_PRECISION
 from lakelog.filestore.java_texts import BLANKS
@@ -35,6 +35,15 @@ _LAST_VALUE = "last_value"
 _FALLBACK = "last_non_null_value"
 _NESTED_SEQUENCE = "nested-sequence-field"
 _FLOATS = {TypeRoot.FLOAT, TypeRoot.DOUBLE}
+_NUMBERS = (
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.FLOAT,
+    TypeRoot.DOUBLE,
+    TypeRoot.DECIMAL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +119,12 @@ def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
         raise UnsupportedError(
             f"column {field.name!r} has the aggregate function {function!r}; known are {', '.join(sorted(known))}"
         )
+    roots = _ROOTS.get(function)
+    if roots is not None and field.type.root not in roots:
+        raise InvalidRequestError(
+            f"column {field.name!r} has the type {field.type} and the aggregate function {function!r}, which is for "
+            f"{', '.join(root.value for root in roots)}; choose another function or type"
+        )
     if option(_NESTED_SEQUENCE, ""):
         raise UnsupportedError(f"column {field.name!r} has the option {_NESTED_SEQUENCE}, which lakelog lacks")
     limit = option("count-limit", "")
@@ -118,10 +133,17 @@ def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
         delimiter=option("list-agg-delimiter", ","),
         is_distinct=option("distinct", "false").lower() == "true",
         nested_key=parse_names(option("nested-key", "")),
-        count_limit=int(limit) if limit else None,
+        count_limit=_count_limit(field, limit) if limit else None,
     )
     ignores_retract = option("ignore-retract", "false").lower() == "true"
     return Aggregate(field=field, function=function, ignores_retract=ignores_retract, settings=settings)
+
+
+def _count_limit(field: DataField, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise OptionError.bad_value(f"{PREFIX}{field.name}.count-limit", text, "a whole number") from error
 
 
 def last_value(field: DataField) -> Aggregate:
@@ -260,4 +282,12 @@ _FUNCTIONS: Mapping[str, Callable[[Aggregate, GroupedRows, Flags, Flags], pa.Arr
     "first_non_null_value": _first_non_null_value,
 }
 _RETRACTING = {"sum", "product", _LAST_VALUE, "last_non_null_value", "collect", "merge_map", "nested_update"}
+# The types that a function is for, as Paimon has it; functions without an entry take all.
+_ROOTS: Mapping[str, tuple[TypeRoot, ...]] = {
+    **dict.fromkeys(("sum", "product"), _NUMBERS),
+    **dict.fromkeys(("bool_and", "bool_or"), (TypeRoot.BOOLEAN,)),
+    **dict.fromkeys(("collect", "nested_update", "nested_partial_update"), (TypeRoot.ARRAY,)),
+    "listagg": (TypeRoot.CHAR, TypeRoot.VARCHAR),
+    "merge_map": (TypeRoot.MAP,),
+}
 _OLDER_NAMES = {"first_not_null_value": "first_non_null_value"}
