@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import CorruptDataError, LakelogError
+from lakelog.catalog.moments import parse_moment
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError
 from lakelog.common.json_fields import JSON_BYTES_MAX, parse_json
 from lakelog.common.types import parse_type
+from lakelog.filestore.commit import append_commit
 from lakelog.filestore.consumers import ConsumerManager
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema import TableSchema, build_schema
 from lakelog.filestore.snapshot import DIGEST_KEY, CommitKind, Snapshot, SnapshotManager
 from lakelog.filestore.users import USERS_KEY, CommitUser, parse_users, users_to_json
 from lakelog.protocol.header import BucketFile, CommitHeader
@@ -23,7 +27,7 @@ from lakelog.protocol.state import LogPosition, LogState, TakenBatch
 from lakelog.spark.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
 from tests.support.data_files import plain_file
 from tests.support.json_attacks import attacked
-from tests.support.small_tables import commit_batch, make_table
+from tests.support.small_tables import NO_WAIT, commit_batch, make_table, prepare_batch
 
 MARK = TableMark(uuid="u-1", name="db.t")
 HEADER = CommitHeader(
@@ -261,3 +265,36 @@ def test_a_file_of_metadata_that_is_too_large_is_not_read(tmp_path: Path) -> Non
         file.truncate(1 << 40)
     with pytest.raises(CorruptDataError, match=r"snapshot-1 is damaged: it has 1099511627776 bytes"):
         table.snapshots.find(1)
+
+
+def test_what_would_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    commit_batch(table, 0)
+    latest = table.snapshots.get(1)
+    for properties in ({"a": "x" * JSON_BYTES_MAX}, {"a": "," * 600_000}):
+        with pytest.raises(InvalidRequestError, match=r"snapshot 2 of .* would not be read again"):
+            table.snapshots.create_new(replace(latest, id=2, properties=properties))
+    assert table.snapshots.latest_id() == 1
+    columns = [pa.field(f"c{number}", pa.int32()) for number in range(10_001)]
+    with pytest.raises(InvalidRequestError, match="at most 10000 columns"):
+        build_schema(pa.schema(columns))
+
+
+def test_no_sequence_number_is_given_beyond_the_last(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    entries = prepare_batch(table, 0)
+    last = [replace(entry, file=replace(entry.file, max_sequence_number=(1 << 63) - 1)) for entry in entries]
+    append_commit(table, user="job", identifier=0, digest="0", entries=last, clock=NO_WAIT)
+    with pytest.raises(CorruptDataError, match="has the sequence number 9223372036854775807, and none is left"):
+        prepare_batch(table, 1)
+    header = replace(HEADER, files=(BucketFile(partition=bytes(12), meta=last[0].file),))
+    with pytest.raises(CorruptDataError, match=r"sequence numbers . to 9223372036854775807"):
+        CommitHeader.from_bytes(header.to_bytes(), where="t/0/5")
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 31, "1" + "0" * 30, "9" * 5_000, "+292278994-08-17", "0001-01-01T00:00:00+99:00"]
+)
+def test_a_moment_that_no_clock_shows_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="moment"):
+        parse_moment(text)

@@ -39,11 +39,7 @@ def parse_json(
     About 100 bytes of memory are needed a value: the limits are for what a process can hold.
     """
     encoded = data.encode() if isinstance(data, str) else data  # fails for what is no Unicode
-    if len(encoded) > bytes_max:
-        raise ValueError(f"it has {len(encoded)} bytes, at most {bytes_max} are read")
-    opened = encoded.count(b"[") + encoded.count(b"{")
-    if opened + encoded.count(b",") > values_max:
-        raise ValueError(f"it has more than {values_max} values")
+    opened = check_json_size(encoded, bytes_max=bytes_max, values_max=values_max)
     try:
         value = json.loads(encoded, parse_constant=_no_number)
     except RecursionError as error:
@@ -53,6 +49,19 @@ def parse_json(
     if _SURROGATE.search(encoded) is not None:
         json.dumps(value, ensure_ascii=False).encode()  # half of a character is no text
     return value
+
+
+def check_json_size(encoded: bytes, *, bytes_max: int = JSON_BYTES_MAX, values_max: int = JSON_VALUES_MAX) -> int:
+    """How many lists and objects a JSON text has at most. Raises ValueError for one that `parse_json` would not read.
+
+    Who writes JSON asks before: what was written and is not read would be lost.
+    """
+    if len(encoded) > bytes_max:
+        raise ValueError(f"it has {len(encoded)} bytes, at most {bytes_max} are read")
+    opened = encoded.count(b"[") + encoded.count(b"{")
+    if opened + encoded.count(b",") > values_max:
+        raise ValueError(f"it has more than {values_max} values")
+    return opened
 
 
 def parse_object(data: bytes | str, *, values_max: int = JSON_VALUES_MAX) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.filestore.options.compaction import FULL_COMPACTION_DELTA_COMMITS
 from lakelog.filestore.options.files import FILE_FORMAT, FileFormat
 from lakelog.filestore.options.foreign import Use, check_foreign_options
@@ -161,6 +161,11 @@ def check_names(fields: Sequence[DataField]) -> None:
     """Raise InvalidRequestError for column names that are missing, twice there or reserved; ROW members too."""
     if not fields:
         raise InvalidRequestError("a table needs at least one column")
+    counts = (len(fields), *(len(members) for column in fields for members in _rows(column.type)))
+    if max(counts) > FIELDS_MAX:
+        raise InvalidRequestError(
+            f"a table has at most {FIELDS_MAX} columns, and a ROW so many members; found {max(counts)}"
+        )
     seen: set[str] = set()
     for column in fields:
         if not column.name.strip():

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any  # Any: parsed JSON
 
-from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.common.json_fields import COUNT, number_of, parse_object, text_map, whole
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.filestore.commit_times import newest_at
 from lakelog.filestore.file_names import check_file_names
@@ -320,6 +320,13 @@ class SnapshotManager:
     def create_new(self, snapshot: Snapshot) -> bool:
         """Create the snapshot's file, or give False when its id is taken. The hint is the caller's to write."""
         data = snapshot.to_json().encode()
+        try:
+            check_json_size(data)
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"snapshot {snapshot.id} of {self._paths.root} would not be read again: {error}; its properties hold "
+                "too much, such as the users of the table or the lineage of a batch"
+            ) from error
         return self._file_io.create_new(self._paths.snapshot(snapshot.id), data)
 
     def write_latest_hint(self, snapshot_id: int) -> None:
