@@ -11,6 +11,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
+from lakelog.spark.options import open_from_options
 from tests.support.hostile_tables import EVERYTHING, World, make_world, rewrite
 from tests.support.small_tables import in_new_process, make_table, rows_of
 
@@ -175,6 +176,18 @@ def test_external_index_files_are_not_read_unasked(tmp_path: Path, path: str) ->
     rewrite(world.table, index=lambda record: record.update(_EXTERNAL_PATH=given))
     errors = world.run("read", "expire", "orphans")
     assert isinstance(errors["read"], InvalidRequestError)
+
+
+def test_spark_is_given_no_path_that_leads_out(tmp_path: Path) -> None:
+    world = make_world(tmp_path, has_key=True)
+    externalise(world, "file:{folder}/{name}")
+    refused = open_from_options({"path": world.table}).file_store
+    allowed = open_from_options({"path": world.table, KEY: str(world.outside)}).file_store
+    for entry in allowed.live_files.of(allowed.snapshots.latest()).entries():
+        place = (entry.partition, entry.bucket, entry.file)
+        assert allowed.readable_path(*place) == f"{world.outside}/{entry.file.file_name}"
+        with pytest.raises(InvalidRequestError, match=KEY):
+            refused.readable_path(*place)
 
 
 def test_a_table_cannot_allow_places_itself(tmp_path: Path) -> None:

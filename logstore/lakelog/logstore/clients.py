@@ -41,8 +41,8 @@ def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], s
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise OptionError(
-            f"the Kafka client refuses its configuration: {without_secrets(reason, client_config)}; correct the option"
-            " 'log.kafka.*' that it names"
+            f"the Kafka client refuses its configuration: {without_secrets(reason, client_config)}; correct it"
+            " where it was said: the table's option 'log.kafka.*', a profile, LAKELOG_KAFKA_* or the call"
         ) from None  # the cause may quote a secret
 
 
