@@ -43,7 +43,7 @@ from tests.support.data_files import plain_entry
 
 ADDRESS_BYTES = 600 << 20  # beside what a process has mapped once everything is imported
 _ZEROS = bytes(1 << 20)
-_BOMB_MIB = 256
+_BOMB_MIB = 80
 IO = LocalFileIO()
 FIELDS = [DataField(id=0, name="a", type=parse_type("STRING"))]
 _RECORD: Mapping[str, Any] = {"type": "record", "name": "record", "fields": [{"name": "a", "type": ["null", "string"]}]}
@@ -58,7 +58,7 @@ def _deflated() -> bytes:
 def _zstd() -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as packer:
-        for _ in range(16 * _BOMB_MIB):
+        for _ in range(32 * _BOMB_MIB):
             packer.write(_ZEROS)
     packed: bytes = sink.getvalue().to_pybytes()
     return packed
@@ -66,12 +66,12 @@ def _zstd() -> bytes:
 
 def _bzip2() -> bytes:
     packer = BZ2Compressor()
-    return b"".join([*(packer.compress(_ZEROS) for _ in range(128)), packer.flush()])
+    return b"".join([*(packer.compress(_ZEROS) for _ in range(_BOMB_MIB)), packer.flush()])
 
 
 def _xz() -> bytes:
     packer = lzma.LZMACompressor(preset=0)
-    return b"".join([*(packer.compress(_ZEROS) for _ in range(256)), packer.flush()])
+    return b"".join([*(packer.compress(_ZEROS) for _ in range(_BOMB_MIB)), packer.flush()])
 
 
 def _snappy() -> bytes:
