@@ -13,7 +13,10 @@ from pyspark.sql import functions as sf
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import write_stream
+from tests.support.paimon_branches import take_as_branch
 from tests.support.paimon_tables import expected, unpack
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string()), pa.field("amount", pa.int64())])
@@ -112,6 +115,23 @@ def test_tables_of_flink_are_read_by_spark(spark: SparkSession, tmp_path: Path, 
     rows = lakelog.spark.read(spark, str(path))
     found = Counter(tuple(row.asDict().values()) for row in rows.collect())
     assert found == Counter(tuple(row.values()) for row in expected(case, name, "latest"))
+
+
+def test_partitions_of_a_fallback_branch_are_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
+    options = {"scan.fallback-branch": "old", "bucket": "1"}
+    made = build_schema(schema, primary_keys=["day", "id"], partition_keys=["day"], options=options)
+    table = FileStoreTable.create(tmp_path / "db.db" / "t", made)
+    old = FileStoreTable.create(tmp_path / "db.db" / "old", build_schema(schema, partition_keys=["day"]))
+    table.write(pa.Table.from_pylist([{"day": "b", "id": 1}], schema=schema))
+    table.compact()
+    old.write(pa.Table.from_pylist([{"day": "a", "id": 2}, {"day": "b", "id": 3}], schema=schema))
+    take_as_branch(table, old, "old")
+    for rows in (
+        lakelog.spark.read(spark, table.path),
+        spark.read.format("lakelog").option("path", table.path).load(),
+    ):
+        assert sorted(tuple(row) for row in rows.collect()) == [("a", 2), ("b", 1)]
 
 
 def test_a_column_tells_spark_what_each_row_is(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
