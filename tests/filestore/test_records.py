@@ -63,3 +63,16 @@ def test_columns_that_are_not_a_manifests_are_corrupt() -> None:
     orc.write_table(pa.table({"id": [1, 2]}), buffer)
     with pytest.raises(CorruptDataError, match="m-0 is damaged: it holds columns that are not a manifest's"):
         decode_columns(buffer.getvalue(), path="m-0")
+
+
+def test_a_text_that_is_no_utf_8_is_corrupt(files: list[Path]) -> None:
+    path = next(found for found in files if "list" not in found.name and "index" not in found.name)
+    record = orc.read_table(path)
+    name = record["_FILE"].combine_chunks().field("_FILE_NAME")[0].as_py().encode()
+    plain = io.BytesIO()
+    orc.write_table(record, plain, compression="uncompressed")
+    data = plain.getvalue().replace(name, b"\xff" + name[1:])
+    assert data != plain.getvalue()
+    for use in (lambda: list(iter_records(data, path="m-0")), lambda: decode_columns(data, path="m-0")):
+        with pytest.raises(CorruptDataError, match="m-0 is damaged: it is not readable as ORC"):
+            use()

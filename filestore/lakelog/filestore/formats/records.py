@@ -47,7 +47,11 @@ def columnar_records(data: bytes, *, path: str) -> pa.Table | None:
     for start, (name, read) in _COLUMNAR.items():
         if data.startswith(start):
             with errors_named(path, name):
-                return read(data, path)
+                table = read(data, path)
+                table.validate(full=True)  # texts are UTF-8, which nothing has looked at yet; so are names
+                for field in table.schema:
+                    _check_name(field)
+                return table
     return None
 
 
@@ -64,6 +68,14 @@ def iter_records(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
 def read_records(file_io: FileIO, path: str, *, size_bytes: int | None = None) -> list[dict[str, Any]]:
     """The records of the file at `path`. Raises NotFoundError or CorruptDataError as `read_checked`."""
     return list(iter_records(read_checked(file_io, path, size_bytes=size_bytes), path=path))
+
+
+def _check_name(field: pa.Field) -> None:
+    """Raise ValueError for a name that is no text, inside of the field too."""
+    if not field.name.isprintable():
+        raise ValueError(f"it has a column of the name {field.name!r}")
+    for at in range(field.type.num_fields):
+        _check_name(field.type.field(at))
 
 
 def _check_rows(count: int, data: bytes, path: str) -> None:
