@@ -55,6 +55,7 @@ FOREIGN_SHARE = 0.01
 READ_SHARE = 0.03
 PROCESS_LOST_SHARE = 0.3
 CHANGED_SHARE = 0.15
+UPKEEP_SHARE = 0.01
 STEPS_MAX = 20_000
 ATTEMPTS_MAX = 400
 RUNNABLE_MAX = 16
@@ -194,6 +195,8 @@ def _let_outsiders_act(history: History) -> None:
     rng = history.world.outsiders
     if rng.random() < EXPIRE_SHARE:
         _expire(history.world)
+    if rng.random() < UPKEEP_SHARE:
+        history.world.upkeep_by_others()
     if rng.random() < READ_SHARE:
         if len(history.readers) < 2:
             history.readers.append(_new_reader(history.world))
@@ -208,7 +211,7 @@ def _let_outsiders_act(history: History) -> None:
 def _expire(world: World) -> None:
     """What an expiry of snapshots and log does: keep some of the newest, and delete what nobody needs."""
     rng, newest = world.outsiders, len(world.snapshots) - 1
-    world.first_snapshot = max(world.first_snapshot, newest - rng.choice((0, 1, 3)))
+    world.first_snapshot = max(world.first_snapshot, min(newest - rng.choice((0, 1, 3)), world.carrier()))
     states = [world.snapshots[at].state.logged for at in (world.first_snapshot, newest)]
     for bucket in range(world.bucket_count):
         since = rng.choice((None, None, rng.randint(0, len(world.log[bucket]))))

@@ -11,6 +11,7 @@ from typing import Any  # Any: a place in the pool is the pool's own
 import pytest
 
 from lakelog.filestore import commit
+from lakelog.filestore.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, state, task
 from lakelog.protocol.kept import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState
@@ -46,6 +47,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
     for event in (
         "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
         "snapshot race lost", "compacted", "compaction dropped", "stalled", "changed", "changed, refused",
+        "upkeep by others",
         "records expired", "slept", "a transaction timed out", "an orphan was removed",
         "speculated", "an attempt lost against another one",
     ):  # fmt: skip
@@ -107,6 +109,11 @@ def test_without_the_ledger_promises_break(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_changed_batch_that_is_taken_for_the_same_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "is_same_source", lambda _one, _other: True)
     monkeypatch.setattr(commit, "is_same_source", lambda _one, _other: True)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_without_the_consumer_other_engines_take_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateKeeper, "_put", lambda _self, _snapshot_id: None)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

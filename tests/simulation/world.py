@@ -6,11 +6,12 @@ these stores. Each call to a store is a point at which anybody else may run, the
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any  # Any: what a greenlet returns is the business of its actor
+from typing import Any, cast  # Any: what a greenlet returns is the business of its actor
 
 from greenlet import getcurrent, greenlet
 
@@ -23,7 +24,12 @@ from lakelog.common.errors import (
 )
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.identity import StateLostError
 from lakelog.filestore.orphans import AGE_MILLIS_MIN
+from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.state_keeping import StateKeeper
+from lakelog.filestore.users import LOG_STATE_KEY
 from lakelog.logstore.consumer import can_hold_nothing
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
@@ -69,10 +75,27 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class SimSnapshot:
-    """A snapshot: what the protocol sees of it, and the files per bucket."""
+    """A snapshot: what the protocol sees of it, and the files per bucket.
+
+    One of another engine carries no state: `state` is then what should be found by walking back.
+    """
 
     state: TableState
     files: tuple[tuple[BucketFile, ...], ...]
+    is_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SimConsumers:
+    """The files that a state keeper puts: the newest of each name."""
+
+    files: dict[str, bytes]
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+
+    def create_new(self, path: str, data: bytes) -> bool:
+        return self.files.setdefault(path, data) is data
 
 
 @dataclass(slots=True)
@@ -96,6 +119,7 @@ class World:
     written: dict[str, float] = field(default_factory=dict)  # when, of the files that tasks have prepared
     removed: set[str] = field(default_factory=set)
     appended: Counter[tuple[str, int]] = field(default_factory=Counter)
+    consumers: SimConsumers = field(default_factory=lambda: SimConsumers({}))
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -126,9 +150,31 @@ class World:
     def newest(self) -> TableState:
         """The newest snapshot's state, at the moment of the answer."""
         self.pause()
-        state = self.snapshots[-1].state
+        state = self.state_of(len(self.snapshots) - 1)
         self.pause()
         return state
+
+    def state_of(self, snapshot_id: int) -> TableState:
+        """What a snapshot carries on: that of the newest one of ours below it. Raises StateLostError without any."""
+        for below in range(snapshot_id, self.first_snapshot - 1, -1):
+            if not self.snapshots[below].is_foreign:
+                return replace(self.snapshots[below].state, snapshot_id=snapshot_id)
+        raise StateLostError(f"no snapshot of ours is left below {snapshot_id}")
+
+    def carrier(self) -> int:
+        """The newest snapshot of ours, which our own expiry keeps."""
+        return max(at for at, snapshot in enumerate(self.snapshots) if not snapshot.is_foreign)
+
+    def upkeep_by_others(self) -> None:
+        """Another engine compacts, and expires all snapshots but its own, as far as no consumer wants them."""
+        newest = len(self.snapshots) - 1
+        if not newest:
+            return
+        state = replace(self.snapshots[newest].state, snapshot_id=newest + 1)
+        self.snapshots.append(SimSnapshot(state, self.snapshots[newest].files, is_foreign=True))
+        wanted = [json.loads(data)["nextSnapshot"] for path, data in self.consumers.files.items() if "consumer" in path]
+        self.first_snapshot = max(self.first_snapshot, min([newest + 1, *wanted]))
+        self.events["upkeep by others"] += 1
 
     def write_file(self, operations: Sequence[Row]) -> DataFileMeta:
         """Keep a file's rows and give its metadata; only names, counts and sequence numbers matter here."""
@@ -296,6 +342,9 @@ class SimSnapshots:
 
     world: World
 
+    def _keeper(self) -> StateKeeper:
+        return StateKeeper(cast("FileIO", self.world.consumers), TablePaths("t"))
+
     def newest(self) -> TableState:
         return self.world.newest()
 
@@ -304,14 +353,18 @@ class SimSnapshots:
         while True:
             count = len(world.snapshots)
             latest = world.snapshots[-1]
-            change = decide(latest.state)
+            change = decide(world.state_of(count - 1))
             if change is None:
                 return None
             files = [list(bucket) for bucket in latest.files]
             for bucket, file in change.files:
                 files[bucket].append(file)
             state = TableState(snapshot_id=count, users=change.users, log=change.log)
+            keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
+            if not latest.state.snapshot_id:
+                keeper.before_commit(count, properties, carried={})
             if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):
+                keeper.after_commit(count, properties, now_millis=0)
                 world.appended[batch.user, batch.identifier] += 1
                 return count
 
@@ -329,7 +382,7 @@ class SimSnapshots:
                 added = tuple(BucketFile(partition=b"", meta=meta) for meta in one.after)
                 kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in gone)
                 files[one.bucket] = added + kept
-            state = replace(latest.state, snapshot_id=count)
+            state = replace(self.world.state_of(count - 1), snapshot_id=count)
             if self._create(count, SimSnapshot(state, tuple(files))):
                 self.world.events["compacted"] += 1
                 return count
