@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,17 +11,17 @@ import pytest
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.hdfs import HdfsFileIO
 from lakelog.filestore.table import FileStoreTable
+from tests.filestore.processes.zygote import zygote
 from tests.support.hdfs_server import Hdfs
 from tests.support.s3_server import S3Server
 from tests.support.small_tables import append_own_rows, content, in_new_process, make_table
 
-OPTIONS = {"manifest.merge-min-count": "5", "commit.max-retries": "1000", "commit.max-retry-wait": "100 ms"}
-ROOT = Path(__file__).parents[2]
+OPTIONS = {"manifest.merge-min-count": "5"}
 
 
-def race(path: str, user: str, commits: str, options: str) -> None:
-    """What each process does: commit its batches, and print those that were acknowledged."""
-    table = FileStoreTable.open(path, options=json.loads(options))
+def main(path: str, user: str, commits: str, options_file: str, answer_file: str) -> None:
+    """What each process does: commit its batches, by the defaults, and note those that were acknowledged."""
+    table = FileStoreTable.open(path, options=json.loads(Path(options_file).read_text()))
     acknowledged = []
     for batch in range(int(commits)):
         try:
@@ -31,26 +29,20 @@ def race(path: str, user: str, commits: str, options: str) -> None:
         except ConflictError:
             continue
         acknowledged.append(batch)
-    print(json.dumps(acknowledged))
+    Path(answer_file).write_text(json.dumps(acknowledged))
 
 
-def run_race(table: FileStoreTable, options: dict[str, str], *, processes: int, commits: int) -> None:
-    """Let processes race, and look for what they were told."""
-    script = f"from {__name__} import race; import sys; race(*sys.argv[1:])"
-    racing = {
-        str(number): subprocess.Popen(
-            [sys.executable, "-c", script, table.path, str(number), str(commits), json.dumps(options)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(processes)
-    }
+def run_race(table: FileStoreTable, options: dict[str, str], folder: Path, *, processes: int, commits: int) -> None:
+    """Let processes race, and look for what they were told: nobody is refused."""
+    options_file = folder / "options.json"
+    options_file.write_text(json.dumps(options))
+    answers = {str(number): folder / f"{number}.json" for number in range(processes)}
+    with zygote(__name__) as forks:
+        pids = [forks.fork(table.path, user, commits, options_file, answer) for user, answer in answers.items()]
+        assert [forks.wait(pid) for pid in pids] == [0] * processes
     acknowledged: Counter[tuple[str, int]] = Counter()
-    for user, process in racing.items():
-        output, _ = process.communicate(timeout=1500)
-        assert process.returncode == 0
-        acknowledged.update((user, batch) for batch in json.loads(output))
+    for user, answer in answers.items():
+        acknowledged.update((user, batch) for batch in json.loads(answer.read_text()))
     assert len(acknowledged) == processes * commits
 
     found = in_new_process(table.path, table.file_io)
@@ -77,14 +69,14 @@ def test_every_acknowledged_commit_of_racing_processes_is_there_once(
     tmp_path: Path, request: pytest.FixtureRequest, store: str, processes: int, commits: int
 ) -> None:
     if store == "local":
-        run_race(make_table(tmp_path, options=OPTIONS), {}, processes=processes, commits=commits)
+        run_race(make_table(tmp_path, options=OPTIONS), {}, tmp_path, processes=processes, commits=commits)
         return
     if store == "hdfs":
         hdfs: Hdfs = request.getfixturevalue("hdfs")
         table = make_table(f"{hdfs.url}{tmp_path}/warehouse", HdfsFileIO(), options=OPTIONS)
-        run_race(table, {}, processes=processes, commits=commits)
+        run_race(table, {}, tmp_path, processes=processes, commits=commits)
         return
     server: S3Server = request.getfixturevalue("s3")
     folder = f"s3://{server.new_bucket()}/warehouse"
     table = make_table(folder, server.file_io(), options=OPTIONS)
-    run_race(table, server.options, processes=processes, commits=commits)
+    run_race(table, server.options, tmp_path, processes=processes, commits=commits)
