@@ -61,3 +61,12 @@ def set_topic_config(table: Table, config: Mapping[str, str]) -> None:
     admin = AdminClient({**log.client_config})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(10)
+
+
+def topic_config_of(table: Table) -> dict[str, str]:
+    """The settings of a table's topic, as the broker tells them."""
+    log = log_of_table(table)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, log.topic)
+    admin = AdminClient({**log.client_config})
+    [future] = admin.describe_configs([resource]).values()
+    return {key: entry.value for key, entry in future.result(10).items()}
