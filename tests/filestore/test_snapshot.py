@@ -83,14 +83,16 @@ def test_the_snapshots_that_flink_wrote_are_read(tmp_path: Path) -> None:
 
 
 optional_text, optional_number = st.none() | st.text(), st.none() | st.integers(-(1 << 63), (1 << 63) - 1)
+optional_name = st.none() | st.from_regex(r"[a-z0-9-]{1,20}", fullmatch=True)
 
 
-TEXTS = ("uuid", "changelog_manifest_list", "index_manifest", "writer_version", "statistics", "operation")
+TEXTS = ("uuid", "writer_version", "operation")
+NAMES = ("changelog_manifest_list", "index_manifest", "statistics")  # of files: others are refused
 NUMBERS = ("watermark", "next_row_id", "changelog_record_count")
 
 
 @given(
-    texts=st.fixed_dictionaries(dict.fromkeys(TEXTS, optional_text)),
+    texts=st.fixed_dictionaries(dict.fromkeys(TEXTS, optional_text) | dict.fromkeys(NAMES, optional_name)),
     numbers=st.fixed_dictionaries(dict.fromkeys(NUMBERS, optional_number)),
     kind=st.sampled_from(CommitKind),
     properties=st.dictionaries(st.text(), st.text(), max_size=3),
