@@ -95,7 +95,7 @@ def _row(chance: random.Random) -> dict[str, Any]:
         "f8": maybe(chance.choice((0.1, 1e300, 5e-324, float("nan"), float("-inf")))),
         "d9": maybe(Decimal(chance.randrange(-(10**9) + 1, 10**9)).scaleb(-2)),
         "d18": maybe(Decimal(chance.randrange(-(10**18) + 1, 10**18)).scaleb(-6)),
-        "d30": maybe(Decimal(chance.randrange(-(10**29), 10**29)).scaleb(-5)),
+        "d30": maybe(Decimal(f"{chance.randrange(-(10**29), 10**29)}e-5")),
         "text": maybe("".join(chance.choices('aé😀"\\\n\x00 ', k=chance.randrange(12)))),
         "data": maybe(chance.randbytes(chance.randrange(10))),
         "clock": maybe(time(chance.randrange(24), 59, 58)),
