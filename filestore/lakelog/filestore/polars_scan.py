@@ -73,20 +73,23 @@ def predicate_of(expression: pl.Expr, fields: Sequence[DataField]) -> Predicate 
     Only comparisons which both sides understand alike are taken over, and of long chains nothing: each of their parts
     holds all that come before it.
     """
-    if expression.meta.serialize(format="json").count(_OPERATION) > _OPERATIONS_MAX:
+    text = expression.meta.serialize(format="json")
+    if text.count(_OPERATION) > _OPERATIONS_MAX:
         return None
     by_name = {field.name: field for field in fields}
-    return _predicate(expression, by_name)
+    return _predicate(expression, text, by_name)
 
 
-def _predicate(node: pl.Expr, fields: dict[str, DataField]) -> Predicate | None:
-    tree = json.loads(node.meta.serialize(format="json"))
+def _predicate(node: pl.Expr, text: str, fields: dict[str, DataField]) -> Predicate | None:
+    """What an expression says; `text` is the expression as polars writes it in JSON."""
+    tree = json.loads(text)
     if not isinstance(tree, dict) or node.meta.is_column() or node.meta.is_literal():
         return None
     kind, content = next(iter(tree.items()))
     inputs = node.meta.pop()[::-1]
     if kind == "BinaryExpr" and content["op"] in ("And", "Or", "LogicalAnd", "LogicalOr"):
-        return _joined(content["op"].removeprefix("Logical"), [_predicate(part, fields) for part in inputs])
+        known = [_predicate(part, part.meta.serialize(format="json"), fields) for part in inputs]
+        return _joined(content["op"].removeprefix("Logical"), known)
     if kind == "BinaryExpr":
         return _comparison(content["op"], inputs, fields)
     function = content.get("function") if kind == "Function" else None
