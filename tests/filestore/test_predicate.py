@@ -353,7 +353,7 @@ def test_bytes_floats_and_escapes_compare_as_spark_has_it() -> None:
         ("zz = 1", "names column 'zz', which does not exist; the columns are i, t, x, f, s, d, ts, b"),
         ("s = 1", r"column 's' \(STRING\) with the number 1; expected a text in quotes"),
         ("i = 'x'", r"column 'i' \(INT\) with the text x; expected a number"),
-        ("i = CAST('NaN' AS DOUBLE)", "the number NaN in the filter is not usable"),
+        ("i = CAST('NaN' AS DOUBLE)", "the number CAST\\('NaN' AS DOUBLE\\) in the filter is not usable"),
         ("d = 5", "expected a date or time in quotes"),
         ("d = '2024-02-30'", "expected a date such as '2026-01-31'"),
         ("ts = '2024-01-01 00:00:00Z'", "expected a timestamp such as '2026-01-31 23:59:59', without a zone"),
@@ -388,6 +388,64 @@ def test_a_filter_that_does_not_fit_the_columns_says_why(sql: str, message: str)
 def test_what_is_no_filter_is_quoted(sql: str, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         parse_where(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "answer"),
+    [
+        ("i = CAST(1.7 AS INT)", [1]),
+        ("i = CAST(-1.7 AS BIGINT)", [-1]),
+        ("i > CAST(0.5 AS SMALLINT)", [1]),
+        ("i IN (CAST('1' AS TINYINT), CAST(5 AS INT))", [1]),
+        ("x = CAST(0.26 AS DECIMAL(3, 1))", [1]),
+        ("x = CAST(-0.25 AS DECIMAL(38, 1))", [-1]),
+        ("x = CAST(0.26 AS DECIMAL)", [0]),
+        ("f = 0.3", []),
+        ("f = 0.3F", [1]),
+        ("f = CAST(0.3 AS FLOAT)", [1]),
+        ("g = 0.3F", []),
+        ("g = 0.3D", [1]),
+        ("d = DATE ' 2026-01-31'", [1]),
+        ("d = CAST(' 2026-01-03 12:00:00' AS DATE)", [-1]),
+        ("d = DATE '2026-1-3'", [-1]),
+    ],
+)
+def test_a_cast_literal_is_what_spark_makes_of_it(sql: str, answer: list[int]) -> None:
+    kinds = {"i": "INT", "x": "DECIMAL(38, 1)", "f": "FLOAT", "g": "DOUBLE", "d": "DATE"}
+    fields = [DataField(id=index, name=name, type=parse_type(text)) for index, (name, text) in enumerate(kinds.items())]
+    rows = [
+        {"i": -1, "x": Decimal("-0.3"), "f": -0.3, "g": -0.3, "d": date(2026, 1, 3)},
+        {"i": 0, "x": Decimal(0), "f": 0.0, "g": 0.0, "d": date(2026, 1, 4)},
+        {"i": 1, "x": Decimal("0.3"), "f": 0.3, "g": 0.3, "d": date(2026, 1, 31)},
+    ]
+    table = pa.Table.from_pylist(rows, schema=to_arrow_schema(fields))
+
+    passing = RowTest(parse_where(sql), fields).passing(table)
+
+    assert table.filter(passing)["i"].to_pylist() == answer
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("i = CAST('1.7' AS INT)", "INT needs a whole number"),
+        ("i = CAST(300 AS TINYINT)", "does not fit into TINYINT"),
+        ("t = 257Y", "the number 257Y in the filter is not usable: it does not fit into TINYINT"),
+        ("i = 1.5L", "digits alone"),
+        ("x = CAST(1000 AS DECIMAL(5, 2))", "does not fit into DECIMAL"),
+        ("x = CAST(1 AS DECIMAL(39, 2))", "up to 38 digits"),
+        ("x = CAST(1 AS DECIMAL(1, 2, 3))", "precision and scale"),
+        ("f = CAST(1e39 AS FLOAT)", "does not fit into FLOAT"),
+        ("d = DATE '2026-01-311'", "expected a date"),
+        ("d = DATE '2026-01-31junk'", "expected a date"),
+        ("z = TIMESTAMP '2026-01-31 00:00:00+99:99'", "expected a timestamp"),
+        ("z = TIMESTAMP '2026-01-31 00:00:00-18:01'", "expected a timestamp"),
+    ],
+)
+def test_a_literal_that_its_type_cannot_hold_says_why(sql: str, message: str) -> None:
+    zoned = DataField(id=99, name="z", type=parse_type("TIMESTAMP(6) WITH LOCAL TIME ZONE"))
+    with pytest.raises(InvalidRequestError, match=message):
+        check_filter(parse_where(sql), [*FIELDS, zoned])
 
 
 def test_a_nested_column_can_only_be_asked_for_null() -> None:

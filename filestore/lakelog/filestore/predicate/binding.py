@@ -40,6 +40,7 @@ _LONG_DIGITS = 40  # more than any column has
 _EXACT = Context(prec=3_000)  # what a filter says is never rounded
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NANOS = 86_400 * 1_000_000_000
+_OFFSET_MINUTES_MAX = 18 * 60
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MOMENT = re.compile(
     r"^\s*(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
@@ -356,6 +357,8 @@ def _offset_seconds(day: date, clock_nanos: int, zone: str) -> int:
         return 0
     if zone[0] in "+-":
         minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+        if int(zone[-2:]) > 59 or minutes > _OFFSET_MINUTES_MAX:
+            raise ValueError(f"{zone} is no offset of a time zone")
         return minutes * 60 * (-1 if zone[0] == "-" else 1)
     local = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(microseconds=clock_nanos // 1_000)
     offset = local.replace(tzinfo=ZoneInfo(zone)).utcoffset()

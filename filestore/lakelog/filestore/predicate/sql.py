@@ -17,8 +17,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.predicate.casts import (
+    DECIMALS,
+    MOMENTS,
+    NUMBERS,
+    cast_day,
+    cast_number,
+    cast_text,
+    suffixed_number,
+)
 from lakelog.filestore.predicate.cursor import Cursor, cut
-from lakelog.filestore.predicate.tokens import Token, TokenKind, number_value, text_value
+from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value
 from lakelog.filestore.predicate.tree import (
     And,
     Compare,
@@ -52,13 +61,10 @@ _FLIPPED = {
     Comparison.LE: Comparison.GE,
     Comparison.GE: Comparison.LE,
 }
-_MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
-_NUMBERS = {"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "DEC", "NUMERIC"}
 _LITERALS = {"TRUE", "FALSE", "NULL"}
 _RESERVED = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE"}
 _OTHER_SIGNS = {"+", "-", "*", "/", "%", "&", "|", "^", "||", "::", "["}
 _OTHER_WORDS = {"RLIKE", "REGEXP", "ILIKE", "DIV", "COLLATE", "SIMILAR"}
-_NUMBER_SUFFIX = re.compile(r"(?:[bB][dD]|[lLsSyYdDfF])$")
 # Lists of plain literals, which may be long, are taken at once.
 _PLAIN_ITEM = r"(?:'[^'\\]*+'|[+-]?[0-9]++(?:\.[0-9]++)?+)\s*+"
 _PLAIN_LIST = re.compile(rf"\s*+(?:{_PLAIN_ITEM},\s*+)*+{_PLAIN_ITEM}\)")
@@ -268,7 +274,7 @@ class _Parser:
         token = self._at.take()
         match token.kind:
             case TokenKind.NUMBER:
-                return _number_of(_NUMBER_SUFFIX.sub("", token.text))
+                return _number_of(token.text)
             case TokenKind.TEXT | TokenKind.RAW:
                 return Literal(kind=LiteralKind.TEXT, value=self._texts(token), zone=self._zone)
             case TokenKind.HEX:
@@ -301,13 +307,13 @@ class _Parser:
         """A column, or a literal that begins with a word."""
         if token.word in _LITERALS:
             return _NULL if token.word == "NULL" else _boolean(token.word == "TRUE")
-        if token.word in _MOMENTS | _NUMBERS and self._at.next.kind is TokenKind.TEXT:
+        if token.word in MOMENTS | NUMBERS and self._at.next.kind is TokenKind.TEXT:
             return self._of_type(token.word, self._unsigned(), token.start)
         if self._at.next.text != "(":
             return self._column_of(token, token.text)
         if token.word == "CAST":
             return self._cast(token)
-        if token.word in _MOMENTS:
+        if token.word in MOMENTS:
             self._at.take()
             inner = self._operand()
             self._at.expect(")")
@@ -320,23 +326,34 @@ class _Parser:
         inner = self._operand()
         self._at.expect("AS")
         word = self._at.take().word
-        if self._at.accepts("("):  # precision and scale
-            while not self._at.accepts(")"):
-                if self._at.take().kind is TokenKind.END:
-                    raise self._at.no_condition(") expected, found its end")
+        sizes: list[int] = []
+        if word in DECIMALS and self._at.accepts("("):
+            while not sizes or self._at.accepts(","):
+                size = self._at.take()
+                if not size.text.isdecimal() or len(sizes) == 2:
+                    raise self._at.no_condition(f"{word} expects its precision and scale, such as {word}(10, 2)")
+                sizes.append(int(size.text[:9]))
+            self._at.expect(")")
         self._at.expect(")")
-        return self._of_type(word, inner, token.start)
+        return self._of_type(word, inner, token.start, tuple(sizes))
 
-    def _of_type(self, word: str, inner: _Operand, start: int) -> Literal:
+    def _of_type(self, word: str, inner: _Operand, start: int, sizes: tuple[int, ...] = ()) -> Literal:
         """A literal as one of another type."""
         if isinstance(inner, Literal):
-            if word in _NUMBERS and isinstance(inner.value, Decimal):
-                return inner
-            if word in _NUMBERS and inner.kind is LiteralKind.TEXT:
-                return _number_of(str(inner.value))
-            if word in _MOMENTS and inner.kind is LiteralKind.TEXT:
+            try:
+                if word in NUMBERS and isinstance(inner.value, Decimal):
+                    return _number(cast_number(inner.value, word, sizes))
+                if word in NUMBERS and inner.kind is LiteralKind.TEXT:
+                    return _number(cast_text(str(inner.value), word, sizes))
+            except ValueError as error:
+                raise InvalidRequestError(
+                    f"the number {cut(self._at.text[start : self._at.end])} in the filter is not usable: {error}"
+                ) from error
+            if word in MOMENTS and inner.kind is LiteralKind.TEXT:
                 text = str(inner.value)
-                return Literal(kind=LiteralKind.MOMENT, value=text[:10] if word == "DATE" else text, zone=self._zone)
+                return Literal(
+                    kind=LiteralKind.MOMENT, value=cast_day(text) if word == "DATE" else text, zone=self._zone
+                )
         raise self._at.refused(start, self._at.end)
 
     def _column_of(self, token: Token, name: str) -> _Column:
@@ -412,6 +429,6 @@ def _boolean(value: bool) -> Literal:
 
 def _number_of(written: str) -> Literal:
     try:
-        return _number(number_value(written))
+        return _number(suffixed_number(written))
     except ValueError as error:
         raise InvalidRequestError(f"the number {cut(written)} in the filter is not usable: {error}") from error

@@ -1,0 +1,78 @@
+"""Literals of a type: what CAST(1.7 AS INT), DECIMAL '1.25', 0.1F and DATE ' 2026-01-31' are in a condition.
+
+Source: Spark SQL in ANSI mode. A cast to an integer cuts off the fraction, one to DECIMAL rounds half up, and what the
+type cannot hold is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from decimal import ROUND_HALF_UP, Context, Decimal
+from math import isinf
+
+from lakelog.filestore.predicate.tokens import number_value
+
+DECIMALS = {"DECIMAL", "DEC", "NUMERIC"}
+NUMBERS = {"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", *DECIMALS}
+MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64}
+_PRECISION, _SCALE, _PRECISION_MAX = 10, 0, 38  # of DECIMAL without any
+_HALF_UP = Context(prec=3_000, rounding=ROUND_HALF_UP)  # more digits than a number in a condition has
+_SUFFIXES = {"BD": "", "L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "F": "FLOAT", "D": "DOUBLE"}
+_SUFFIX = re.compile(r"(?:BD|[LSYDF])$", re.IGNORECASE)
+_DAY = re.compile(r"\s*([0-9]{4}-[0-9]{1,2}(?:-[0-9]{1,2})?)(?:[ T].*)?\s*", re.DOTALL)
+
+
+def suffixed_number(written: str) -> Decimal:
+    """The number of a literal such as `5L` or `0.1F`. Raises ValueError for one that its type cannot hold."""
+    found = _SUFFIX.search(written)
+    if found is None:
+        return number_value(written)
+    value = number_value(written[: found.start()])
+    word = _SUFFIXES[found[0].upper()]
+    if word in _BITS and not written[: found.start()].isdigit():
+        raise ValueError(f"a number that ends with {found[0]} has digits alone")
+    return cast_number(value, word) if word else value
+
+
+def cast_number(value: Decimal, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
+    """A number as one of the type `word`; `sizes` are precision and scale. Raises ValueError where it does not fit."""
+    if word in _BITS:
+        whole = int(value)
+        if not -(1 << _BITS[word] - 1) <= whole < 1 << _BITS[word] - 1:
+            raise ValueError(f"it does not fit into {word}")
+        return Decimal(whole)
+    if word in DECIMALS:
+        return _cast_decimal(value, *sizes)
+    if word in ("FLOAT", "REAL"):
+        try:
+            return Decimal(struct.unpack("<f", struct.pack("<f", float(value)))[0])
+        except OverflowError as error:
+            raise ValueError(f"it does not fit into {word}") from error
+    if isinf(float(value)):
+        raise ValueError(f"it does not fit into {word}")
+    return value  # compared as a double wherever the column is one
+
+
+def cast_text(text: str, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
+    """The number of the type `word` that a text says. Raises ValueError for one that says none."""
+    value = number_value(text)
+    if word in _BITS and value != value.to_integral_value():
+        raise ValueError(f"{word} needs a whole number")
+    return cast_number(value, word, sizes)
+
+
+def cast_day(text: str) -> str:
+    """The day of a text, without blanks and clock; a text that says none as it is."""
+    found = _DAY.fullmatch(text)
+    return text if found is None else found[1]
+
+
+def _cast_decimal(value: Decimal, precision: int = _PRECISION, scale: int = _SCALE) -> Decimal:
+    if not (0 < precision <= _PRECISION_MAX and 0 <= scale <= precision):
+        raise ValueError(f"DECIMAL has up to {_PRECISION_MAX} digits, and no more behind the point than in all")
+    rounded = _HALF_UP.quantize(value, Decimal((0, (1,), -scale)))
+    if abs(rounded) >= Decimal((0, (1,), precision - scale)):
+        raise ValueError(f"it does not fit into DECIMAL({precision}, {scale})")
+    return rounded
