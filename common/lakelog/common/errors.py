@@ -21,9 +21,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
+from lakelog.common.quoting import shown, without_middle
+
+MESSAGE_MAX = 8_000
+
 
 class LakelogError(Exception):
-    """The root of every error that lakelog raises on purpose."""
+    """The root of every error that lakelog raises on purpose.
+
+    What stands in files and topics may be quoted: a message is never longer than about `MESSAGE_MAX`.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_middle(message, MESSAGE_MAX))
 
 
 class InvalidRequestError(LakelogError):
@@ -83,9 +93,9 @@ class OptionError(InvalidRequestError):
         """Build the error for a key that no option declares."""
         near = get_close_matches(key, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`lakelog options` lists them"
-        return cls(f"unknown option {key!r}; {hint}")
+        return cls(f"unknown option {shown(key)}; {hint}")
 
     @classmethod
     def bad_value(cls, key: str, value: object, expected: str) -> OptionError:
         """Build the error for a value that does not fit the option's type."""
-        return cls(f"option {key!r} has the value {value!r}; expected {expected}")
+        return cls(f"option {key!r} has the value {shown(value)}; expected {expected}")

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar  # Any: parsed JSON is untyped until it is checked here
 
+from lakelog.common.quoting import shown
+
 JSON_BYTES_MAX = 16 << 20
 JSON_VALUES_MAX = 500_000
 JSON_DEPTH_MAX = 256
@@ -22,7 +24,6 @@ COUNT = range(1 << 63)
 INT = range(1 << 31)
 
 Value = TypeVar("Value")
-_SHOWN_MAX = 80
 _WHOLE = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -159,16 +160,6 @@ def number_of(key: str, allowed: range = INT) -> int:
     if _WHOLE.fullmatch(key) is None or int(key) not in allowed:
         raise ValueError(f"a whole number from {allowed.start} to {allowed.stop - 1} was expected, found {shown(key)}")
     return int(key)
-
-
-def shown(value: object) -> str:
-    """A value as errors show it: not much of a large one."""
-    if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    if isinstance(value, str):
-        value = value[: 2 * _SHOWN_MAX]
-    written = repr(value) if not isinstance(value, int) or value in LONG else "a number of more than 64 bits"
-    return written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}..."
 
 
 def _misfit(fields: Mapping[str, Any], key: str, expected: str) -> ValueError | KeyError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lakelog.common.errors import OptionError
+from lakelog.common.quoting import CAUSE_MAX, cut, shown
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -39,7 +40,7 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
     digits = compact.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = compact[len(digits) :] or default_unit
     if unit not in units:
-        raise ValueError(f"unknown unit {unit!r}; known are {', '.join(units)}")
+        raise ValueError(f"unknown unit {shown(unit)}; known are {', '.join(units)}")
     number = int(digits) * units[unit]
     if number > _LONG_MAX:
         raise ValueError(f"expected at most {_LONG_MAX} {default_unit}")
@@ -71,7 +72,7 @@ class Option(Generic[T_co]):
         try:
             return self.parse(text)
         except (ValueError, KeyError) as error:
-            detail = f"{self.kind} ({error})" if str(error) else self.kind
+            detail = f"{self.kind} ({cut(str(error), CAUSE_MAX)})" if str(error) else self.kind
             raise OptionError.bad_value(self.key, text, detail) from error
 
 

@@ -12,7 +12,8 @@ from enum import Enum, IntEnum
 from typing import Any  # Any: parsed JSON is untyped until it is checked here
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.json_fields import INT, items, optional, shown, text, whole
+from lakelog.common.json_fields import INT, items, optional, text, whole
+from lakelog.common.quoting import cut, shown
 
 MAX_LENGTH = 2_147_483_647
 FIELDS_MAX = 10_000  # columns of a table, and members of a ROW
@@ -224,8 +225,7 @@ def check_type_limits(kind: DataType) -> None:
 
 def shown_type(kind: DataType) -> str:
     """A type as errors show it."""
-    written = str(kind)
-    return written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}..."
+    return cut(str(kind), _SHOWN_MAX)
 
 
 def _parse_text(written: str) -> DataType:

@@ -16,6 +16,7 @@ from lakelog.catalog.place import original_of, recorded_place
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField
 from lakelog.filestore.bounded_files import bounded
 from lakelog.filestore.location import Location, store_options
@@ -121,9 +122,7 @@ class Catalog:
             if not near:
                 self._check_warehouse(self._file_io.list_names(self.warehouse))
             there = (
-                f"database {name.database!r} has {', '.join(near)}"
-                if near
-                else f"there is no database {name.database!r}"
+                f"database {name.database!r} has {listed(near)}" if near else f"there is no database {name.database!r}"
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
         store = FileStoreTable.open(path, self._file_io, options=self._options)
@@ -145,7 +144,7 @@ class Catalog:
         if any(name.endswith(DATABASE_SUFFIX) for name in shown):
             return
         if shown:
-            some = ", ".join(shown[:_NAMES_SHOWN]) + (", ..." if len(shown) > _NAMES_SHOWN else "")
+            some = listed(shown, names_max=_NAMES_SHOWN)
             raise NotFoundError(
                 f"{self.warehouse} is not a warehouse: it holds {some} and no database, a folder such as "
                 f"db{DATABASE_SUFFIX}; name the folder that holds the databases"
@@ -163,7 +162,7 @@ class Catalog:
         check_name(database, "database")
         tables = self._tables_of(database)
         if not tables:
-            there = ", ".join(self.list_databases()) or "none"
+            there = listed(self.list_databases()) or "none"
             raise NotFoundError(f"database {database!r} does not exist in {self.warehouse}; there are: {there}")
         return tables
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any  # Any: parsed TOML is untyped until it is looked at here
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
+from lakelog.common.quoting import listed
 from lakelog.logstore.client_settings import PROFILE, SERVERS, check_not_own
 
 CALL_PREFIX = "kafka."
@@ -87,7 +88,7 @@ def _profile(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     profiles = _read(path)
     found = profiles.get(name)
     if not isinstance(found, dict):
-        there = ", ".join(sorted(key for key, value in profiles.items() if isinstance(value, dict))) or "none"
+        there = listed(sorted(key for key, value in profiles.items() if isinstance(value, dict))) or "none"
         raise NotFoundError(
             f"{path} has no profile {name!r} of settings for Kafka; it has: {there}. Write it there: [{name}], then "
             f'lines such as {SERVERS} = "host:9093". Another file is named by {PROFILES_KEY}'

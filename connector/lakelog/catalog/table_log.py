@@ -8,6 +8,7 @@ from functools import cached_property
 
 from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError, OptionError
+from lakelog.common.quoting import listed
 from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.client_settings import is_secret, refused_of_tables
 from lakelog.logstore.options import (
@@ -76,7 +77,7 @@ class TableLog:
 
     def told_of(self, deletes_by: Mapping[str, str]) -> str:
         """What to say of settings by which Kafka deletes records of the topic that may still be needed."""
-        settings = ", ".join(f"{key}={value}" for key, value in sorted(deletes_by.items()))
+        settings = listed(f"{key}={value}" for key, value in sorted(deletes_by.items()))
         return (
             f"topic {self.topic} has {settings}: Kafka deletes its records by that, also those that table {self._path}"
             f" and its streams still need; `lakelog log repair {self._path}` takes the settings back, and the table's"

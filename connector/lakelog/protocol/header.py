@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, shown, text, whole
+from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, text, whole
+from lakelog.common.quoting import cause, shown
 from lakelog.filestore.data_file import SEQUENCE_MAX, DataFileMeta
 
 HEADER_VERSION = 1
@@ -93,7 +94,8 @@ class CommitHeader:
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
-                f"the commit header at {where} is not readable: {error!r}; the topic must only be written by lakelog"
+                f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by "
+                "lakelog"
             ) from error
 
 

@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.common.quoting import cause
 from lakelog.filestore.integrity import read_checked
 from lakelog.filestore.paths import FileNames
 from lakelog.filestore.store import TableStore
@@ -70,7 +71,8 @@ class HeaderFiles:
                 raise ValueError("'file' is not the name of a header file")
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise CorruptDataError(
-                f"the commit header at {where} is not readable: {error!r}; the topic must only be written by lakelog"
+                f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by "
+                "lakelog"
             ) from error
         if table_uuid != self.table.uuid:
             raise CorruptDataError(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, member, number_of, parse_object, text, whole
+from lakelog.common.quoting import cause
 from lakelog.filestore.consumers import LEASE_MILLIS
 from lakelog.filestore.store import TableStore
 
@@ -63,7 +64,7 @@ class LogLeases:
             return None
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
-                f"log lease {path} is not readable: {error!r}; no record is deleted until it is mended or deleted"
+                f"log lease {path} is not readable: {cause(error)}; no record is deleted until it is mended or deleted"
             ) from error
 
     def _path(self, lease_id: str) -> str:

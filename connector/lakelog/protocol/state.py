@@ -10,6 +10,7 @@ from typing import Any  # Any: parsed JSON
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
 from lakelog.common.json_fields import text as take_text
+from lakelog.common.quoting import cause
 from lakelog.filestore.commit import CHECKPOINT_CHANGED
 from lakelog.filestore.users import LOG_STATE_KEY, CommitUser, is_same_source
 
@@ -87,7 +88,7 @@ class LogState:
                 ledger={number_of(bucket): _parse_ledger(member(ledger, bucket)) for bucket in ledger},
             )
         except (KeyError, ValueError) as error:
-            raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {error!r}") from error
+            raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {cause(error)}") from error
 
     def is_whole(self) -> bool:
         """True when no other writer's unfinished batch is in the snapshot in part."""

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import IN_SLOT_BYTES, MAX_COMPACT_PRECISION, null_bits_width
 from lakelog.filestore.bucket import bucket_of
@@ -48,8 +49,8 @@ def bucket_column(rows: DataFrame, table: Table | FileStoreTable) -> Column:
     missing = [name for name in schema.bucket_keys if name not in rows.columns]
     if missing:
         raise InvalidRequestError(
-            f"the bucket of table {table.name} follows from {', '.join(schema.bucket_keys)}; the rows lack "
-            f"{', '.join(missing)}"
+            f"the bucket of table {table.name} follows from {listed(schema.bucket_keys)}; the rows lack "
+            f"{listed(missing)}"
         )
     return bucket_column_of(schema)
 

@@ -23,11 +23,11 @@ from typing import Any  # Any: JSON objects as Spark hands them over
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, text, whole
+from lakelog.common.quoting import CAUSE_MAX, cause, cut, shown
 from lakelog.protocol.state import LogState
 
 OFFSET_MARK = "lakelog"
 OFFSET_VERSION = 1
-_SHOWN_MAX = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +122,13 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
     """Parse an offset. Raises InvalidRequestError when it belongs to another table, CorruptDataError otherwise."""
     if fields.get("table", mark.uuid) != mark.uuid:
         raise InvalidRequestError(
-            f"the checkpoint belongs to table {str(fields.get('name'))[:_SHOWN_MAX]} "
-            f"({str(fields['table'])[:_SHOWN_MAX]}), the query reads {mark.name} ({mark.uuid}): the "
+            f"the checkpoint belongs to table {cut(str(fields.get('name')))} "
+            f"({cut(str(fields['table']))}), the query reads {mark.name} ({mark.uuid}): the "
             "table was made anew, or another one is read. Use a new checkpoint location"
         )
     try:
         if fields[OFFSET_MARK] != OFFSET_VERSION:
-            raise ValueError(f"version {fields[OFFSET_MARK]}, expected {OFFSET_VERSION}")
+            raise ValueError(f"version {shown(fields[OFFSET_MARK])}, expected {OFFSET_VERSION}")
         if "start" in fields:
             return StartOffset(start=text(fields, "start"))
         if "snapshot" in fields:
@@ -146,7 +146,7 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
         return FollowOffset(consumed=whole(fields, "consumed", COUNT))
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"the source offset {str(dict(fields))[:_SHOWN_MAX]} in the checkpoint is not readable: {error!r}"
+            f"the source offset {cut(str(dict(fields)), CAUSE_MAX)} in the checkpoint is not readable: {cause(error)}"
         ) from error
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.spark.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.failures import raised_error
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
@@ -83,4 +84,4 @@ def check_order(rows: DataFrame, order_by: Sequence[str]) -> None:
     """Raise InvalidRequestError for a column of `order_by` that the rows lack."""
     for name in order_by:
         if name not in rows.columns:
-            raise InvalidRequestError(f"order_by names {name!r}; the rows have {', '.join(rows.columns)}")
+            raise InvalidRequestError(f"order_by names {name!r}; the rows have {listed(rows.columns)}")

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.binary_row import MAX_COMPACT_PRECISION, null_bits_width
 from lakelog.filestore.buffers import (
@@ -53,7 +54,7 @@ def bucket_of(
     if bucket_count < 1 or not key_fields:
         raise InvalidRequestError(
             f"a bucket needs a positive number of buckets and a bucket key, found bucket={bucket_count} and "
-            f"the key ({', '.join(field.name for field in key_fields)})"
+            f"the key ({listed(field.name for field in key_fields)})"
         )
     if bucket_count == 1:
         return np.zeros(table.num_rows, np.int32)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 
 Path = tuple[str, ...]
@@ -38,7 +39,7 @@ def find(fields: Sequence[DataField], name: str, path: Path) -> int:
     for place, field in enumerate(fields):
         if field.name == name:
             return place
-    known = ", ".join(field.name for field in fields)
+    known = listed(field.name for field in fields)
     raise InvalidRequestError(f"column {shown(path)!r} does not exist; {name!r} is not among {known}")
 
 

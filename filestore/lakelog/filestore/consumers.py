@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, parse_object, whole
+from lakelog.common.quoting import cause
 from lakelog.filestore.changelogs import ChangelogManager
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.paths import CONSUMER_PREFIX, TablePaths
@@ -63,7 +64,7 @@ class ConsumerManager:
             return None
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
-                f"consumer file {path} is not readable: {error!r}; nothing expires until it is mended or deleted"
+                f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is mended or deleted"
             ) from error
 
     def put(self, consumer_id: str, next_snapshot: int) -> None:

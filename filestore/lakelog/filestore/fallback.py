@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType
 from lakelog.filestore.file_pruning import Pruning
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
@@ -55,8 +56,8 @@ def branch_table(table: TableStore, name: str) -> TableStore:
     if not is_alike or schema.is_change_log or table.schema.is_change_log:
         raise UnsupportedError(
             f"branch {name!r} of table {table.name} cannot fill in for partitions: its columns are {_shown(theirs)}, "
-            f"partitioned by {', '.join(schema.partition_keys)}; the table's are {_shown(ours)}, partitioned by "
-            f"{', '.join(table.schema.partition_keys)}. Give both the same"
+            f"partitioned by {listed(schema.partition_keys)}; the table's are {_shown(ours)}, partitioned by "
+            f"{listed(table.schema.partition_keys)}. Give both the same"
         )
     return replace(other, schema=schema)
 
@@ -83,4 +84,4 @@ def _shape(fields: Sequence[DataField]) -> list[tuple[str, DataType]]:
 
 
 def _shown(shape: Sequence[tuple[str, DataType]]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in shape)
+    return listed(f"{name} {kind}" for name, kind in shape)

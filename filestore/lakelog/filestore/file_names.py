@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import cut
 
 _LENGTH_MAX = 255  # bytes of a name, in the file systems that are in use
 _USER_LENGTH_MAX = 200  # leaves room for a prefix, and for the name of a temporary file
@@ -53,5 +54,4 @@ def check_user_name(name: str, what: str) -> str:
 
 
 def _shown(name: object) -> str:
-    text = repr(name)
-    return text if len(text) <= _USER_LENGTH_MAX else f"{text[:_USER_LENGTH_MAX]}..."
+    return cut(repr(name), _USER_LENGTH_MAX)

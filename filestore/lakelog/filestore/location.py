@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.quoting import listed
 from lakelog.filestore.bounded_files import EXTERNAL_PATHS, bounded, external_places
 from lakelog.filestore.fileio import FileIO, LocalFileIO
 from lakelog.filestore.path_forms import is_local, user_path
@@ -40,7 +41,7 @@ class Location:
         given.pop(EXTERNAL_PATHS.key, None)
         if is_local(text):
             if given:
-                raise OptionError(f"{', '.join(given)}: a local folder takes no options of a store, found {text}")
+                raise OptionError(f"{listed(given)}: a local folder takes no options of a store, found {text}")
             return cls(text, _LOCAL, places)
         opened = _STORES.get(text.partition("://")[0])
         if opened is None:
@@ -86,7 +87,7 @@ def _hdfs(path: str, options: Mapping[str, str]) -> FileIO:
     others = [key for key in options if not key.startswith(HADOOP_PREFIX)]
     if others:
         raise OptionError(
-            f"{', '.join(others)}: HDFS takes Hadoop's settings with {HADOOP_PREFIX!r} before them, such as "
+            f"{listed(others)}: HDFS takes Hadoop's settings with {HADOOP_PREFIX!r} before them, such as "
             f"{HADOOP_PREFIX}dfs.ha.namenodes.mycluster"
         )
     return HdfsFileIO(tuple(sorted((key.removeprefix(HADOOP_PREFIX), value) for key, value in options.items())))

@@ -11,6 +11,7 @@ from typing import Any  # Any: Avro records are untyped until they are checked h
 import polars as pl
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.common.quoting import cause
 from lakelog.common.types import DataType
 from lakelog.filestore.binary_row import StoredValue, comparable, deserialize_row, serialize_row
 from lakelog.filestore.collection import paused_collection
@@ -281,7 +282,7 @@ def _records_named(path: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise damaged(path, f"it holds a record that is not readable: {error!r}") from error
+        raise damaged(path, f"it holds a record that is not readable: {cause(error)}") from error
 
 
 def _same(entry: ManifestEntry) -> ManifestEntry:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.filestore.binary_row import deserialize_row, to_scalar
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
@@ -40,7 +41,7 @@ def partition_time(schema: TableSchema, partition: bytes) -> datetime | None:
         if name not in texts:
             raise InvalidRequestError(
                 f"{PARTITION_TIMESTAMP_PATTERN.key}={pattern!r} names {name!r}; the partition columns "
-                f"are {', '.join(texts)}"
+                f"are {listed(texts)}"
             )
     if any(texts[name] is None for name in names):
         return None

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import cut
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN_MAX = 300
@@ -34,7 +35,7 @@ def has_control(path: str) -> bool:
 
 def shown_path(path: str) -> str:
     """A path for a message, on one line and not too long."""
-    return repr(path if len(path) <= _SHOWN_MAX else f"{path[:_SHOWN_MAX]}...")
+    return repr(cut(path, _SHOWN_MAX))
 
 
 def plain_path(text: str) -> str:

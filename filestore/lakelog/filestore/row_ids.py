@@ -20,6 +20,7 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.options import Option, parse_bool
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.data_reader import read_data_file, stored_columns
@@ -75,7 +76,7 @@ def _ordered(group: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
     ranges = {_rows_of(file) for file in plain}
     first, end = min(_rows_of(file)[0] for file in group), max(_rows_of(file)[1] for file in group)
     if ranges != {(first, end)}:
-        names = ", ".join(file.file_name for file in group)
+        names = listed(file.file_name for file in group)
         raise CorruptDataError(f"data files {names} share rows, but do not all have the rows {first} to {end - 1}")
     return (*plain, *(file for file in newest_first if is_blob(file)))
 
@@ -217,7 +218,7 @@ def _check_covered(table: TableStore, source: _Source, first: int, end: int) -> 
             break
         covered = max(covered, behind)
     if covered < end:
-        names = ", ".join(file.file_name for file in source.files)
+        names = listed(file.file_name for file in source.files)
         raise CorruptDataError(
             f"blob files {names} of table {table.name} have the rows {first} to {covered - 1} of column "
             f"{source.fields[0].name!r}, its other columns those to {end - 1}"

@@ -21,6 +21,7 @@ from lakelog.common.errors import (
 from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, text_map, texts, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.options import Option
+from lakelog.common.quoting import cause, listed, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, check_type_limits, field_to_json, parse_fields
 from lakelog.filestore.counted_schema import (
     check_write_mode,
@@ -168,7 +169,7 @@ class TableSchema:
         for column in self.fields:
             if column.name == name:
                 return column
-        raise InvalidRequestError(f"column {name!r} does not exist; the columns are {', '.join(self.field_names)}")
+        raise InvalidRequestError(f"column {name!r} does not exist; the columns are {listed(self.field_names)}")
 
     def select(self, names: Iterable[str]) -> tuple[DataField, ...]:
         """The columns of names, in the order of the names."""
@@ -199,7 +200,7 @@ class TableSchema:
             given = parse_object(text, values_max=_JSON_VALUES_MAX)
             digest = given.get(DIGEST_KEY)
             if digest is not None and digest != _digest(given):
-                raise ValueError(f"it names the digest {digest}, its keys have {_digest(given)}")
+                raise ValueError(f"it names the digest {shown(digest)}, its keys have {_digest(given)}")
             version, time_millis = (optional(whole, given, key) for key in ("version", "timeMillis"))
             schema = cls(
                 version=1 if version is None else version,
@@ -218,7 +219,7 @@ class TableSchema:
         except UnsupportedError as error:
             raise UnsupportedError(f"schema file {path}: {error}") from error
         except (KeyError, ValueError, LakelogError) as error:
-            raise damaged(path, f"it is not a readable schema: {error!r}") from error
+            raise damaged(path, f"it is not a readable schema: {cause(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +281,7 @@ class SchemaManager:
         """
         found = self._file(schema_id).digest
         if found != digest:
-            raise self._swapped(schema_id, f"it has the digest {found}, and a snapshot names {digest}")
+            raise self._swapped(schema_id, f"it has the digest {found}, and a snapshot names {shown(digest)}")
         for number in range(schema_id + 1, newest_id + 1):
             self._check_base(number)
 
@@ -310,8 +311,8 @@ class SchemaManager:
             except NotFoundError as error:
                 ids = self.list_ids()
                 raise NotFoundError(
-                    f"schema {schema_id} of {self._paths.root} does not exist; found {ids}: its file {path} was lost, "
-                    "restore it from a copy"
+                    f"schema {schema_id} of {self._paths.root} does not exist; found [{listed(ids)}]: its file "
+                    f"{path} was lost, restore it from a copy"
                 ) from error
             schema = TableSchema.from_json(data, path=path)
             if schema.id != schema_id:
@@ -328,7 +329,7 @@ class SchemaManager:
         if found != base:
             raise self._swapped(
                 schema_id - 1,
-                f"it has the digest {found}, and schema {schema_id} was made from {base}",
+                f"it has the digest {found}, and schema {schema_id} was made from {shown(base)}",
             )
 
     def _swapped(self, schema_id: int, what: str) -> CorruptDataError:

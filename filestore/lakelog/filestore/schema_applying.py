@@ -14,6 +14,8 @@ import pyarrow as pa
 from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
+from lakelog.common.quoting import listed
+from lakelog.common.quoting import shown as quoted
 from lakelog.common.types import DataField, DataType, parse_type
 from lakelog.filestore.column_options import (
     DEFAULT_AGGREGATE,
@@ -288,7 +290,7 @@ def _check_is_new(siblings: Fields, path: Path, name: str) -> None:
 def _check_is_no(keys: Sequence[str], what: str, path: Path, verb: str) -> None:
     if path[0] in keys:
         raise InvalidRequestError(
-            f"column {path[0]!r} belongs to the {what} ({', '.join(keys)}) and cannot be {verb}; make a table with "
+            f"column {path[0]!r} belongs to the {what} ({listed(keys)}) and cannot be {verb}; make a table with "
             "other keys, and copy the rows"
         )
 
@@ -323,8 +325,8 @@ def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
         unknown = [name for name in columns_named(key, value) if name not in new.field_names]
         if unknown and old.options.get(key) != value:
             raise InvalidRequestError(
-                f"option {key!r} = {value!r} names the column {unknown[0]!r}, which does not exist; the columns are "
-                f"{', '.join(new.field_names)}"
+                f"option {key!r} = {quoted(value)} names the column {unknown[0]!r}, which does not exist; the columns "
+                f"are {listed(new.field_names)}"
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import listed
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.filestore.options.compaction import FULL_COMPACTION_DELTA_COMMITS
 from lakelog.filestore.options.files import FILE_FORMAT, FileFormat
@@ -53,9 +54,9 @@ def _check_dynamic(schema: TableSchema) -> None:
             f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
         )
     if not schema.has_dynamic_buckets:
-        missing = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
+        missing = listed(name for name in schema.partition_keys if name not in schema.primary_keys)
         raise UnsupportedError(
-            f"a table with bucket=-1 whose primary key ({', '.join(schema.primary_keys)}) lacks the partition columns "
+            f"a table with bucket=-1 whose primary key ({listed(schema.primary_keys)}) lacks the partition columns "
             f"{missing} is not written yet: a key could be in any partition; make a table whose key has them, or write "
             "this one with Paimon"
         )
@@ -75,7 +76,7 @@ def _check_rowkind_field(schema: TableSchema) -> None:
         return
     kind = next((column.type for column in schema.fields if column.name == name), None)
     if kind is None:
-        known = ", ".join(column.name for column in schema.fields)
+        known = listed(column.name for column in schema.fields)
         raise InvalidRequestError(f"{ROWKIND_FIELD.key} names column {name!r}, which does not exist; they are {known}")
     if not _has_text(kind):
         raise InvalidRequestError(
@@ -186,10 +187,10 @@ def check_key_names(what: str, names: Sequence[str], fields: Sequence[DataField]
     """Raise InvalidRequestError for key columns that do not exist, are there twice or nested. `what` names the key."""
     known = {column.name: column for column in fields}
     if len(set(names)) < len(names):
-        raise InvalidRequestError(f"the {what} names a column twice: {', '.join(names)}")
+        raise InvalidRequestError(f"the {what} names a column twice: {listed(names)}")
     for name in names:
         if name not in known:
-            raise InvalidRequestError(f"{what} column {name!r} does not exist; the columns are {', '.join(known)}")
+            raise InvalidRequestError(f"{what} column {name!r} does not exist; the columns are {listed(known)}")
         if known[name].type.is_nested:
             raise InvalidRequestError(
                 f"{what} column {name!r} has the type {known[name].type}; keys must have atomic types"
@@ -202,8 +203,8 @@ def check_keys(schema: TableSchema) -> None:
         missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
         if missing:
             raise InvalidRequestError(
-                f"the primary key ({', '.join(schema.primary_keys)}) must contain the partition columns; "
-                f"add {', '.join(missing)}"
+                f"the primary key ({listed(schema.primary_keys)}) must contain the partition columns; "
+                f"add {listed(missing)}"
             )
         if not schema.trimmed_primary_keys:
             raise InvalidRequestError("the primary key must have a column that is no partition column")
@@ -270,7 +271,7 @@ def check_bucket(schema: TableSchema) -> None:
             raise InvalidRequestError(f"bucket key column {column.name!r} is a partition column; leave it out")
         if schema.primary_keys and column.name not in schema.primary_keys:
             raise InvalidRequestError(
-                f"bucket key column {column.name!r} is not in the primary key ({', '.join(schema.primary_keys)}); "
+                f"bucket key column {column.name!r} is not in the primary key ({listed(schema.primary_keys)}); "
                 "one key could be in several buckets"
             )
     if schema.bucket_function is BucketFunction.MOD:
@@ -278,7 +279,7 @@ def check_bucket(schema: TableSchema) -> None:
         if len(roots) != 1 or roots[0] not in (TypeRoot.INT, TypeRoot.BIGINT):
             raise InvalidRequestError(
                 "bucket-function.type=mod needs a bucket key of one INT or BIGINT column, found "
-                + ", ".join(f"{column.name} {column.type}" for column in schema.bucket_fields)
+                + listed(f"{column.name} {column.type}" for column in schema.bucket_fields)
             )
     if schema.bucket_function is BucketFunction.HIVE:
         for column in schema.bucket_fields:

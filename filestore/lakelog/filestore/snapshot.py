@@ -14,6 +14,7 @@ from typing import Any  # Any: parsed JSON
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
 from lakelog.common.json_fields import text as take_text
+from lakelog.common.quoting import cause, listed, shown
 from lakelog.filestore.commit_times import newest_at
 from lakelog.filestore.file_names import check_file_names
 from lakelog.filestore.fileio import FileIO
@@ -131,17 +132,17 @@ class Snapshot:
             digest = properties.pop(DIGEST_KEY, None)
             check_file_names(values[name] for name in _FILE_NAMES if name in values)
             if not isinstance(values["schema_id"], int):
-                raise TypeError(f"its schema is {values['schema_id']!r}, expected a number")
+                raise TypeError(f"its schema is {shown(values['schema_id'])}, expected a number")
             snapshot = cls(**values | {"properties": properties})
             named = given.get(TAG_KEY, tag)
             is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)
             expected = snapshot.digest if digest is not None or is_own else None
         except (KeyError, TypeError, ValueError) as error:
-            raise damaged(path, f"it is not a readable snapshot: {error!r}") from error
+            raise damaged(path, f"it is not a readable snapshot: {cause(error)}") from error
         if digest != expected:
-            raise damaged(path, f"it names the digest {digest}, its fields have {expected}")
+            raise damaged(path, f"it names the digest {shown(digest)}, its fields have {expected}")
         if tag is not None and named != tag:
-            raise damaged(path, f"it is the file of tag {named!r}")
+            raise damaged(path, f"it is the file of tag {shown(named)}")
         return snapshot
 
 
@@ -281,7 +282,7 @@ class SnapshotManager:
             return Snapshot.from_json(self._file_io.read_bytes(path), path=path, tag=tag)
         except NotFoundError as error:
             tags = self.tags()
-            known = f"the tags are {', '.join(tags)}" if tags else "it has no tags"
+            known = f"the tags are {listed(tags)}" if tags else "it has no tags"
             raise NotFoundError(
                 f"table {self._paths.root} has no tag {tag!r}; {known}. When the tag was not deleted, its file {path} "
                 "was lost: restore it"

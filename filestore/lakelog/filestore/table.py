@@ -17,6 +17,7 @@ from typing import (
 import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.quoting import listed
 from lakelog.filestore.alter import alter_schema
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit_clock import CommitClock
@@ -292,7 +293,7 @@ class FileStoreTable(ReadableTable):
         """Forget a consumer, and let what it has not read expire. Raises NotFoundError for one that is not there."""
         consumers = ConsumerManager(self.file_io, self.paths)
         if consumer_id not in consumers.ids():
-            known = ", ".join(consumers.ids()) or "none"
+            known = listed(consumers.ids()) or "none"
             raise NotFoundError(f"table {self.name} has no consumer {consumer_id!r}; its consumers are {known}")
         consumers.delete(consumer_id)
 

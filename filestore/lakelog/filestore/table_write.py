@@ -10,6 +10,7 @@ from enum import Enum, auto
 import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.quoting import listed, shown
 from lakelog.filestore.assigning import bucket_assigner
 from lakelog.filestore.binary_row import deserialize_row, to_table
 from lakelog.filestore.commit import CommitRequest
@@ -41,7 +42,7 @@ class PartitionFilter:
             field.name for field in resolved_columns(where, schema.fields) if field.name not in schema.partition_keys
         ]
         if others or not schema.partition_keys:
-            known = ", ".join(schema.partition_keys) or "none"
+            known = listed(schema.partition_keys) or "none"
             raise InvalidRequestError(
                 f"the condition {where} chooses partitions: it can name partition columns only, which are {known}"
             )
@@ -60,7 +61,7 @@ class PartitionFilter:
         if outside:
             fields = self._schema.partition_fields
             values = deserialize_row([field.type for field in fields], min(outside))
-            named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values, strict=True))
+            named = listed(f"{field.name}={shown(value)}" for field, value in zip(fields, values, strict=True))
             raise InvalidRequestError(
                 f"rows of the partition {named} do not meet the condition {self} of the overwrite; nothing was written"
             )

@@ -14,6 +14,7 @@ from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import member, optional, parse_object, text, whole
+from lakelog.common.quoting import cause
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 
 PROPERTY_PREFIX = "lakelog."
@@ -68,7 +69,7 @@ def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
         users = parse_object(properties.get(USERS_KEY, "{}"))
         return {user: _parse_user(member(users, user)) for user in users}
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"snapshot property {USERS_KEY} is not readable: {error!r}") from error
+        raise CorruptDataError(f"snapshot property {USERS_KEY} is not readable: {cause(error)}") from error
 
 
 def _parse_user(last: Mapping[str, Any]) -> CommitUser:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
 from lakelog.filestore.schema import TableSchema
 
@@ -155,6 +158,5 @@ def _described(kind: DataType) -> str:
     return f"{kind} (Arrow {to_arrow_field(DataField(id=0, name='', type=kind)).type})"
 
 
-def _listed(names: object) -> str:
-    assert isinstance(names, list | tuple)
-    return ", ".join(names) if names else "none"
+def _listed(names: Sequence[str]) -> str:
+    return listed(names) or "none"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from lakelog.common.errors import OptionError
+from lakelog.common.quoting import listed
 
 SERVERS = "bootstrap.servers"
 PROFILE = "profile"  # not a setting of clients: the name of some, see `lakelog.catalog.kafka_profiles`
@@ -112,7 +113,7 @@ def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None
     check_not_own(settings, prefix=prefix)
     refused = refused_of_tables(settings)
     if refused:
-        shown = ", ".join(f"{prefix}{key}" for key in refused)
+        shown = listed(f"{prefix}{key}" for key in refused)
         why = "secrets would stand there in plain text" if any(map(is_secret, refused)) else "it may be a stranger's"
         raise OptionError(
             f"a table may not hold {shown}: {why}. Say it where the table is used, beside {SERVERS}: in {WAYS}"
@@ -130,7 +131,7 @@ def joined_settings(table: Mapping[str, str], user: Mapping[str, str]) -> dict[s
         return {**table, **user}
     if not user.get(SERVERS):
         raise OptionError(
-            f"the Kafka settings {', '.join(sorted(user))} come without {SERVERS}; say beside them which servers they "
+            f"the Kafka settings {listed(sorted(user))} come without {SERVERS}; say beside them which servers they "
             "are for: they are used with no others"
         )
     return {key: value for key, value in table.items() if key not in _OF_CONNECTIONS} | dict(user)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
-from lakelog.common.json_fields import shown
+from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, RowKind
 from lakelog.logstore.json_columns import (
     NotColumnarError,

@@ -14,6 +14,7 @@ from typing import Any  # Any: Avro records are untyped
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
+from lakelog.common.quoting import cause
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import avro_errors_named, decoded
@@ -63,7 +64,7 @@ class AvroFile:
             try:
                 columns = [_column([record[field.name] for record in records], field.type) for field in fields]
             except (LookupError, OverflowError, pa.ArrowException, TypeError, ValueError) as error:
-                raise damaged(self._path, f"it does not hold the table's columns: {error!r}") from error
+                raise damaged(self._path, f"it does not hold the table's columns: {cause(error)}") from error
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _records(self) -> Iterator[dict[str, Any]]:

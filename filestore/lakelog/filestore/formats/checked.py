@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
+from lakelog.common.quoting import CAUSE_MAX, cut
 from lakelog.filestore.fileio import FileIO, OutputFile
 from lakelog.filestore.integrity import damaged
 
@@ -318,5 +319,5 @@ def errors_named(path: str, kind: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system's, not one of Arrow's about bytes
-            raise UnavailableError(f"{kind} file {path} could not be read: {error}") from error
-        raise damaged(path, f"it is not readable as {kind}: {error}") from error
+            raise UnavailableError(f"{kind} file {path} could not be read: {cut(str(error), CAUSE_MAX)}") from error
+        raise damaged(path, f"it is not readable as {kind}: {cut(str(error), CAUSE_MAX)}") from error

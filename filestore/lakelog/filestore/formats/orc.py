@@ -11,6 +11,7 @@ from pyarrow import orc
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
@@ -74,7 +75,7 @@ class OrcFile:
         missing = [name for name in names if name not in self.names]
         if missing:
             raise CorruptDataError(
-                f"ORC file {self._path} lacks the column {missing[0]!r}; it has {', '.join(self.names)}"
+                f"ORC file {self._path} lacks the column {missing[0]!r}; it has {listed(self.names)}"
             )
         schema = pa.schema([to_arrow_field(field) for field in fields])
         for number in range(self._file.nstripes):

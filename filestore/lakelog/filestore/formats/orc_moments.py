@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from lakelog.common.quoting import cause
 from lakelog.filestore.formats.inflating import inflate
 
 ReadAt = Callable[[int, int], bytes]
@@ -52,7 +53,7 @@ def read_moments(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[
         count = max((_leaves(array) for array in seconds.values()), default=0)
         nanos = _columns(given.as_nanos(count), names)
     except (EOFError, IndexError, OverflowError, zlib.error) as error:
-        raise ValueError(f"its parts do not fit: {error!r}") from error
+        raise ValueError(f"its parts do not fit: {cause(error)}") from error
     return {name: _joined(seconds[name], nanos[name], given.zone) for name in names}
 
 

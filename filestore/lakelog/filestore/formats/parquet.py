@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import CheckedInput, errors_named, open_input
@@ -173,7 +174,7 @@ class ParquetFile:
         for column in fields:
             if column.name not in self.names:
                 raise CorruptDataError(
-                    f"Parquet file {self._path} lacks the column {column.name!r}; it has {', '.join(self.names)}"
+                    f"Parquet file {self._path} lacks the column {column.name!r}; it has {listed(self.names)}"
                 )
         int96 = [column for column in fields if column.name in self.footer.int96_columns]
         micros = [column.name for column in int96 if not type_has_nanos(column.type)]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.counted_rows import without_uncounted
 from lakelog.filestore.merge.aggregates import PREFIX, aggregate_of, has_aggregate, last_value
@@ -268,7 +269,7 @@ def _removal_groups(options: Mapping[str, str], groups: Sequence[SequenceGroup])
         if name not in known:
             raise InvalidRequestError(
                 f"{PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key} names {name!r}, which orders no sequence group; found "
-                f"{', '.join(known) or 'no sequence groups'}"
+                f"{listed(known) or 'no sequence groups'}"
             )
     return tuple(group for group in groups if any(field.name in names for field in group.by))
 

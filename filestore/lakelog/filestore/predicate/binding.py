@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, comparable
 from lakelog.filestore.predicate.tokens import number_value
@@ -124,9 +125,9 @@ def resolve(name: str, fields: Sequence[DataField]) -> DataField:
     found = exact or [field for field in fields if field.name.lower() == name.lower()]
     if len(found) == 1:
         return found[0]
-    known = ", ".join(field.name for field in fields)
+    known = listed(field.name for field in fields)
     if found:
-        raise InvalidRequestError(f"the filter's column {name!r} may be any of {', '.join(f.name for f in found)}")
+        raise InvalidRequestError(f"the filter's column {name!r} may be any of {listed(f.name for f in found)}")
     raise InvalidRequestError(f"the filter names column {name!r}, which does not exist; the columns are {known}")
 
 

@@ -1,0 +1,44 @@
+"""What errors quote of files, records, options and tables: enough to find it, however large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+VALUE_MAX = 80
+NAMES_MAX = 20
+CAUSE_MAX = 500
+_LONG = range(-(1 << 63), 1 << 63)
+
+
+def cut(text: str, length_max: int = VALUE_MAX) -> str:
+    """The text; of a long one its beginning."""
+    return text if len(text) <= length_max else f"{text[:length_max]}..."
+
+
+def shown(value: object) -> str:
+    """A value as errors show it: not much of a large one."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    if isinstance(value, str):
+        value = value[: 2 * VALUE_MAX]
+    return cut(repr(value)) if not isinstance(value, int) or value in _LONG else "a number of more than 64 bits"
+
+
+def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
+    """Names with commas between them, no text where there are none; of many the first, and how many there are."""
+    texts = [str(name) for name in names]
+    few = ", ".join(cut(text) for text in texts[:names_max])
+    return few if len(texts) <= names_max else f"{few}, ... ({len(texts)} in all)"
+
+
+def cause(error: BaseException) -> str:
+    """An error as the one that is raised from it quotes it."""
+    return cut(repr(error), CAUSE_MAX)
+
+
+def without_middle(text: str, length_max: int) -> str:
+    """The text; of a long one its beginning and its end."""
+    if len(text) <= length_max:
+        return text
+    part = length_max // 2
+    return f"{text[:part]} ... ({len(text)} characters) ... {text[-part:]}"
