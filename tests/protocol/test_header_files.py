@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.header import BucketFile, CommitHeader, LostFilesError
 from lakelog.protocol.header_files import RECORD_BYTES_MAX, HeaderFiles
 from tests.simulation.world import World
 
@@ -75,7 +75,7 @@ def test_a_header_file_that_is_gone_or_damaged_is_an_error_that_names_it(table: 
     with pytest.raises(CorruptDataError, match=re.escape(name)):
         headers.read(data, where=WHERE)
     path.unlink()
-    with pytest.raises(NotFoundError, match=re.escape(name)):
+    with pytest.raises(LostFilesError, match=re.escape(name)):
         headers.read(data, where=WHERE)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast  # Any: what a greenlet returns is the business of its actor
 
@@ -317,6 +317,10 @@ class SimFiles:
 
     def newest(self) -> TableState:
         return self.world.newest()
+
+    def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
+        self.world.pause()
+        return next((file.meta.file_name for file in files if file.meta.file_name in self.world.removed), None)
 
     def prepare(self, bucket: int, rows: Rows, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
         world, started = self.world, self.world.now

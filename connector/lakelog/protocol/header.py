@@ -15,6 +15,25 @@ from lakelog.filestore.data_file import SEQUENCE_MAX, DataFileMeta
 HEADER_VERSION = 1
 
 
+class LostFilesError(CorruptDataError):
+    """The log names files of the table that are not there: its folder is not the one that the log goes with."""
+
+    @classmethod
+    def of(cls, path: str, *, where: str) -> LostFilesError:
+        """The error for a file that the record at `where` names."""
+        return cls(
+            f"{path} is not there, and the log at {where} names it as a part of a batch that no snapshot holds: the "
+            "folder is an older copy (a restored backup), or files were deleted by hand. No snapshot takes it in. "
+            f"{GOES_WITH_ANOTHER_FOLDER}"
+        )
+
+
+GOES_WITH_ANOTHER_FOLDER = (
+    "Restore the folder that the log goes with; or run `lakelog table new-identity PATH`, which goes on from the files "
+    "as they are with a log of its own, and leaves out what the older log holds behind the newest snapshot"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFile:
     """A data file and the partition it belongs to (serialized BinaryRow); the bucket is that of the transaction."""

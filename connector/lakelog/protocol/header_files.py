@@ -17,12 +17,12 @@ import json
 import re
 from dataclasses import dataclass
 
-from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.quoting import cause
 from lakelog.filestore.integrity import read_checked
 from lakelog.filestore.paths import FileNames
 from lakelog.filestore.store import TableStore
-from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.header import CommitHeader, LostFilesError
 
 RECORD_BYTES_MAX = (
     256 << 10
@@ -50,12 +50,16 @@ class HeaderFiles:
         return json.dumps(fields, separators=(",", ":")).encode()
 
     def read(self, data: bytes, *, where: str) -> CommitHeader:
-        """The header that a record carries or names; `where` is the record. Raises CorruptDataError, NotFoundError."""
+        """The header that a record carries or names; `where` is the record. Raises CorruptDataError."""
         name = self.name_of(data, where=where)
         if name is None:
             return CommitHeader.from_bytes(data, where=where)
         path = self.table.paths.manifest(name)
-        return CommitHeader.from_bytes(read_checked(self.table.file_io, path), where=f"{where}, in {path}")
+        try:
+            found = read_checked(self.table.file_io, path)
+        except NotFoundError as error:
+            raise LostFilesError.of(path, where=where) from error
+        return CommitHeader.from_bytes(found, where=f"{where}, in {path}")
 
     def name_of(self, data: bytes, *, where: str) -> str | None:
         """The file that a record names as its header; None when it carries the header itself.

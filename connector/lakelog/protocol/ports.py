@@ -8,7 +8,7 @@ inputs are gone). Everything else ends the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -113,6 +113,10 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
+        ...
+
+    def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
+        """The path of the first of these files that is not there; None when all are."""
         ...
 
     def prepare(self, bucket: int, rows: Rows_contra, first_sequence: int) -> PreparedBucket[Payload]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -199,6 +199,11 @@ class TaskFiles:
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
         return newest_state(self.table, topic_id=self.target.topic_id)
+
+    def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
+        """The path of the first of these files that is not there; None when all are."""
+        paths = (self.table.data_path(file.partition, bucket, file.meta) for file in files)
+        return next((path for path in paths if not self.table.file_io.exists(path)), None)
 
     def prepare(self, bucket: int, rows: Encoded, first_sequence: int) -> PreparedBucket[EncodedRecords]:
         """Write level-0 files, one set a partition. `rows` may have to be waited for."""

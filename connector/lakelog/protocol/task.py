@@ -21,7 +21,7 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.orphans import AGE_MILLIS_MIN
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
-from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.ports import (
     BucketFiles,
@@ -104,7 +104,8 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect; so
     does a log that does not answer, as long as the task has patience.
     Raises StaleAttemptError, FencedError (fenced a second time; names the other writer), UnknownOutcomeError,
-    TransactionTimeoutError, StalledError, OldFilesError, CorruptDataError, and what the ports raise for bad rows.
+    TransactionTimeoutError, StalledError, OldFilesError, CorruptDataError (LostFilesError too), and what the ports
+    raise for bad rows.
     """
     prepared = _Preparation(task)
     fencings = stalls = unknowns = timeouts = olds = 0
@@ -198,11 +199,13 @@ def _write_fenced(
         return _nothing_to_take(task, state, has_fenced=True)
     try:
         tail = task.log.read_tail(task.bucket, position)
-    except LogTruncatedError as error:
+        check_tail(task, state, tail)
+        check_files(task, tail)
+    except (LogTruncatedError, LostFilesError) as error:
+        # Others may have taken the tail in since; then its records, and files that were compacted, may be deleted.
         if task.files.newest().logged.position(task.bucket).offset == position.offset:
             raise
         raise OvertakenError from error
-    check_tail(task, state, tail)
     return _log_and_answer(task, prepared, producer, state, tail, has_fenced=True)
 
 
@@ -348,7 +351,8 @@ def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketT
         if header.base_snapshot_id > newest_id:
             raise CorruptDataError(
                 f"the transaction at {where} was written on snapshot {header.base_snapshot_id}, the table's newest is "
-                f"{newest_id}: the folder is an older copy, or was rolled back by other means than lakelog"
+                f"{newest_id}: the folder is an older copy, or was rolled back by other means than lakelog. No "
+                f"snapshot takes it in. {GOES_WITH_ANOTHER_FOLDER}"
             )
         _check_statement(transaction, state.users, where)
         first = min((file.meta.min_sequence_number for file in header.files), default=sequence)
@@ -357,6 +361,18 @@ def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketT
                 f"the transaction at {where} has sequence numbers from {first}, expected {sequence} or more"
             )
         sequence = max(sequence, header.next_sequence)
+
+
+def check_files(task: BucketTask[Rows, Payload], tail: BucketTail) -> None:
+    """Raise LostFilesError for a transaction whose files are not there: a snapshot must name none of these.
+
+    The folder of a table may have been restored as it was before the transaction.
+    """
+    for transaction in tail.transactions:
+        header = transaction.header
+        missing = task.files.first_missing(task.bucket, (*header.files, *header.changelog))
+        if missing is not None:
+            raise LostFilesError.of(missing, where=f"offset {transaction.first_offset} of bucket {task.bucket}")
 
 
 def _check_statement(transaction: LoggedTransaction, users: Mapping[str, object], where: str) -> None:

@@ -21,7 +21,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import high_watermarks
 from lakelog.logstore.record_limit import record_limit
 from lakelog.protocol.driver import BucketConflictError, check_left_over, commit_batch, commit_files
-from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.header import CommitHeader, LostFilesError
 from lakelog.protocol.ports import Decide, SnapshotChange, Snapshots
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.steps import process_observer
@@ -134,7 +134,7 @@ def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -
 def check_not_changed(write: LoggedWrite, state: TableState) -> None:
     """Raise InvalidRequestError when an earlier run left the batch in the log with other source offsets.
 
-    A tail that an open transaction hides is left to the tasks, which end that transaction and look again.
+    A tail that an open transaction hides, or whose files are not there, is left to the tasks, which look again.
     """
     log = TaskLog(write.table, write.target)
     for bucket in _left_over(write, state):
@@ -144,7 +144,7 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
 
 
 def _left_headers(log: TaskLog, bucket: int, position: LogPosition) -> list[CommitHeader]:
-    with contextlib.suppress(StalledError):
+    with contextlib.suppress(StalledError, LostFilesError):
         return [one.header for one in log.read_tail(bucket, position).transactions]
     return []
 
