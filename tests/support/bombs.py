@@ -40,6 +40,7 @@ from lakelog.filestore.roaring import encode_roaring
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.snapshot import Snapshot, SnapshotManager
 from tests.support.data_files import plain_entry
+from tests.support.parquet_attacks import damaged_footers, foreign_files, read_typed
 
 ADDRESS_BYTES = 600 << 20  # beside what a process has mapped once everything is imported
 _ZEROS = bytes(1 << 20)
@@ -291,6 +292,8 @@ def make_bombs(folder: Path) -> Iterator[tuple[str, Path, Read]]:
         yield f"{name} of a TiB", path, _read_snapshot if name == "snapshot-9" else _read_hint
     for name, wrong in (("rows", _parquet(lambda footer: footer.replace(_varint(200), _varint(1 << 50)))),):
         yield f"parquet: {name}", put(wrong, "bucket-0/data-{}.parquet"), _read_data
+    for name, wrong in damaged_footers():
+        yield f"footer: {name}", put(wrong, "bucket-0/data-{}.parquet"), read_typed
 
 
 def _whole_files(folder: Path) -> Iterator[tuple[str, bytes, Read]]:
@@ -327,6 +330,8 @@ def _whole_files(folder: Path) -> Iterator[tuple[str, bytes, Read]]:
                 writer.write(rows)
                 writer.finish()
             yield f"{name} ({compression})", path.read_bytes(), _read_data
+    for name, data in foreign_files():
+        yield f"parquet (foreign, {name})", data, read_typed
 
 
 def _damaged(data: bytes, chance: random.Random) -> bytes:
@@ -409,6 +414,7 @@ READERS: Mapping[str, Read] = {
         _read_manifest,
         _read_index,
         _read_data,
+        read_typed,
         _read_vector,
         _read_schema,
         _read_snapshot,

@@ -65,14 +65,10 @@ class _Columns:
             return None
         field = next(field for field in self._fields if field.name == name)
         own = next((own for own in self._stored if own.id == field.id), None)
-        leaf = None if own is None else self._file.footer.leaves.get(own.name)
-        if own is None or leaf is None or not keeps_order(own.type, field.type):
+        if own is None or not keeps_order(own.type, field.type):
             return None
-        return (
-            self._file.footer.bounds(own.type, leaf)
-            if self._file.arrow_type(own.name) == stored_type(own.type)
-            else None
-        )
+        is_as_stored = self._file.arrow_type(own.name) == stored_type(own.type)
+        return self._file.stored_bounds_of(own.name, own.type) if is_as_stored else None
 
 
 def _left(bound: Bound, columns: _Columns) -> Groups:

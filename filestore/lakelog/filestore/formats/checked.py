@@ -317,7 +317,7 @@ def errors_named(path: str, kind: str) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, ArithmeticError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system's, not one of Arrow's about bytes
             raise UnavailableError(f"{kind} file {path} could not be read: {cut(str(error), CAUSE_MAX)}") from error
         raise damaged(path, f"it is not readable as {kind}: {cut(str(error), CAUSE_MAX)}") from error

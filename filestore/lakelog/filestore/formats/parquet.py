@@ -12,11 +12,17 @@ import pyarrow.parquet as pq
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
-from lakelog.common.types import DataField, TypeRoot
+from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import CheckedInput, errors_named, open_input
+from lakelog.filestore.formats.parquet_check import read_footer
 from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of
-from lakelog.filestore.formats.parquet_footer import ParquetFooter, remember_footer, remembered_footer
+from lakelog.filestore.formats.parquet_footer import (
+    GroupBounds,
+    ParquetFooter,
+    remember_footer,
+    remembered_footer,
+)
 from lakelog.filestore.formats.parquet_layout import type_has_nanos
 
 FETCH_BYTES = 32 << 20
@@ -52,9 +58,10 @@ class ParquetFile:
         try:
             with errors_named(path, "Parquet"):
                 known = remembered_footer(path, checksums)
+                metadata = None if known is None else known.metadata
                 self._file = pq.ParquetFile(
                     self._source,
-                    metadata=None if known is None else known.metadata,
+                    metadata=read_footer(self._source, path) if checksums is None else metadata,
                     page_checksum_verification=self._checks_pages,
                     pre_buffer=False,  # see `parquet_fetching`
                 )
@@ -110,15 +117,26 @@ class ParquetFile:
         at = self.footer.leaves.get(field.name)
         if field.name not in self.names or at is None or pa.types.is_floating(kind):
             return [None] * len(self.row_groups)
-        found: list[pa.Array | None] = []
-        for group in range(len(self.row_groups)):
-            chunk = self.footer.metadata.row_group(group).column(at)
-            statistics = chunk.statistics if chunk.is_stats_set else None
-            if statistics is None or not statistics.has_min_max or statistics.null_count:
-                found.append(None)
-            else:
-                found.append(pa.array([statistics.min, statistics.max], kind))
-        return found
+        with errors_named(self._path, "Parquet"):
+            return [self._bounds_in(group, at, kind) for group in range(len(self.row_groups))]
+
+    def _bounds_in(self, group: int, leaf: int, kind: pa.DataType) -> pa.Array | None:
+        chunk = self.footer.metadata.row_group(group).column(leaf)
+        statistics = chunk.statistics if chunk.is_stats_set else None
+        if statistics is None or not statistics.has_min_max or statistics.null_count:
+            return None
+        return pa.array([statistics.min, statistics.max], kind)
+
+    def stored_bounds_of(self, name: str, kind: DataType) -> GroupBounds | None:
+        """The bounds of a column of the type `kind` in all row groups; None without such a column that is not nested.
+
+        Raises CorruptDataError.
+        """
+        leaf = self.footer.leaves.get(name)
+        if leaf is None:
+            return None
+        with errors_named(self._path, "Parquet"):
+            return self.footer.bounds(kind, leaf)
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
