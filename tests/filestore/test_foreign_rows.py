@@ -15,6 +15,7 @@ from lakelog.filestore.schema import build_schema
 from lakelog.filestore.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.stores import read_state
+from tests.support.foreign_engine import foreign_snapshot
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 OURS = {"lakelog.users": "{}"}
@@ -59,3 +60,19 @@ def test_a_batch_read_does_not_warn_where_log_and_files_are_equal(
         compacted.to_arrow()
         unlogged.to_arrow()
     assert caplog.messages == []
+
+
+def test_a_snapshot_of_others_without_a_change_is_no_foreign_row(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an idle streaming job of Flink makes it at each checkpoint."""
+    table = logged_table(tmp_path, OURS)
+    foreign_snapshot(table, CommitKind.APPEND)
+    with caplog.at_level(logging.WARNING):
+        assert table.to_arrow().num_rows == 1
+    assert caplog.messages == []
+    assert read_state(table, table.snapshots.latest(), topic_id="topic").snapshot_id == 2
+
+    hidden = foreign_snapshot(table, CommitKind.APPEND, index_manifest="index-manifest-1")
+    with pytest.raises(UnsupportedError, match="is an APPEND by 'flink', not by lakelog"):
+        read_state(table, hidden, topic_id="topic")

@@ -13,7 +13,9 @@ from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snap
 from lakelog.filestore.table import FileStoreTable
 
 
-def foreign_snapshot(table: FileStoreTable, kind: CommitKind = CommitKind.COMPACT) -> Snapshot:
+def foreign_snapshot(
+    table: FileStoreTable, kind: CommitKind = CommitKind.COMPACT, *, index_manifest: str | None = None
+) -> Snapshot:
     """A snapshot of the same files by another engine, behind the newest."""
     newest = table.snapshots.latest()
     assert newest is not None
@@ -34,6 +36,7 @@ def foreign_snapshot(table: FileStoreTable, kind: CommitKind = CommitKind.COMPAC
         commit_kind=kind,
         delta_record_count=0,
         changelog_manifest_list=None,
+        index_manifest=index_manifest or newest.index_manifest,
         writer_version=None,
         properties={},
         base_manifest_list=base,

@@ -23,8 +23,8 @@ class LostFilesError(CorruptDataError):
         """The error for a file that the record at `where` names."""
         return cls(
             f"{path} is not there, and the log at {where} names it as a part of a batch that no snapshot holds: the "
-            "folder is an older copy (a restored backup), or files were deleted by hand. No snapshot takes it in. "
-            f"{GOES_WITH_ANOTHER_FOLDER}"
+            "folder is an older copy (a restored backup), or files were deleted by hand or by another engine's removal "
+            f"of orphans, which knows no log. No snapshot takes it in. {GOES_WITH_ANOTHER_FOLDER}"
         )
 
 

@@ -92,7 +92,7 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
     """What `snapshot` holds of users and log; None stands before the first snapshot. `topic_id` None: no log.
 
     Foreign COMPACT snapshots carry nothing of ours: the newest one below them that does is asked. Raises
-    UnsupportedError for a foreign APPEND or OVERWRITE on a logged table: its rows are not in the log.
+    UnsupportedError for a foreign APPEND or OVERWRITE of rows on a logged table: they are not in the log.
     """
     carried = carried_by(table, snapshot)
     log = None
@@ -127,7 +127,7 @@ def newest_state(table: TableStore, *, topic_id: str | None) -> TableState:
 
 
 def _check_foreign(table: TableStore, foreign: Sequence[Snapshot]) -> None:
-    found = snapshot_with_rows(foreign)
+    found = snapshot_with_rows(table, foreign)
     if found is not None:
         raise UnsupportedError(foreign_rows_text(table.path, found))
 

@@ -1,7 +1,8 @@
 """Rows that another engine wrote into a table with a log: they are in the files, and in no log.
 
 One rule: who reads the files reads them, with a warning; what goes by the log (streams, writers) refuses, in the same
-words.
+words. A snapshot that names no change is no such thing: a streaming job of Flink makes one at each of its checkpoints,
+also when it has written nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _WITHOUT_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _log = logging.getLogger(__name__)
 
 
-def snapshot_with_rows(foreign: Iterable[Snapshot]) -> Snapshot | None:
-    """The newest of other engines' snapshots, newest first, that did more than compact; None without one."""
-    return next((snapshot for snapshot in foreign if snapshot.commit_kind not in _WITHOUT_ROWS), None)
+def snapshot_with_rows(table: TableStore, foreign: Iterable[Snapshot]) -> Snapshot | None:
+    """The newest of other engines' snapshots, newest first, that changed rows; None without one."""
+    return next((snapshot for snapshot in foreign if _has_rows(table, snapshot)), None)
 
 
 def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
@@ -38,6 +39,18 @@ def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
     for found in table.snapshots.walk_back(snapshot):
         if any(key.startswith(PROPERTY_PREFIX) for key in found.properties):
             return
-        if found.commit_kind not in _WITHOUT_ROWS:
+        if _has_rows(table, found):
             _log.warning("%s", foreign_rows_text(table.path, found))
             return
+
+
+def _has_rows(table: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a snapshot may have changed rows. An index can hide rows without a file: with one, it may have.
+
+    Reads the list of what it changed, unless its kind says it.
+    """
+    if snapshot.commit_kind in _WITHOUT_ROWS:
+        return False
+    return snapshot.index_manifest is not None or bool(
+        table.manifests.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+    )
