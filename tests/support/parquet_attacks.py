@@ -1,4 +1,4 @@
-"""Parquet files of many column types, and footers that end a process which lets Arrow describe their columns."""
+"""Parquet files of many column types; footers, also of ORC, that end a process which lets Arrow describe columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import DataField
@@ -95,3 +96,14 @@ def damaged_footers() -> Iterator[tuple[str, bytes]]:
         assert old in data[start:], name
         footer = data[start:-8].replace(old, new, 1)
         yield name, data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def orc_of_too_many_digits() -> bytes:
+    """An ORC file whose footer names a decimal of 124 digits, on which Arrow ends the process."""
+    sink = io.BytesIO()
+    rows = pa.table({"x": pa.array([Decimal("1.5")], pa.decimal128(30, 2))})
+    orc.write_table(rows, sink, compression="uncompressed")
+    data = sink.getvalue()
+    precision = b"\x28\x1e\x30\x02"  # 30 digits, 2 of them behind the point
+    assert data.count(precision) == 1
+    return data.replace(precision, b"\x28\x7c\x30\x02")

@@ -266,6 +266,7 @@ class WatchedInput(io.RawIOBase):
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._source = source
+        self._end = pa.py_buffer(b"")
         self.error: Exception | None = None
 
     def readable(self) -> bool:
@@ -294,6 +295,11 @@ class WatchedInput(io.RawIOBase):
         """Go to a byte."""
         return int(self._source.seek(offset, whence))
 
+    def hold_end(self, size: int) -> None:
+        """Read the last bytes at once, so that reads inside of them find them here."""
+        self._source.seek(max(0, self.size() - size))
+        self._end = self.read_buffer(size)
+
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
         return self.read_buffer(size).to_pybytes()  # type: ignore[no-any-return]  # Arrow has no types
@@ -301,6 +307,12 @@ class WatchedInput(io.RawIOBase):
     def read_buffer(self, size: int = -1) -> pa.Buffer:
         """The next bytes, without a copy: Arrow calls this."""
         try:
+            start = self.tell() - self.size() + self._end.size
+            if self._end.size and start >= 0:
+                left = self._end.size - start
+                found = self._end.slice(start, left if size < 0 else min(size, left))
+                self._source.seek(self.tell() + found.size)
+                return found
             return self._source.read_buffer(None if size < 0 else size)
         except Exception as error:
             self.error = error

@@ -15,11 +15,12 @@ from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
-from lakelog.filestore.formats.orc_moments import read_moments
+from lakelog.filestore.formats.orc_moments import check_decimals, read_moments
 from lakelog.filestore.integrity import damaged
 
 _BLOCK_BYTES_MAX = 64 << 20  # before compression; Paimon's have 256 KiB
 _STRIPE_ROWS_MAX = 8 << 20
+_END_BYTES = 16 << 10  # as much as Arrow reads at first
 _STRIPE_RATIO_MAX = 64  # rows a byte of the file
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _OUT_OF_BOUNDS = "would result in out of bounds timestamp"
@@ -35,6 +36,9 @@ class OrcFile:
         self._source = WatchedInput(open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums))
         try:
             with self._errors_named():
+                if checksums is None:
+                    self._source.hold_end(_END_BYTES)
+                    check_decimals(self._read_at, self._source.size())
                 self._file = orc.ORCFile(pa.PythonFile(self._source, mode="r"))
                 self.names = list(self._file.schema.names)
             self._check_claims()

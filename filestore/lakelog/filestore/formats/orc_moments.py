@@ -36,6 +36,7 @@ _SECOND_VERSION = 2  # of the encoding of numbers
 _NANOS, _MICROS_A_SECOND = 1_000_000_000, 1_000_000
 _NS_MAX = 9_223_372_035  # seconds that fit nanoseconds in 64 bits
 _VARINT_BYTES_MAX = 10
+_DIGITS_MAX = 38
 _FIXED_BYTES = {1: 8, 5: 4}
 _UTC = ("UTC", "GMT", "Etc/UTC", "Z")
 Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and its number where it is one
@@ -55,6 +56,21 @@ def read_moments(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[
     except (EOFError, IndexError, OverflowError, zlib.error) as error:
         raise ValueError(f"its parts do not fit: {cause(error)}") from error
     return {name: _joined(seconds[name], nanos[name], given.zone) for name in names}
+
+
+def check_decimals(read_at: ReadAt, size_bytes: int) -> None:
+    """Raise ValueError for a file with a decimal of more digits than Arrow has: it ends the process on such a type.
+
+    A file in a compression that is not taken apart here is not looked at.
+    """
+    try:
+        tail = _Tail(read_at, size_bytes)
+    except KeyError:
+        return
+    except (EOFError, IndexError, OverflowError, zlib.error) as error:
+        raise ValueError(f"its footer is not readable: {cause(error)}") from error
+    if tail.precision_max > _DIGITS_MAX:
+        raise ValueError(f"it has a decimal of {tail.precision_max} digits, expected at most {_DIGITS_MAX}")
 
 
 def _columns(data: bytes, names: Sequence[str]) -> dict[str, pa.Array]:
@@ -130,7 +146,9 @@ class _Tail:
         footer_bytes = _number(self._post, 1)
         start = size_bytes - 1 - post_bytes - footer_bytes
         self._footer = _message(self.unpacked(read_at(start, footer_bytes)))
-        self.kinds = [_number(_message(field[2]), 1) for field in self._footer if field[0] == 4]
+        types = [_message(field[2]) for field in self._footer if field[0] == 4]
+        self.kinds = [_number(one, 1) for one in types]
+        self.precision_max = max((field[3] for one in types for field in one if field[0] == 5), default=0)
 
     def stripe(self, number: int) -> _Stripe:
         """One stripe of the file."""

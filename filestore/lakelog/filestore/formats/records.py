@@ -17,12 +17,14 @@ from pyarrow import orc
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import iter_container
 from lakelog.filestore.formats.checked import errors_named
+from lakelog.filestore.formats.orc_moments import check_decimals
 from lakelog.filestore.integrity import damaged, read_checked
 
 _BLOCK_BYTES_MAX = 64 << 20  # of an ORC file before compression; Paimon's have 256 KiB
 
 
 def _read_orc(data: bytes, path: str) -> pa.Table:
+    check_decimals(lambda start, size: data[start : start + size], len(data))
     file = orc.ORCFile(pa.BufferReader(data))
     _check_rows(file.nrows, data, path)
     if file.compression_size > _BLOCK_BYTES_MAX:
