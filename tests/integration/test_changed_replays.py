@@ -121,6 +121,33 @@ def test_a_table_without_a_log_refuses_a_batch_whose_offsets_changed(
     assert ids_of(plain) == [1, 2]
 
 
+@pytest.mark.parametrize("way", ["a log", "format"])
+def test_a_restored_checkpoint_that_gives_a_batch_more_files_is_refused(
+    spark: SparkSession, table: Table, plain: Table, tmp_path: Path, way: str
+) -> None:
+    checkpoint, written = tmp_path / "c", table if way == "a log" else plain
+
+    def run_next(*ids: int) -> None:
+        rows = source(spark, tmp_path / "in", *ids)
+        if way == "a log":
+            run(rows, table, checkpoint)
+            return
+        options = {"checkpointLocation": str(checkpoint)}
+        writer = rows.writeStream.format("lakelog").trigger(availableNow=True).options(**options)
+        writer.start(plain.path).awaitTermination()
+
+    run_next(1)
+    shutil.copytree(checkpoint, tmp_path / "backup")
+    run_next(2)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(tmp_path / "backup", checkpoint)
+
+    with pytest.raises(StreamingQueryException, match=OTHER_OFFSETS.replace("batch 0", "batch 1")):
+        run_next(3)  # Spark calls both files number 1, as the one of 2 alone before
+
+    assert ids_of(written) == [1, 2]
+
+
 def test_a_stream_by_format_is_told_from_a_changed_one(spark: SparkSession, plain: Table, tmp_path: Path) -> None:
     def run_format(checkpoint: str, *ids: int) -> None:
         writer = (

@@ -66,7 +66,16 @@ def test_a_batch_that_another_run_committed_from_another_source_is_an_error_at_t
 
 @pytest.mark.parametrize(
     ("one", "other", "is_same"),
-    [(None, "a", True), ("a", "a", True), ("a", "b", False), ("a", "a.q", True), ("a.p", "a.q", False)],
+    [
+        (None, "a", True),
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", "a.q", True),
+        ("a.p", "a.q", False),
+        ("a..f", "a", True),
+        ("a..f", "a..g", False),
+        ("a..f", "a.q.f", True),
+    ],
 )
 def test_digests_are_compared_as_far_as_both_are_known(one: str | None, other: str | None, is_same: bool) -> None:
     assert is_same_source(one, other) is is_same_source(other, one) is is_same

@@ -13,8 +13,10 @@ from pyspark.errors import PySparkAttributeError, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.filestore.users import is_same_source
 from lakelog.spark import alignment
-from lakelog.spark.alignment import MicroBatch, digest_of, identify_batch, parse_offset_log
+from lakelog.spark.alignment import MicroBatch, digest_of, identify_batch
+from lakelog.spark.checkpoint import files_of_batch, parse_offset_log
 
 
 def run_batches(
@@ -61,7 +63,10 @@ def test_the_digest_is_of_what_the_offset_log_says_of_the_sources(spark: SparkSe
     _, (batch,) = run_batches(spark, source, tmp_path / "checkpoint", identify_batch)
 
     assert (tmp_path / "checkpoint/offsets/0").read_text().split("\n")[2:] == ['{"logOffset":0}']
-    assert batch.source_digest == digest_of(['{"logOffset":0}'])
+    [entry] = [json.loads(line) for line in (tmp_path / "checkpoint/sources/0/0").read_text().split("\n")[1:]]
+    files = [f"0 {entry['timestamp']} {(source / 'a').as_uri()}"]
+    assert batch.source_digest == digest_of(['{"logOffset":0}'], files=files)
+    assert is_same_source(batch.source_digest, digest_of(['{"logOffset":0}']))  # as older versions of lakelog wrote it
 
 
 def test_a_checkpoint_on_another_file_system_is_read_through_hadoop(
@@ -70,9 +75,11 @@ def test_a_checkpoint_on_another_file_system_is_read_through_hadoop(
     source = put(tmp_path / "in", "a")
     _, (near,) = run_batches(spark, source, tmp_path / "near", identify_batch)
     monkeypatch.setattr(alignment, "local_path", lambda location: None)
-    _, (far,) = run_batches(spark, source, tmp_path / "far away", identify_batch)
+    put(source, "b")
+    _, far = run_batches(spark, source, tmp_path / "far away", identify_batch)
 
-    assert far.source_digest == near.source_digest
+    assert far[0].source_digest == near.source_digest
+    assert len({batch.source_digest for batch in far}) == 2
 
 
 def test_a_writer_name_and_a_commit_user_make_other_users(spark: SparkSession, tmp_path: Path) -> None:
@@ -119,3 +126,43 @@ def test_an_offset_log_gives_its_source_lines() -> None:
 def test_another_file_is_no_offset_log(text: str) -> None:
     with pytest.raises(CorruptDataError, match="p is no offset log"):
         parse_offset_log(text, path="p")
+
+
+def entries(*numbers: int) -> str:
+    """The log of a file source with a file a number."""
+    lines = [json.dumps({"path": f"file:///in/{number}", "timestamp": 7, "batchId": number}) for number in numbers]
+    return "\n".join(["v1", *lines])
+
+
+CHECKPOINT = {
+    "offsets/0": 'v1\n{}\n{"logOffset":8}\n-\n-',
+    "sources/0/9.compact": entries(*range(10)),
+    "sources/0/10": entries(10),
+    "sources/2/0": entries(0),
+}
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "lines", "files"),
+    [
+        (
+            1,
+            ['{"logOffset":10}', '{"db":3}', '{"logOffset":0}'],
+            ["0 7 file:///in/10", "0 7 file:///in/9", "2 7 file:///in/0"],
+        ),
+        (1, ['{"logOffset":8}', '{"db":3}', "-"], []),
+        (1, ['{"db":3}', "5", "-"], None),
+        (1, ['{"logOffset":11}', "-", "-"], None),  # the checkpoint does not say what it read
+        (2, ['{"logOffset":10}', "-", "-"], None),  # nor where the batch began
+        (0, ["-", "-", '{"logOffset":0}'], ["2 7 file:///in/0"]),
+    ],
+)
+def test_the_files_of_a_batch_are_those_between_the_numbers_of_two_offsets(
+    batch_id: int, lines: list[str], files: list[str] | None
+) -> None:
+    assert files_of_batch(batch_id, lines, CHECKPOINT.get) == files
+
+
+def test_a_damaged_log_of_a_file_source_is_named() -> None:
+    with pytest.raises(CorruptDataError, match="sources/0/0 in the checkpoint is no log of a file source"):
+        files_of_batch(0, ['{"logOffset":0}'], {"sources/0/0": 'v1\n{"path":3}'}.get)

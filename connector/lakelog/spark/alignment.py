@@ -5,7 +5,8 @@
 | commit user | query id: in `<checkpoint>/metadata`, stable over restarts, new with a new checkpoint |
 | commit identifier | batch id |
 | source digest | hash of the batch's source lines in `<checkpoint>/offsets/<batch id>`, written before the batch runs |
-| | where the user is named by `commit_user`, a hash of the query id too: sources such as files number what they read |
+| | of file sources, which number what they read: the files, too, by `<checkpoint>/sources` |
+| | where the user is named by `commit_user`, a hash of the query id: other sources that number what they read |
 
 On Spark Connect a foreachBatch function sees none of these: the user names the writer (`commit_user`).
 """
@@ -21,8 +22,9 @@ from typing import Any  # Any: py4j gives Java objects without types
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
-from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import parse_json
+from lakelog.spark.checkpoint import files_of_batch, parse_offset_log
 from lakelog.spark.offsets import OFFSET_MARK
 
 QUERY_ID = "sql.streaming.queryId"
@@ -74,11 +76,12 @@ def identify_batch(
     if _is_temporary(execution):
         raise no_checkpoint()
     lines = _source_lines(batch, checkpoint, batch_id)
+    files = files_of_batch(batch_id, lines, lambda name: _find_text(batch, f"{checkpoint}/{name}"))
     return MicroBatch(
         user=_named(commit_user or query_id, writer_name),
         identifier=batch_id,
         run=execution.runId().toString(),
-        source_digest=digest_of(lines, query_id=None if commit_user is None else query_id),
+        source_digest=digest_of(lines, query_id=None if commit_user is None else query_id, files=files),
         sources=_lakelog_sources(batch, checkpoint, batch_id, lines),
     )
 
@@ -91,25 +94,22 @@ def no_checkpoint() -> InvalidRequestError:
     )
 
 
-def digest_of(source_lines: Sequence[str], *, query_id: str | None = None) -> str:
+def digest_of(source_lines: Sequence[str], *, query_id: str | None = None, files: Sequence[str] | None = None) -> str:
     """A digest of a batch's source offsets: equal for a replay, different for other data under the same batch id.
 
     With `query_id` it has a second part, see `lakelog.filestore.users.is_same_source`: in a new checkpoint equal
-    numbers of a source may stand for other data.
+    numbers of a source may stand for other data. With `files` it has a third: so they may in a restored checkpoint.
     """
-    of_lines = hashlib.sha256("\n".join(source_lines).encode()).hexdigest()[:32]
-    return of_lines if query_id is None else f"{of_lines}.{hashlib.sha256(query_id.encode()).hexdigest()[:16]}"
+    parts = [_hash("\n".join(source_lines), 32)]
+    if query_id is not None or files is not None:
+        parts.append("" if query_id is None else _hash(query_id, 16))
+    if files is not None:
+        parts.append(_hash("\n".join(files), 32))
+    return ".".join(parts)
 
 
-def parse_offset_log(text: str, *, path: str) -> list[str]:
-    """The source lines of a file in `<checkpoint>/offsets`: version, metadata, then a line a source.
-
-    Raises CorruptDataError.
-    """
-    version, *rest = text.rstrip("\n").split("\n")
-    if not version.startswith("v") or not rest:
-        raise CorruptDataError(f"{path} is no offset log of Spark: it begins with {version[:20]!r}, expected 'v1'")
-    return rest[1:]
+def _hash(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def _named(user: str, writer_name: str | None) -> str:
@@ -160,6 +160,24 @@ def local_path(location: str) -> Path | None:
     if colon and scheme == "file":
         return Path("/" + rest.lstrip("/"))
     return None
+
+
+def _find_text(batch: DataFrame, path: str) -> str | None:
+    """The text of a file; None when it is not there."""
+    local = local_path(path)
+    if local is not None:
+        return text_of(local)
+    hadoop_path = _jvm(batch).org.apache.hadoop.fs.Path(path)
+    files = hadoop_path.getFileSystem(batch.sparkSession.sparkContext._jsc.hadoopConfiguration())
+    return _read_text(batch, path) if files.exists(hadoop_path) else None
+
+
+def text_of(path: Path) -> str | None:
+    """The text of a file on this machine; None when it is not there."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
 
 
 def _read_text(batch: DataFrame, path: str) -> str:

@@ -32,8 +32,9 @@ from lakelog.protocol.driver import Verdict, check_identity
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
-from lakelog.spark.alignment import QUERY_ID, digest_of, local_path, parse_offset_log
+from lakelog.spark.alignment import QUERY_ID, digest_of, local_path, text_of
 from lakelog.spark.batch_write import base_index, next_sequence, now_millis
+from lakelog.spark.checkpoint import files_of_batch, parse_offset_log
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF, conf_overwrite
 from lakelog.spark.projection import check_schema
@@ -249,7 +250,8 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
             return None
         path = folder / "offsets" / str(batch_id)
         lines = parse_offset_log(path.read_text(encoding="utf-8"), path=str(path))
-        return digest_of(lines, query_id=None if self._commit_user is None else query_id)
+        files = files_of_batch(batch_id, lines, lambda name: text_of(folder / name))
+        return digest_of(lines, query_id=None if self._commit_user is None else query_id, files=files)
 
 
 def check_has_no_log(table: Table) -> None:

@@ -92,11 +92,12 @@ def users_to_json(users: Mapping[str, CommitUser]) -> str:
 def is_same_source(one: str | None, other: str | None) -> bool:
     """True unless two digests are known to stand for different source offsets.
 
-    A digest has parts with dots between them; a part that only one of the two has is not compared.
+    A digest has parts with dots between them; a part that only one of the two has, or that is empty, is not compared.
     """
     if one is None or other is None:
         return True
-    return all(mine == yours for mine, yours in zip(one.split("."), other.split("."), strict=False))
+    parts = zip(one.split("."), other.split("."), strict=False)
+    return all(mine == yours for mine, yours in parts if mine and yours)
 
 
 def forgotten_millis(properties: Mapping[str, str]) -> int | None:
