@@ -51,6 +51,16 @@ def test_what_goes_well_begins_it_anew() -> None:
     assert patience.allows()
 
 
+def test_work_before_the_first_failure_takes_nothing_of_it() -> None:
+    time = Time()
+    patience = time.patience(60)
+    time.now += 600
+    patience.bear(UnavailableError("silent"))
+    time.now += 60
+    with pytest.raises(UnavailableError):
+        patience.bear(UnavailableError("silent"))
+
+
 def test_without_time_the_first_failure_is_the_last() -> None:
     time = Time()
     with pytest.raises(UnavailableError):

@@ -15,7 +15,7 @@ _WAIT_SECONDS_MAX = 1.0
 
 
 class Patience:
-    """How long somebody tries again: `seconds` after the last thing that went well, the start included."""
+    """How long somebody tries again: `seconds` from the first failure on, and anew after something went well."""
 
     def __init__(
         self,
@@ -24,21 +24,24 @@ class Patience:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Start now. With 0 seconds the first failure is the last."""
+        """Wait for the first failure. With 0 seconds it is the last."""
         self._seconds = seconds
         self._clock = clock
         self._wait = wait
-        self._good_at = clock()
+        self._failed_at: float | None = None
         self._failures = 0
 
     def succeeded(self) -> None:
         """Something went well: begin anew."""
-        self._good_at = self._clock()
+        self._failed_at = None
         self._failures = 0
 
     def allows(self) -> bool:
-        """Whether there is still time after a failure."""
-        return self._clock() - self._good_at < self._seconds
+        """Whether there is still time after a failure, which may be the first. What went before it does not count."""
+        now = self._clock()
+        if self._failed_at is None:
+            self._failed_at = now
+        return now - self._failed_at < self._seconds
 
     def keep_trying(self, call: Callable[[], Answer]) -> Answer:
         """What `call` gives in the end. Raises its UnavailableError when the time is over, any other error at once."""

@@ -227,6 +227,7 @@ def _log_and_answer(
             header = _header(task, state, part)
             _observe(task, Step.BEGIN)
             producer.begin(part.payload, header)
+            task.patience.succeeded()  # what fails from here on is an unknown outcome, and those are counted
             _observe(task, Step.PRODUCE)
             producer.produce()
             producer.flush()
