@@ -10,15 +10,18 @@ from typing import Any  # Any: a place in the pool is the pool's own
 
 import pytest
 
+from lakelog.catalog import place
+from lakelog.common.patience import Patience
 from lakelog.filestore import commit
 from lakelog.filestore.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, state, task
 from lakelog.protocol.kept import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState
-from tests.simulation import history, world
+from tests.simulation import history, lake, outsiders
+from tests.simulation import log as sim_log
 from tests.simulation.history import simulate
 
-GATE_SEEDS = 1_500
+GATE_SEEDS = 1_000
 FULL_SEEDS = 12_000
 FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500
@@ -50,6 +53,9 @@ def test_every_interleaving_keeps_the_promises() -> None:
         "upkeep by others",
         "records expired", "slept", "a transaction timed out", "an orphan was removed",
         "speculated", "an attempt lost against another one",
+        "copied", "copied with a checkpoint", "a writer of a copy was refused", "a copy got an identity", "moved",
+        "asked a broker that is away", "attempt failed: AwayError", "away at produce", "away at flush",
+        "away at commit, not committed", "away at commit, yet committed", "a reader waited for the broker",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
 
@@ -71,7 +77,7 @@ def test_records_that_a_foreign_policy_deletes_are_an_error_and_never_a_silent_l
 
 
 def test_a_log_that_takes_every_gap_for_markers_loses_records_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (world, history):
+    for module in (sim_log, outsiders):
         monkeypatch.setattr(module, "can_hold_nothing", lambda *_offsets, is_after_record: True)
     assert any(simulate(seed, has_foreign_policy=True).violations for seed in range(SEEDS_TO_SEE_A_BREAK))
 
@@ -103,6 +109,56 @@ def test_without_the_check_after_the_fence_promises_break(monkeypatch: pytest.Mo
 
 def test_without_the_ledger_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "is_in_ledger", lambda _log, _bucket, _batch: False)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_writer_that_does_not_look_for_the_original_of_a_copy_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(place, "original_of", lambda _table, _place: None)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_an_expiry_that_does_not_look_for_the_original_of_a_copy_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lake, "original_of", lambda _table, _place: None)
+    monkeypatch.setattr(outsiders, "COPY_SHARE", 0.005)
+    monkeypatch.setattr(outsiders, "NEW_IDENTITY_SHARE", 0.01)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_moved_table_that_is_taken_for_a_copy_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "original_of", lambda table, recorded: None if recorded == table.path else recorded)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+@pytest.fixture
+def only_the_broker_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories in which nobody is killed or stopped, and no answer is lost but by a broker that is away."""
+    for share in ("KILL_SHARE", "ZOMBIE_SHARE", "STOP_SHARE", "SPECULATE_SHARE", "CHANGED_SHARE"):
+        monkeypatch.setattr(history, share, 0.0)
+    monkeypatch.setattr(sim_log, "UNKNOWN_OUTCOME_SHARE", 0.0)
+
+
+@pytest.mark.usefixtures("only_the_broker_fails")
+def test_a_commit_without_an_answer_that_is_taken_for_a_failed_one_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task, "has_own", lambda _batch, _headers: False)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+@pytest.mark.usefixtures("only_the_broker_fails")
+@pytest.mark.parametrize("broken", ["bear", "succeeded"])
+def test_a_writer_that_does_not_wait_for_its_broker_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def at_once(_patience: Patience, error: Exception | None = None) -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(Patience, broken, at_once)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

@@ -2,48 +2,35 @@
 
 The simulation owns time and order, never the protocol: tasks and drivers run the project's own step functions over
 these stores. Each call to a store is a point at which anybody else may run, the process may die or become a zombie.
+A copy of the table's folder is a world of its own on the same site, which has the original's log until it has its own.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast  # Any: what a greenlet returns is the business of its actor
+from typing import TYPE_CHECKING, Any  # Any: what a greenlet returns is the business of its actor
 
 from greenlet import getcurrent, greenlet
 
-from lakelog.common.errors import (
-    ConflictError,
-    FencedError,
-    StalledError,
-    TransactionTimeoutError,
-    UnknownOutcomeError,
-)
-from lakelog.filestore.compact.result import CompactResult
+from lakelog.common.errors import UnavailableError
+from lakelog.common.patience import Patience
 from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.identity import StateLostError
-from lakelog.filestore.orphans import AGE_MILLIS_MIN
-from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.state_keeping import StateKeeper
-from lakelog.filestore.users import LOG_STATE_KEY
-from lakelog.logstore.consumer import can_hold_nothing
-from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
-from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
-from lakelog.protocol.ports import (
-    BucketTail,
-    Decide,
-    LoggedTransaction,
-    PreparedBucket,
-    Producer,
-)
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
+from lakelog.protocol.state import LogState, TableState
+from tests.simulation.lake import Lake
 
+if TYPE_CHECKING:
+    from tests.simulation.log import Transaction
+
+TABLE_PATH = "sim://lake/t"
 TABLE_UUID = "the-table"
 TOPIC_ID = "the-topic"
 
@@ -54,23 +41,19 @@ Row = tuple[Key, int, Value | None]
 Operations = Callable[[int], list[Operation]]  # of the plan of the batch
 Rows = Callable[[], list[Operation]]
 
-UNKNOWN_OUTCOME_SHARE = 0.04
 PAUSE_SECONDS = 1.0
 SLEEP_SECONDS = (600.0, 5400.0)
 TRANSACTION_SECONDS_MAX = TIMEOUT_MILLIS_MAX / 1000
-ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
-TWO_USERS = "a producer has two users at once"
-STALL_PAUSES_MAX = 3
+UNAVAILABLE_SECONDS = 30.0  # how long writers go on trying; an absence is shorter or longer than that
+AWAY_SECONDS = (2.0, 10.0, 20.0, 60.0)
 
 
-@dataclass(slots=True)
-class Transaction:
-    """A transaction in the log; it takes one offset, its control record another."""
+class AwayError(UnavailableError):
+    """The broker does not answer, and has not for `seconds` as far as the caller knows."""
 
-    header: CommitHeader
-    operations: tuple[Operation, ...]
-    state: str  # open, committed or aborted
-    since: float  # when the broker got its first record
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the broker is away, for {seconds:.0f} s")
+        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +82,36 @@ class SimConsumers:
 
 
 @dataclass(slots=True)
+class Site:
+    """What a table and its copies share: time, the broker, and the folders where tables are."""
+
+    now: float = 0.0
+    away_until: float = 0.0
+    file_count: int = 0
+    lake: Lake = field(default_factory=Lake)
+
+
+@dataclass(slots=True)
+class Line:
+    """Somebody's line to the broker: since when there has been no answer."""
+
+    world: World
+    silent_since: float | None = None
+
+    def ask(self) -> None:
+        """Raise AwayError while the broker is away."""
+        now = self.world.now
+        if self.world.is_broker_away:
+            self.world.events["asked a broker that is away"] += 1
+            self.silent_since = now if self.silent_since is None else self.silent_since
+            raise AwayError(now - self.silent_since)
+
+    def went_well(self) -> None:
+        """Something took effect over the line, so that a later silence is a new one."""
+        self.silent_since = None
+
+
+@dataclass(slots=True, eq=False)
 class World:
     """Log, snapshots, file contents and the scheduler of one run."""
 
@@ -109,13 +122,18 @@ class World:
     log: list[list[Transaction | None]] = field(init=False)
     log_starts: list[int] = field(init=False)
     first_snapshot: int = 0  # those before it have expired
+    base_snapshot: int = 0  # where the table's log begins
+    copied_snapshots: int | None = None  # how many a copy has, until it has a log of its own
     leases: list[dict[int, int]] = field(default_factory=list)
     epochs: list[int] = field(init=False)
     snapshots: list[SimSnapshot] = field(init=False)
     contents: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     hub: greenlet = field(init=False)
     events: Counter[str] = field(default_factory=Counter)
-    now: float = 0.0
+    site: Site = field(default_factory=Site)
+    path: str = TABLE_PATH
+    table_uuid: str = TABLE_UUID
+    topic_id: str = TOPIC_ID
     written: dict[str, float] = field(default_factory=dict)  # when, of the files that tasks have prepared
     removed: set[str] = field(default_factory=set)
     appended: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -124,28 +142,57 @@ class World:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.outsiders = random.Random(f"outsiders {self.seed}")
+        self.begin_log()
+        empty = TableState(snapshot_id=0, users={}, log=LogState(topic_id=self.topic_id), place=self.path)
+        self.snapshots = [SimSnapshot(empty, ((),) * self.bucket_count)]
+        self.hub = getcurrent()
+        self.site.lake.put_table(self.path, self.table_uuid)
+
+    def begin_log(self) -> None:
+        """A new topic."""
         self.log = [[] for _ in range(self.bucket_count)]
         self.log_starts = [0] * self.bucket_count
         self.epochs = [0] * self.bucket_count
-        empty = TableState(snapshot_id=0, users={}, log=LogState(topic_id=TOPIC_ID))
-        self.snapshots = [SimSnapshot(empty, ((),) * self.bucket_count)]
-        self.hub = getcurrent()
+        self.leases = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return self.site.now
+
+    @property
+    def is_broker_away(self) -> bool:
+        """Whether nobody gets an answer of the broker now."""
+        return self.now < self.site.away_until
 
     def pause(self) -> None:
         """Let anybody else run."""
-        self.now += PAUSE_SECONDS
+        self.site.now += PAUSE_SECONDS
         self.hub.switch()
 
+    def patience(self) -> Patience:
+        """A writer's patience with the broker; while it waits, anybody else runs."""
+        return Patience(UNAVAILABLE_SECONDS, clock=lambda: self.now, wait=lambda _seconds: self.pause())
+
     def sleep(self) -> None:
-        """Time goes by in which nobody runs but the broker: it aborts transactions that have been open for too long."""
-        self.now += self.rng.uniform(*SLEEP_SECONDS)
+        """Time goes by in which nobody runs but the broker, see `abort_old`."""
+        self.site.now += self.rng.uniform(*SLEEP_SECONDS)
         self.events["slept"] += 1
+
+    def abort_old(self) -> None:
+        """What the broker does with transactions that have been open for too long."""
         for bucket, entries in enumerate(self.log):
             for entry in list(entries):
                 if entry is not None and entry.state == "open" and self.now - entry.since > TRANSACTION_SECONDS_MAX:
                     entry.state = "aborted"
                     entries.append(None)
                     self.epochs[bucket] += 1
+
+    def send_broker_away(self) -> None:
+        """From now on the broker does not answer, for a while."""
+        if not self.is_broker_away:
+            self.site.away_until = self.now + self.outsiders.choice(AWAY_SECONDS)
+            self.events["the broker went away"] += 1
 
     def newest(self) -> TableState:
         """The newest snapshot's state, at the moment of the answer."""
@@ -178,7 +225,8 @@ class World:
 
     def write_file(self, operations: Sequence[Row]) -> DataFileMeta:
         """Keep a file's rows and give its metadata; only names, counts and sequence numbers matter here."""
-        name = f"data-{len(self.contents)}"
+        name = f"data-{self.site.file_count}"
+        self.site.file_count += 1
         self.contents[name] = tuple(operations)
         sequences = [sequence for _, sequence, _ in operations]
         return DataFileMeta(
@@ -196,237 +244,34 @@ class World:
         )
 
     def rows(self, files: Sequence[BucketFile]) -> list[Row]:
-        """All rows of the files."""
-        return [row for file in files for row in self.contents[file.meta.file_name]]
+        """All rows of the files that are in the table's folder."""
+        return [row for file in files for row in self.contents.get(file.meta.file_name, ())]
+
+    def copied_to(self, path: str) -> World:
+        """A copy of the folder, as `cp -r` makes it: every file, and nothing of the broker."""
+        other = copy.copy(self)
+        other.path, other.copied_snapshots = path, len(self.snapshots)
+        other.snapshots, other.contents = list(self.snapshots), dict(self.contents)
+        other.written, other.removed = dict(self.written), set(self.removed)
+        other.consumers = SimConsumers(dict(self.consumers.files))
+        other.leases, other.appended = [dict(one) for one in self.leases], Counter()
+        self.site.lake.put_table(path, self.table_uuid)
+        return other
+
+    def move_to(self, path: str) -> None:
+        """Move the folder; nobody works in it meanwhile."""
+        self.site.lake.remove_table(self.path)
+        self.path = path
+        self.site.lake.put_table(path, self.table_uuid)
 
 
-class SimProducer:
-    """A producer that owns a bucket while its epoch is the newest."""
-
-    def __init__(self, world: World, bucket: int) -> None:
-        self._world, self._bucket = world, bucket
-        world.epochs[bucket] += 1
-        self._epoch = world.epochs[bucket]
-        self._open: Transaction | None = None
-        self._is_in_transaction = False
-        entries = world.log[bucket]
-        for entry in list(entries):
-            if entry is not None and entry.state == "open":
-                entry.state = "aborted"
-                entries.append(None)
-
-    def begin(self, payload: tuple[Operation, ...], header: CommitHeader) -> None:
-        if self._is_in_transaction:
-            self._world.events[TWO_USERS] += 1
-            raise UnknownOutcomeError(TWO_USERS)
-        self._is_in_transaction = True
-        self._begun = (header, payload)
-        self._world.pause()
-
-    def produce(self) -> None:
-        world = self._world
-        self._check_owner()
-        self._open = Transaction(*self._begun, "open", world.now)
-        world.log[self._bucket].append(self._open)
-        world.pause()
-
-    def flush(self) -> None:
-        self._world.pause()
-
-    def commit(self) -> int:
-        world = self._world
-        assert self._open is not None
-        world.pause()
-        end = world.log[self._bucket].index(self._open) + 1
-        is_unknown = world.rng.random() < UNKNOWN_OUTCOME_SHARE
-        if is_unknown and world.rng.random() < 0.5:
-            world.events["unknown, not committed"] += 1
-            raise UnknownOutcomeError("a time-out; the transaction is still open")
-        self._check_owner()
-        self._open.state = "committed"
-        self._open = None
-        self._is_in_transaction = False
-        world.log[self._bucket].append(None)
-        world.pause()
-        if is_unknown:
-            world.events["unknown, yet committed"] += 1
-            raise UnknownOutcomeError("a time-out; the transaction is committed")
-        return end
-
-    def close(self) -> None:
-        pass
-
-    def _check_owner(self) -> None:
-        if self._world.epochs[self._bucket] != self._epoch:
-            if self._open is not None and self._world.now - self._open.since > TRANSACTION_SECONDS_MAX:
-                self._world.events["a transaction timed out"] += 1
-                raise TransactionTimeoutError("the broker has aborted the transaction for its age")
-            self._world.events["fenced"] += 1
-            raise FencedError("another producer owns the bucket")
-
-
-@dataclass(frozen=True, slots=True)
-class SimLog:
-    """The log port."""
-
-    world: World
-
-    def fence(self, bucket: int, *, patience: int) -> SimProducer:
-        self.world.pause()
-        producer = SimProducer(self.world, bucket)
-        self.world.pause()
-        return producer
-
-    def fits(self, producer: Producer[tuple[Operation, ...]]) -> bool:
-        return True
-
-    def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
-        base = position.offset
-        entries = self.world.log[bucket]
-        high_watermark = len(entries)
-        pauses = 0
-        self.world.pause()
-        log_start = self.world.log_starts[bucket]
-        if not can_hold_nothing(base, log_start, len(entries), is_after_record=base > 0):
-            raise LogTruncatedError(f"bucket {bucket} does not hold offset {base}, it starts at {log_start}")
-        while any(entry is not None and entry.state == "open" for entry in entries[base:high_watermark]):
-            pauses += 1
-            self.world.pause()
-            if pauses > STALL_PAUSES_MAX:
-                self.world.events["stalled"] += 1
-                raise StalledError("an open transaction hides the tail")
-        transactions = tuple(
-            LoggedTransaction(
-                header=entry.header,
-                first_offset=offset,
-                end_offset=offset + 1,
-                record_count=len(entry.operations),
-            )
-            for offset, entry in enumerate(entries[:high_watermark])
-            if offset >= max(base, log_start) and entry is not None and entry.state == "committed"
-        )
-        self.world.pause()
-        return BucketTail(transactions=transactions, high_watermark=high_watermark, leader_epoch=0, epoch_offset=0)
-
-
-@dataclass(frozen=True, slots=True)
-class SimFiles:
-    """The file store port of a task; a bucket's rows are made anew by each attempt."""
-
-    world: World
-
-    def newest(self) -> TableState:
-        return self.world.newest()
-
-    def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
-        self.world.pause()
-        return next((file.meta.file_name for file in files if file.meta.file_name in self.world.removed), None)
-
-    def prepare(self, bucket: int, rows: Rows, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
-        world, started = self.world, self.world.now
-        world.pause()
-        operations = rows()
-        last = {key: (first_sequence + place, value) for place, (key, value) in enumerate(operations)}
-        meta = world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
-        world.written[meta.file_name] = world.now
-        world.pause()
-        return PreparedBucket(
-            files=(BucketFile(partition=b"", meta=meta),),
-            changelog=(),
-            record_count=len(operations),
-            size_bytes=10 * len(operations) + bucket,
-            payload=tuple(operations),
-            age_seconds=lambda: world.now - started,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SimSnapshots:
-    """The snapshot port of a driver: decide, then create-new, again when somebody was faster."""
-
-    world: World
-
-    def _keeper(self) -> StateKeeper:
-        return StateKeeper(cast("FileIO", self.world.consumers), TablePaths("t"))
-
-    def newest(self) -> TableState:
-        return self.world.newest()
-
-    def append(self, batch: Batch, decide: Decide) -> int | None:
-        world = self.world
-        while True:
-            count = len(world.snapshots)
-            latest = world.snapshots[-1]
-            change = decide(world.state_of(count - 1))
-            if change is None:
-                return None
-            files = [list(bucket) for bucket in latest.files]
-            for bucket, file in change.files:
-                files[bucket].append(file)
-            state = TableState(snapshot_id=count, users=change.users, log=change.log)
-            keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
-            if not latest.state.snapshot_id:
-                keeper.before_commit(count, properties, carried={})
-            if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):
-                keeper.after_commit(count, properties, now_millis=0)
-                world.appended[batch.user, batch.identifier] += 1
-                return count
-
-    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
-        while True:
-            count = len(self.world.snapshots)
-            latest = self.world.snapshots[-1]
-            files = list(latest.files)
-            for one in buckets:
-                gone = {meta.file_name for meta in one.before}
-                live = {file.meta.file_name for file in files[one.bucket]}
-                if not gone <= live:
-                    self.world.events["compaction dropped"] += 1
-                    raise ConflictError("an input is gone")
-                added = tuple(BucketFile(partition=b"", meta=meta) for meta in one.after)
-                kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in gone)
-                files[one.bucket] = added + kept
-            state = replace(self.world.state_of(count - 1), snapshot_id=count)
-            if self._create(count, SimSnapshot(state, tuple(files))):
-                self.world.events["compacted"] += 1
-                return count
-
-    def _create(self, snapshot_id: int, snapshot: SimSnapshot) -> bool:
-        self.world.pause()
-        if len(self.world.snapshots) != snapshot_id:
-            self.world.events["snapshot race lost"] += 1
-            return False
-        self.world.snapshots.append(snapshot)
-        self.world.pause()
-        return True
-
-
-def remove_orphans(world: World) -> None:
-    """What `remove_orphans` does to a table with a log, at the youngest age: list, ask log and snapshots, delete.
-
-    Files of compactions stay: what bounds their age is not the broker.
-    """
-    old = [name for name, at in world.written.items() if at < world.now - ORPHAN_SECONDS and name not in world.removed]
-    log = world.newest().logged
-    named = set()
-    for bucket in range(world.bucket_count):
-        tail = SimLog(world).read_tail(bucket, log.position(bucket))
-        named |= {file.meta.file_name for one in tail.transactions for file in one.header.files}
-    world.pause()
-    named |= {file.meta.file_name for one in world.snapshots for files in one.files for file in files}
-    for name in old:
-        world.pause()
-        if name not in named:
-            world.removed.add(name)
-            world.events["an orphan was removed"] += 1
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Actor:
     """A process that runs until it ends, dies, or is let loose as a zombie."""
 
     name: str
     greenlet: greenlet
+    world: World
     result: Any = None  # Any: each actor's own
     error: Exception | None = None
     parent: Actor | None = None
@@ -449,5 +294,5 @@ def start(world: World, name: str, body: Callable[[], Any]) -> Actor:
         except Exception as error:  # noqa: BLE001 - whoever waits for the actor decides what its error means
             actor.error = error
 
-    actor = Actor(name, greenlet(run, parent=world.hub))
+    actor = Actor(name, greenlet(run, parent=world.hub), world)
     return actor

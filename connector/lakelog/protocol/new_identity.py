@@ -101,8 +101,16 @@ def _restarted(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[
     where = f"table {table.path}, snapshot {latest.id if latest else 0}"
     older = LogState(topic_id="") if text is None else LogState.from_json(text, where=where)
     live = table.live_files.of(latest)
-    sequences = {bucket: older.position(bucket).sequence for bucket in range(table.bucket_count)}
+    sequences = dict.fromkeys(range(table.bucket_count), 0)
     for partition, bucket in live.buckets:
         sequences[bucket] = max(sequences.get(bucket, 0), live.next_sequence(partition, bucket))
-    positions = {bucket: LogPosition(sequence=sequence) for bucket, sequence in sequences.items()}
-    return LogState(topic_id=TOPIC_ID.of(table.schema.options), positions=positions, ledger=older.ledger)
+    return restarted_log(older, sequences, topic_id=TOPIC_ID.of(table.schema.options))
+
+
+def restarted_log(older: LogState, sequences: Mapping[int, int], *, topic_id: str) -> LogState:
+    """The beginning of another log behind the files that are there; `sequences` come after theirs. Pure."""
+    positions = {
+        bucket: LogPosition(sequence=max(sequence, older.position(bucket).sequence))
+        for bucket, sequence in sequences.items()
+    }
+    return LogState(topic_id=topic_id, positions=positions, ledger=older.ledger)

@@ -1,0 +1,140 @@
+"""The promises, checked against what a run has left."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import cast
+
+from lakelog.filestore.users import CommitUser
+from tests.simulation.log import TWO_USERS
+from tests.simulation.model import History, Reader, Stream, marker, source_digest
+from tests.simulation.world import Key, Row, SimSnapshot, Value, World
+
+
+def check(history: History) -> None:
+    """Count what was broken in `history.violations`."""
+    for world in history.worlds:
+        _check_table(history, world)
+    for reader in history.readers:
+        for bucket in range(reader.world.bucket_count):
+            _check_reader(history, reader, bucket)
+    copied = history.copied
+    if copied is not None and copied.copied_snapshots not in (None, len(copied.snapshots)):
+        history.violations["a copy was written"] += 1
+    for stream in history.streams if not history.is_stopped else ():
+        for number in range(stream.first_position, len(stream.batches)):
+            _check_batch(history, stream, number, set(stream.batches[number]))
+    history.violations[TWO_USERS] += history.world.events[TWO_USERS]
+
+
+def _check_table(history: History, world: World) -> None:
+    violations = history.violations
+    for bucket in range(world.bucket_count):
+        _check_bucket(history, world, bucket)
+    own = world.snapshots[world.base_snapshot :]
+    for before, after in itertools.pairwise(own):
+        for bucket in range(world.bucket_count):
+            if after.state.logged.position(bucket).offset < before.state.logged.position(bucket).offset:
+                violations["an offset went back"] += 1
+    if any(times > 1 for times in world.appended.values()):
+        violations["a batch has two snapshots"] += 1
+
+
+def _check_bucket(history: History, world: World, bucket: int) -> None:
+    """Promise 2 at every snapshot since the log began, unique sequence numbers, exact counts, no tail at the end."""
+    violations = history.violations
+    own = world.snapshots[world.base_snapshot :]
+    base = {key: value for key, _, value in _by_sequence(world, own[0], bucket)}
+    committed = [
+        (offset, entry)
+        for offset, entry in enumerate(world.log[bucket])
+        if entry is not None and entry.state == "committed"
+    ]
+    named = [file.meta.file_name for _, entry in committed for file in entry.header.files]
+    if not world.removed.isdisjoint(named):
+        violations["a logged file was removed"] += 1
+    for snapshot in own:
+        if any(file.meta.file_name not in world.contents for file in snapshot.files[bucket]):
+            violations["a file of another folder"] += 1
+        position = snapshot.state.logged.position(bucket)
+        held = [entry for offset, entry in committed if offset < position.offset]
+        from_log = base | {key: value for entry in held for key, value in entry.operations}
+        rows = _by_sequence(world, snapshot, bucket)
+        from_files = {key: value for key, _, value in rows}
+        if _present(from_log) != _present(from_files):
+            violations["log != files"] += 1
+        if len({sequence for _, sequence, _ in rows}) != len(rows):
+            violations["equal sequence numbers"] += 1
+        if position.records != sum(entry.header.record_count for entry in held):
+            violations["record count of a position"] += 1
+        if position.size_bytes != sum(entry.header.size_bytes for entry in held):
+            violations["bytes of a position"] += 1
+    end = world.snapshots[-1].state.logged.position(bucket).offset
+    if not history.is_stopped and any(offset >= end for offset, _ in committed):
+        violations["a tail was left"] += 1
+
+
+def _by_sequence(world: World, snapshot: SimSnapshot, bucket: int) -> list[Row]:
+    return sorted(world.rows(snapshot.files[bucket]), key=lambda row: row[1])
+
+
+def _check_plan(history: History, world: World, snapshot: SimSnapshot, entry: CommitUser, user: str) -> None:
+    """A snapshot that names the source offsets of a batch has the rows that were planned from them, and no others."""
+    plans = {
+        value
+        for files in snapshot.files
+        for key, _, value in world.rows(files)
+        if key == marker(user, entry.identifier)
+    }
+    if any(source_digest(user, entry.identifier, cast("int", plan)) != entry.digest for plan in plans):
+        history.violations["a batch has rows of other source offsets"] += 1
+
+
+def _check_reader(history: History, reader: Reader, bucket: int) -> None:
+    """Promise 3: every committed change behind the snapshot, once, in order."""
+    expected = [
+        operation
+        for offset, entry in enumerate(reader.world.log[bucket])
+        if entry is not None and entry.state == "committed" and reader.start[bucket] <= offset < reader.lease[bucket]
+        for operation in entry.operations
+    ]
+    if reader.read[bucket] != expected:
+        history.violations["a reader lost or doubled changes"] += 1
+
+
+def _present(rows: Mapping[Key, Value | None]) -> dict[Key, Value]:
+    return {key: value for key, value in rows.items() if value is not None}
+
+
+def _check_batch(history: History, stream: Stream, number: int, buckets: set[int]) -> None:
+    """Promise 1 in the log and in the files; promise 4: a half batch only under a ledger that says so.
+
+    Of a stream that was given up a part may be missing, but nothing may claim that it is there.
+    """
+    world, violations, user = stream.world, history.violations, stream.user
+    own = world.snapshots[world.base_snapshot :]
+    is_given_up = stream.abandoned_at is not None and number >= stream.abandoned_at
+    for bucket in buckets:
+        times = sum(
+            entry is not None
+            and entry.state == "committed"
+            and (entry.header.user, entry.header.identifier) == (user, number)
+            for entry in world.log[bucket]
+        )
+        times += world.base_snapshot > 0 and _has_batch(world, own[0], user, number, bucket)  # of before the copy
+        if times > 1 or (not times and not is_given_up):
+            violations[f"a batch is {'twice' if times else 'not'} in the log"] += 1
+    for snapshot in own:
+        there = [_has_batch(world, snapshot, user, number, bucket) for bucket in sorted(buckets)]
+        entry = snapshot.state.users.get(user)
+        if entry is not None and entry.identifier >= number and not all(there):
+            violations["a snapshot claims a batch that it lacks"] += 1
+        if entry is not None and entry.identifier == number:
+            _check_plan(history, world, snapshot, entry, user)
+        if any(there) and not all(there) and snapshot.state.logged.is_whole():
+            violations["half a batch under an empty ledger"] += 1
+
+
+def _has_batch(world: World, snapshot: SimSnapshot, user: str, number: int, bucket: int) -> bool:
+    return any(key == marker(user, number) for key, _, _ in world.rows(snapshot.files[bucket]))

@@ -1,0 +1,136 @@
+"""The file store of a simulated table, as tasks and drivers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.fileio import FileIO
+from lakelog.filestore.orphans import AGE_MILLIS_MIN
+from lakelog.filestore.paths import TablePaths
+from lakelog.filestore.state_keeping import StateKeeper
+from lakelog.filestore.users import LOG_STATE_KEY
+from lakelog.protocol.header import BucketFile
+from lakelog.protocol.ports import Decide, PreparedBucket
+from lakelog.protocol.state import Batch, TableState
+from tests.simulation.log import SimLog
+from tests.simulation.world import Line, Operation, Rows, SimSnapshot, World
+
+ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SimFiles:
+    """The file store port of a task; a bucket's rows are made anew by each attempt."""
+
+    world: World
+
+    def newest(self) -> TableState:
+        return self.world.newest()
+
+    def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
+        world = self.world
+        world.pause()
+        names = (file.meta.file_name for file in files)
+        return next((name for name in names if name in world.removed or name not in world.contents), None)
+
+    def prepare(self, bucket: int, rows: Rows, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
+        world, started = self.world, self.world.now
+        world.pause()
+        operations = rows()
+        last = {key: (first_sequence + place, value) for place, (key, value) in enumerate(operations)}
+        meta = world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
+        world.written[meta.file_name] = world.now
+        world.pause()
+        return PreparedBucket(
+            files=(BucketFile(partition=b"", meta=meta),),
+            changelog=(),
+            record_count=len(operations),
+            size_bytes=10 * len(operations) + bucket,
+            payload=tuple(operations),
+            age_seconds=lambda: world.now - started,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SimSnapshots:
+    """The snapshot port of a driver: decide, then create-new, again when somebody was faster."""
+
+    world: World
+
+    def _keeper(self) -> StateKeeper:
+        return StateKeeper(cast("FileIO", self.world.consumers), TablePaths("t"))
+
+    def newest(self) -> TableState:
+        return self.world.newest()
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        world = self.world
+        while True:
+            count = len(world.snapshots)
+            latest = world.snapshots[-1]
+            change = decide(world.state_of(count - 1))
+            if change is None:
+                return None
+            files = [list(bucket) for bucket in latest.files]
+            for bucket, file in change.files:
+                files[bucket].append(file)
+            state = TableState(snapshot_id=count, users=change.users, log=change.log, place=world.path)
+            keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
+            if not latest.state.snapshot_id:
+                keeper.before_commit(count, properties, carried={})
+            if self._create(count, SimSnapshot(state, tuple(map(tuple, files)))):
+                keeper.after_commit(count, properties, now_millis=0)
+                world.appended[batch.user, batch.identifier] += 1
+                return count
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
+        while True:
+            count = len(self.world.snapshots)
+            latest = self.world.snapshots[-1]
+            files = list(latest.files)
+            for one in buckets:
+                gone = {meta.file_name for meta in one.before}
+                live = {file.meta.file_name for file in files[one.bucket]}
+                if not gone <= live:
+                    self.world.events["compaction dropped"] += 1
+                    raise ConflictError("an input is gone")
+                added = tuple(BucketFile(partition=b"", meta=meta) for meta in one.after)
+                kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in gone)
+                files[one.bucket] = added + kept
+            state = replace(self.world.state_of(count - 1), snapshot_id=count)
+            if self._create(count, SimSnapshot(state, tuple(files))):
+                self.world.events["compacted"] += 1
+                return count
+
+    def _create(self, snapshot_id: int, snapshot: SimSnapshot) -> bool:
+        self.world.pause()
+        if len(self.world.snapshots) != snapshot_id:
+            self.world.events["snapshot race lost"] += 1
+            return False
+        self.world.snapshots.append(snapshot)
+        self.world.pause()
+        return True
+
+
+def remove_orphans(world: World) -> None:
+    """What `remove_orphans` does to a table with a log, at the youngest age: list, ask log and snapshots, delete.
+
+    Files of compactions stay: what bounds their age is not the broker.
+    """
+    old = [name for name, at in world.written.items() if at < world.now - ORPHAN_SECONDS and name not in world.removed]
+    log = world.newest().logged
+    named = set()
+    for bucket in range(world.bucket_count):
+        tail = SimLog(world, Line(world)).read_tail(bucket, log.position(bucket))
+        named |= {file.meta.file_name for one in tail.transactions for file in one.header.files}
+    world.pause()
+    named |= {file.meta.file_name for one in world.snapshots for files in one.files for file in files}
+    for name in old:
+        world.pause()
+        if name not in named:
+            world.removed.add(name)
+            world.events["an orphan was removed"] += 1

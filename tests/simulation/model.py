@@ -1,0 +1,175 @@
+"""What a run consists of: streams with their checkpoints, readers with their leases, and the actors that take turns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakelog.common.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LakelogError,
+    StalledError,
+    TransactionTimeoutError,
+    UnknownOutcomeError,
+)
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.task import OldFilesError
+from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Key, Operation, Operations, Value, World
+
+RUNNABLE_MAX = 16
+
+Pool = KeptProducers[tuple[Operation, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """A streaming query into the table of a world: its batches in order, and the one it is at.
+
+    A batch whose checkpoint was lost is planned again from other source offsets: `plans` counts up. The table may
+    refuse that; then the older checkpoint is found again, or the stream is `abandoned_at` that batch.
+    """
+
+    world: World
+    user: str
+    batches: list[Mapping[int, Operations]]
+    position: int = 0
+    first_position: int = 0  # not 0 for a stream whose checkpoint was copied
+    plans: Counter[int] = field(default_factory=Counter)
+    attempts: Counter[int] = field(default_factory=Counter)
+    refused_plans: set[tuple[int, int]] = field(default_factory=set)
+    abandoned_at: int | None = None
+    attempt: Actor | None = None
+    is_first_attempt: bool = True
+    pools: list[Pool] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class History:
+    """Runs a seed to its end; `violations` then names the promises that were broken.
+
+    `world` is that of the original table, `copied` that of a copy of its folder, when there is one.
+    """
+
+    world: World
+    streams: list[Stream]
+    violations: Counter[str] = field(default_factory=Counter)
+    runnable: list[Actor] = field(default_factory=list)
+    stopped: list[tuple[int, Actor]] = field(default_factory=list)  # and for how many more turns of others
+    graveyard: list[Actor] = field(default_factory=list)
+    attempts: int = 0
+    has_foreign_policy: bool = False
+    is_stopped: bool = False
+    readers: list[Reader] = field(default_factory=list)
+    copied: World | None = None
+    is_over: bool = False
+
+    @property
+    def worlds(self) -> list[World]:
+        """Those of the tables that have a log of their own."""
+        has_copy = self.copied is not None and self.copied.copied_snapshots is None
+        return [self.world, self.copied] if has_copy and self.copied is not None else [self.world]
+
+
+@dataclass(slots=True, eq=False)
+class Reader:
+    """A stream that follows the log from where a snapshot ends, with a lease on it, and keeps what it has read."""
+
+    world: World
+    start: dict[int, int]
+    lease: dict[int, int]
+    read: list[list[tuple[Key, Value | None]]]
+
+
+def random_batches(world: World, user: str) -> list[Mapping[int, Operations]]:
+    return [
+        {
+            bucket: random_operations(world, user, number)
+            for bucket in range(world.bucket_count)
+            if world.rng.random() < 0.7
+        }
+        for number in range(3)
+    ]
+
+
+def random_operations(world: World, user: str, number: int) -> Operations:
+    """Changes of a few contended keys, and one key that only this batch writes here.
+
+    Every call gives values of its own, as a query without deterministic values would: log = files must hold even then.
+    """
+    rng = world.rng
+    keys = [rng.choice("xyz") for _ in range(rng.randint(1, 3))]
+    deleted = [rng.random() < 0.25 for _ in keys]
+    calls = [0]
+
+    def make(plan: int) -> list[Operation]:
+        calls[0] += 1
+        operations: list[Operation] = [
+            (key, None if is_deleted else (user, number, calls[0]))
+            for key, is_deleted in zip(keys, deleted, strict=True)
+        ]
+        return [*operations, (marker(user, number), plan)]
+
+    return make
+
+
+def source_digest(user: str, number: int, plan: int) -> str:
+    """What stands for the source offsets that a batch was planned from."""
+    return f"{user}-{number}-{plan}"
+
+
+def marker(user: str, number: int) -> Key:
+    """The key that only this batch writes in a bucket."""
+    return ("marker", user, number)
+
+
+def is_about_source(error: Exception) -> bool:
+    """Whether the table refuses a batch that was planned from other source offsets than it holds."""
+    return isinstance(error, InvalidRequestError) and "other source offsets" in str(error)
+
+
+def expect(history: History, error: Exception, world: World) -> None:
+    """An attempt may fail with an error that names a conflict, a silent broker, a batch that changed, or a copy.
+
+    Anything else is a bug, and so is a writer that does not wait for its broker as long as it should.
+    """
+    history.world.events[f"attempt failed: {type(error).__name__}"] += 1
+    if not isinstance(error, LakelogError):
+        raise error
+    if isinstance(error, LogTruncatedError) and history.has_foreign_policy:
+        history.is_stopped = True  # somebody is told, as must be
+        return
+    if isinstance(error, AwayError):
+        if error.seconds < UNAVAILABLE_SECONDS:
+            history.violations["a writer gave up too early"] += 1
+        return
+    if isinstance(error, InvalidRequestError) and "is a copy of" in str(error) and world is history.copied:
+        history.world.events["a writer of a copy was refused"] += 1
+        return
+    is_changed = is_about_source(error)
+    is_expected = isinstance(
+        error, (ConflictError, UnknownOutcomeError, StalledError, TransactionTimeoutError, OldFilesError)
+    )
+    if not is_changed and not is_expected:
+        history.violations[f"attempt failed: {error}"] += 1
+
+
+def kill(history: History, actor: Actor) -> None:
+    """SIGKILL: neither the driver of an attempt nor its tasks ever take another step."""
+    root = actor.parent or actor
+    for member in [root, *root.children]:
+        if member in history.runnable:
+            history.runnable.remove(member)
+        history.stopped = [one for one in history.stopped if one[1] is not member]
+        history.graveyard.append(member)  # alive there: a greenlet that is let go of would run its clean-up
+    history.world.events["killed"] += 1
+    forget(history, root)
+
+
+def forget(history: History, root: Actor) -> None:
+    for stream in history.streams:
+        if stream.attempt is root:
+            stream.attempt = None
+            stream.is_first_attempt = True
