@@ -248,6 +248,6 @@ def test_who_reads_few_dates_knows_what_all_of_them_say(times: list[int], hour: 
         asked.append(number)
         return rising[number - 1] if 0 < number <= len(rising) else None
 
-    lazy = CommitTimes(date_of, newest_id=len(rising), now_millis=now)
+    lazy = CommitTimes(date_of, ids=lambda: range(1, len(rising) + 1), newest_id=len(rising), now_millis=now)
     assert [lazy.of(number) for number in range(2, len(rising) + 1)] == rising[1:]
     assert len(asked) == len(set(asked))

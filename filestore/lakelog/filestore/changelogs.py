@@ -10,10 +10,11 @@ Source: Paimon spec, "Manage snapshots"; Paimon, `ChangelogManager`, `ExpireChan
 from __future__ import annotations
 
 from lakelog.common.errors import NotFoundError
+from lakelog.filestore.file_names import numbers_of
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged
 from lakelog.filestore.paths import CHANGELOG_PREFIX, TablePaths
-from lakelog.filestore.snapshot import Snapshot, numbers_of, read_hint
+from lakelog.filestore.snapshot import Snapshot, read_hint
 
 
 class ChangelogManager:

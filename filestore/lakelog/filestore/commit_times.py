@@ -9,7 +9,7 @@ how the snapshots of a time are found all the same.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 CLOCK_SKEW_MAX_MILLIS = 60_000  # what clocks that are kept right may differ by
 CLOCK_SET_MILLIS = 1_577_836_800_000  # 2020: a clock before it was never set
@@ -51,9 +51,12 @@ class CommitTimes:
     So a date that was ahead when it was given, and is past by now, is believed: what it keeps goes a little later.
     """
 
-    def __init__(self, date_of: Callable[[int], int | None], *, newest_id: int, now_millis: int) -> None:
-        """`date_of` gives the date of a snapshot's file; None for one that is not there."""
+    def __init__(
+        self, date_of: Callable[[int], int | None], *, ids: Callable[[], Iterable[int]], newest_id: int, now_millis: int
+    ) -> None:
+        """`date_of` gives the date of a snapshot's file; None for one that is not there. `ids` lists those that are."""
         self._date_of = date_of
+        self._ids = ids
         self._newest_id = newest_id
         self._now_millis = now_millis
         self._dates: dict[int, int | None] = {}
@@ -73,7 +76,9 @@ class CommitTimes:
         return self._times.get(number, self._now_millis)
 
     def _all_from(self, first: int) -> dict[int, int]:
-        dates = {at: date for at in range(first, self._newest_id + 1) if (date := self._date(at)) is not None}
+        wanted = range(first, self._newest_id + 1)
+        there = sorted(at for at in set(self._ids()) if at in wanted)
+        dates = {at: date for at in there if (date := self._date(at)) is not None}
         times = committed_by(list(dates.values()), now_millis=self._now_millis)
         return {at: self._now_millis if time is None else time for at, time in zip(dates, times, strict=True)}
 

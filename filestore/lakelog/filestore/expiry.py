@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import NotFoundError
@@ -81,7 +81,10 @@ def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> Commi
         found = table.snapshots.find(number) or changelogs.find(number)
         return None if found is None else found.time_millis
 
-    return CommitTimes(date_of, newest_id=newest_id, now_millis=now_millis)
+    def ids() -> Iterable[int]:
+        return (*changelogs.ids(), *table.snapshots.ids())
+
+    return CommitTimes(date_of, ids=ids, newest_id=newest_id, now_millis=now_millis)
 
 
 class _Expiry:

@@ -13,12 +13,14 @@ from collections.abc import Iterable
 import polars as pl
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.json_fields import COUNT
 from lakelog.common.quoting import cut
 
 _LENGTH_MAX = 255  # bytes of a name, in the file systems that are in use
 _USER_LENGTH_MAX = 200  # leaves room for a prefix, and for the name of a temporary file
 _SPECIAL = r"[/\\\x00-\x1f\x7f]"
 _NO_NAME = re.compile(rf"{_SPECIAL}|^\.{{0,2}}$")
+_ID = re.compile(r"0|[1-9][0-9]{0,18}")  # as an id is written, so that its name leads back to the file
 _NO_NAME_IN_POLARS = rf"{_SPECIAL}|\A\.{{0,2}}\z"
 
 
@@ -55,3 +57,9 @@ def check_user_name(name: str, what: str) -> str:
 
 def _shown(name: object) -> str:
     return cut(repr(name), _USER_LENGTH_MAX)
+
+
+def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
+    """The numbers behind `prefix` in names, rising; names with something else behind it are left out."""
+    numbers = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return sorted(int(number) for number in numbers if _ID.fullmatch(number) is not None and int(number) in COUNT)

@@ -182,8 +182,7 @@ class LocalFileIO:
             try:
                 found = os.fstat(descriptor)
                 check_whole(path, found.st_size)
-                if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-                    raise CorruptDataError(f"{path} is damaged: it is a device or a pipe; restore the file from a copy")
+                _check_file(path, found.st_mode)
                 parts = []
                 while part := os.read(descriptor, found.st_size + 1):
                     parts.append(part)
@@ -287,6 +286,7 @@ class LocalFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random reads. Raises NotFoundError."""
         with _errors_named(path):
+            _check_file(path, os.stat(path).st_mode)  # to open a pipe would wait for whoever writes it
             return pa.OSFile(path, "rb")
 
     def open_output(self, path: str) -> OutputFile:
@@ -335,6 +335,12 @@ def _errors_named(path: str) -> Iterator[None]:
         raise NotFoundError(f"{path} does not exist") from error
     except OSError as error:
         raise UnavailableError(f"{path}: {error.strerror or error}") from error
+
+
+def _check_file(path: str, mode: int) -> None:
+    """Raise CorruptDataError for a device or a pipe."""
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise CorruptDataError(f"{path} is damaged: it is a device or a pipe; restore the file from a copy")
 
 
 def _write_temporary(path: str, data: bytes, *, sync: bool = False) -> str:

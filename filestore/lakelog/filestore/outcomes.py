@@ -174,7 +174,7 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
     newest = max(ids, default=0)
     wanted = range(newest, 0, -1) if snapshot_id is None else range(snapshot_id, snapshot_id - 1, -1)
     looked_into: set[int] = set()
-    for number in sorted({*ids, *kept, *changelogs.ids()} & set(wanted), reverse=True):
+    for number in sorted((number for number in {*ids, *kept, *changelogs.ids()} if number in wanted), reverse=True):
         living = table.snapshots.find(number)
         found = living or changelogs.find(number) or kept.get(number)
         if found is None:  # has expired since the folder was listed

@@ -30,6 +30,7 @@ from lakelog.filestore.counted_schema import (
     shown_schema,
     stored_schema,
 )
+from lakelog.filestore.file_names import numbers_of
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.options import check_options
@@ -288,8 +289,7 @@ class SchemaManager:
     def list_ids(self) -> list[int]:
         """All ids, rising. Lists the folder."""
         names = self._file_io.list_names(self._paths.schema_dir)
-        numbers = (name.removeprefix(SCHEMA_PREFIX) for name in names if name.startswith(SCHEMA_PREFIX))
-        return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
+        return numbers_of(names, SCHEMA_PREFIX)
 
     def create(self, schema: TableSchema) -> None:
         """Create the schema's file. Raises ConflictError when its id is taken."""

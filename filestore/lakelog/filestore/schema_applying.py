@@ -6,6 +6,7 @@ every later schema. Source: Paimon spec, "Changing a schema"; Paimon, `SchemaMan
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -33,7 +34,7 @@ from lakelog.filestore.options.files import FILE_FORMAT
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
 from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, WRITE_MODE, MergeEngine
-from lakelog.filestore.schema import SCHEMA_VERSION, TableSchema, number_type, with_orc_options
+from lakelog.filestore.schema import KEY_FIELD_ID_START, SCHEMA_VERSION, TableSchema, number_type, with_orc_options
 from lakelog.filestore.schema_changes import (
     AddColumn,
     DropColumn,
@@ -161,7 +162,7 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
             "out NOT NULL"
         )
     own = max(schema.highest_field_id, *(field.id for _, field in named_fields(schema.fields))) + 1
-    numbers = iter(range(own + 1, 1 << 30))
+    numbers = itertools.count(own + 1)
     field = DataField(id=own, name=path[-1], type=number_type(kind, numbers), description=change.comment)
 
     def add(siblings: Fields) -> Fields:
@@ -169,7 +170,13 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
         at = len(siblings) if change.position is None else _place(siblings, change.position, path)
         return (*siblings[:at], field, *siblings[at:])
 
-    return replace(_with_siblings(schema, path, add), highest_field_id=next(numbers) - 1)
+    highest = next(numbers) - 1
+    if highest >= KEY_FIELD_ID_START:
+        raise InvalidRequestError(
+            f"column {shown(path)!r} cannot be added: the table's highest field id is {schema.highest_field_id}, and "
+            f"columns have ids below {KEY_FIELD_ID_START}; write the rows to a new table"
+        )
+    return replace(_with_siblings(schema, path, add), highest_field_id=highest)
 
 
 def _dropped(schema: TableSchema, path: Path) -> TableSchema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,7 +16,7 @@ from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.quoting import cause, listed, shown
 from lakelog.filestore.commit_times import newest_at
-from lakelog.filestore.file_names import check_file_names
+from lakelog.filestore.file_names import check_file_names, numbers_of
 from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.integrity import damaged, json_digest
 from lakelog.filestore.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
@@ -303,9 +303,10 @@ class SnapshotManager:
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:
             return []
-        ids = range(earliest, latest + 1)
-        if len(ids) <= _READ_ALONE_MAX:
-            return [snapshot for number in ids if (snapshot := self.find(number)) is not None]
+        between = range(earliest, latest + 1)
+        if len(between) <= _READ_ALONE_MAX:
+            return [snapshot for number in between if (snapshot := self.find(number)) is not None]
+        ids = [number for number in self.ids() if number in between]  # the newest may be far beyond the others
         with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
             return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
 
@@ -320,6 +321,11 @@ class SnapshotManager:
 
     def create_new(self, snapshot: Snapshot) -> bool:
         """Create the snapshot's file, or give False when its id is taken. The hint is the caller's to write."""
+        if snapshot.id not in COUNT:
+            raise InvalidRequestError(
+                f"snapshot {snapshot.id} of {self._paths.root} would not be read again: ids end at {COUNT.stop - 1}; a "
+                f"snapshot file with a wrong number is in {self._paths.snapshot_dir}: take it away"
+            )
         data = snapshot.to_json().encode()
         try:
             check_json_size(data)
@@ -368,9 +374,3 @@ def read_hint(file_io: FileIO, path: str) -> int | None:
         return number_of(text, COUNT)
     except (CorruptDataError, NotFoundError, ValueError):
         return None
-
-
-def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
-    """The numbers behind `prefix` in names, rising; names with something else behind it are left out."""
-    numbers = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
