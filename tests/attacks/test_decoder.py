@@ -1,10 +1,14 @@
-"""Records of a topic that somebody changed: refused by their offset, or rows of the right types, and soon."""
+"""Records of a topic that somebody changed: refused by their offset, or rows of the right types, and soon.
+
+And always as the reader does that reads value by value: the one in columns gives its rows, or its very error.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 import time
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -14,9 +18,12 @@ import pytest
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import LakelogError
 from lakelog.common.types import DataField, DataType, array_of, map_of, parse_type, row_of
-from lakelog.logstore.debezium import decode_changes, encode_changes
+from lakelog.logstore.debezium import encode_changes
+from lakelog.logstore.envelope import Changes, _read_one_by_one, read_changes
 from lakelog.logstore.options import ChangelogMode
+from tests.support.column_types import exact_rows
 from tests.support.json_attacks import attacked
+from tests.support.odd_records import odd_fields, odd_records
 
 SECONDS_MAX = 2.0
 RECORDS = 4
@@ -84,8 +91,33 @@ def _changed(record: bytes, chance: random.Random) -> bytes:
     return attacked(record.decode(), chance)
 
 
+def _outcome(read: Callable[[], Changes], what: str) -> tuple[object, ...]:
+    """Rows with their kinds and records, or the error; nothing else may come."""
+    try:
+        changes = read()
+    except LakelogError as error:
+        return type(error), str(error)
+    except Exception as error:  # noqa: BLE001 - what must not come is reported with the seed
+        pytest.fail(f"{what}: {error!r}")
+    changes.rows.validate(full=True)
+    return changes.rows.schema, exact_rows(changes.rows), changes.kinds.tolist(), changes.records.tolist()
+
+
+def _check(records: list[bytes], fields: list[DataField], what: str) -> str | None:
+    """The error that records are refused with, None where they are read. Fails where the two readers differ."""
+    start = time.process_time()
+    fast = _outcome(lambda: read_changes(records, fields, "t/0@{}".format), what)
+    assert time.process_time() - start < SECONDS_MAX, what
+    slow = _outcome(lambda: _read_one_by_one(records, fields, "t/0@{}".format), what)
+    assert fast == slow, what
+    if isinstance(fast[0], type):
+        return str(fast[1])
+    assert fast[0] == to_arrow_schema(fields), what
+    return None
+
+
 def _attack(seed: int) -> bool:
-    """Whether the record that was changed was refused."""
+    """Whether the one record of a batch that was changed was refused."""
     chance = random.Random(f"decoder {seed}")
     names = ["id", *chance.sample([name for name in TYPES if name != "id"], chance.randint(1, 5))]
     names.sort(key=list(TYPES).index)
@@ -93,22 +125,18 @@ def _attack(seed: int) -> bool:
     records = _records(names)
     victim = chance.randrange(len(records))
     records[victim] = _changed(records[victim], chance)
-    start = time.process_time()
     what = f"seed {seed}, record {victim}: {records[victim][:400]!r}"
-    try:
-        rows, kinds = decode_changes(records, fields, name="t/0@{}".format)
-    except LakelogError as error:
-        if f"t/0@{victim}" not in str(error) or len(str(error)) > 3_000:
-            pytest.fail(f"{what}: {str(error)[:1_000]}")
-        return True
-    except Exception as error:  # noqa: BLE001 - what must not come is told with the seed
-        pytest.fail(f"{what}: {error!r}")
-    finally:
-        assert time.process_time() - start < SECONDS_MAX, what
-    assert rows.schema == to_arrow_schema(fields), what
-    rows.validate(full=True)
-    assert len(kinds) == rows.num_rows <= 2 * len(records), what
-    return False
+    error = _check(records, fields, what)
+    assert error is None or (f"t/0@{victim}" in error and len(error) < 2_000), f"{what}: {error}"
+    return error is not None
+
+
+def _attack_all(seed: int) -> None:
+    """A batch of records any of which may be odd, of columns of any type."""
+    chance = random.Random(seed)
+    fields = odd_fields(chance)
+    error = _check(odd_records(chance, fields), fields, f"odd seed {seed}")
+    assert error is None or ("t/0@" in error and len(error) < 2_000), f"odd seed {seed}: {error}"
 
 
 def test_changed_records_are_refused_by_their_offset_or_harmless() -> None:
@@ -116,8 +144,20 @@ def test_changed_records_are_refused_by_their_offset_or_harmless() -> None:
     assert refused > 100
 
 
+def test_odd_records_are_read_alike_in_columns_and_one_by_one() -> None:
+    for seed in range(300):
+        _attack_all(seed)
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 def test_10_000_changed_records_are_refused_by_their_offset_or_harmless() -> None:
     refused = sum(_attack(seed) for seed in range(10_000))
     assert refused > 3_000
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+def test_10_000_batches_of_odd_records_are_read_alike_in_columns_and_one_by_one() -> None:
+    for seed in range(10_000):
+        _attack_all(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
@@ -95,6 +95,7 @@ PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     "the session's `spark.sql.sources.partitionOverwriteMode` says so.",
     kind="static or dynamic",
 )
+_CONF_OVERWRITE_MODE = replace(PARTITION_OVERWRITE_MODE, key=PARTITION_OVERWRITE_CONF)  # as the session says it
 TIMEZONE = Option(
     key="timezone",
     parse=ZoneInfo,
@@ -285,14 +286,8 @@ def replaced_by(mode: OverwriteMode, table: FileStoreTable) -> Overwrite:
 
 def conf_overwrite(text: str | None, table: FileStoreTable) -> Overwrite:
     """What an overwrite replaces by the session's conf, None where it is not set. Raises OptionError."""
-    return replaced_by(OverwriteMode.STATIC if text is None else _conf_mode(text), table)
-
-
-def _conf_mode(text: str) -> OverwriteMode:
-    try:
-        return OverwriteMode(text.strip().lower())
-    except ValueError as error:
-        raise OptionError.bad_value(PARTITION_OVERWRITE_CONF, text, "static or dynamic") from error
+    mode = _CONF_OVERWRITE_MODE.of({} if text is None else {PARTITION_OVERWRITE_CONF: text})
+    return replaced_by(mode or OverwriteMode.STATIC, table)
 
 
 def _moment_millis(options: Mapping[str, str]) -> int | None:

@@ -84,7 +84,12 @@ def value_of(row: Mapping[str, Json], name: str) -> Json:
 
 
 # NaN and Infinity, which are no JSON, become floats: as texts they could be taken for base64.
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=float, object_pairs_hook=_object)
+def _whole(text: str) -> int | Decimal:
+    """A whole number. What a float keeps of `-0` is its sign."""
+    return Decimal(text) if text == "-0" else int(text)
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_whole, parse_constant=float, object_pairs_hook=_object)
 
 
 def parser_of(kind: DataType) -> Parse:

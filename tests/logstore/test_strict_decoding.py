@@ -1,19 +1,16 @@
-"""Damaged records: the decoder in columns gives what the one that reads value by value gives, or its very error."""
+"""What the decoder of debezium-json refuses, and by which words. Damage by seeds: tests/attacks/test_decoder.py."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable
 
 import pytest
 
-from lakelog.common.errors import CorruptDataError, LakelogError
+from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
 from lakelog.logstore.debezium import decode_changes
-from lakelog.logstore.envelope import Changes, _read_one_by_one, read_changes
+from lakelog.logstore.envelope import _read_one_by_one, read_changes
 from tests.support.column_types import exact_rows
-from tests.support.odd_records import odd_fields, odd_records
 
 ID = DataField(id=0, name="id", type=parse_type("INT NOT NULL"))
 GOOD = b'{"before":null,"after":{"id":1,"v":null},"op":"c"}'
@@ -25,33 +22,6 @@ def column(kind: str) -> DataField:
 
 def record(value: str) -> bytes:
     return f'{{"before":null,"after":{{"id":1,"v":{value}}},"op":"c"}}'.encode()
-
-
-def outcome(read: Callable[[], Changes]) -> tuple[object, ...]:
-    try:
-        changes = read()
-    except LakelogError as error:
-        return type(error), str(error)
-    return exact_rows(changes.rows), changes.kinds.tolist(), changes.records.tolist()
-
-
-def check_seeds(seeds: range) -> None:
-    for seed in seeds:
-        chance = random.Random(seed)
-        fields = odd_fields(chance)
-        records = odd_records(chance, fields)
-        fast = outcome(lambda: read_changes(records, fields, "record {}".format))  # noqa: B023  # called at once
-        slow = outcome(lambda: _read_one_by_one(records, fields, "record {}".format))  # noqa: B023  # called at once
-        assert fast == slow, f"seed {seed}"
-
-
-def test_damaged_records_are_read_alike_in_columns_and_one_by_one() -> None:
-    check_seeds(range(500))
-
-
-@pytest.mark.full
-def test_10000_batches_of_damaged_records_are_read_alike_in_columns_and_one_by_one() -> None:
-    check_seeds(range(500, 10_500))
 
 
 def refused(value: bytes, *fields: DataField) -> str:
