@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from py4j.java_gateway import GatewayClient
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -111,6 +112,25 @@ def test_a_compacted_table_is_read_by_sparks_own_scan_with_every_value(spark: Sp
     assert "PythonMapInArrow" not in plan_of(found)
     assert "MapInArrow" not in plan_of(found)
     assert rows_in_order(found) == ROWS.to_pylist()
+
+
+def test_a_read_of_files_asks_the_jvm_for_no_settings_one_by_one(
+    spark: SparkSession, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog)
+    table.file_store.write(ROWS)
+    table.file_store.compact()
+    lakelog.spark.read(spark, table)  # a session's first read may have to choose its workers' Python
+    send, asked = GatewayClient.send_command, 0
+
+    def counted(self: GatewayClient, command: str, *args: object, **named: object) -> object:
+        nonlocal asked
+        asked += not command.startswith("m\nd\n")  # of an object that Python has dropped
+        return send(self, command, *args, **named)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    lakelog.spark.read(spark, table.path, columns=["id"], where="id = 1")
+    assert 0 < asked < 50
 
 
 def test_files_that_overlap_are_merged_beside_those_that_do_not(spark: SparkSession, catalog: Catalog) -> None:

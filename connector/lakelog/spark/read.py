@@ -16,7 +16,7 @@ from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.file_scan import Selection, scan_snapshot
 from lakelog.spark.session import prepare_session
-from lakelog.spark.tables import TableName, resolve_table
+from lakelog.spark.tables import TableName, resolve_files
 
 AsOf = int | str | datetime
 
@@ -37,7 +37,7 @@ def read(
     merge. `as_of` is a snapshot id, a moment, or a moment as text; the newest snapshot is read without it. The snapshot
     is chosen now: all queries of the DataFrame see that one. Raises NotFoundError and InvalidRequestError at once.
     """
-    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    opened = resolve_files(table, catalog=catalog, warehouse=warehouse)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     prepare_session(spark)
     fields = opened.schema.fields if columns is None else opened.schema.select(_checked(columns))

@@ -38,8 +38,10 @@ def prepare_session(session: SparkSession) -> None:
         return
     context = session.sparkContext
     context.environment.setdefault(PURGE_DELAY_KEY, PURGE_DELAY_MILLIS)
-    is_chosen = context.getConf().get("spark.pyspark.python") or context.getConf().get("spark.pyspark.driver.python")
-    if context.pythonExec == "python3" and not is_chosen:
+    if context.pythonExec != "python3":
+        return
+    settings = context.getConf()  # a copy, made entry by entry through the JVM
+    if not any(settings.get(key) for key in ("spark.pyspark.python", "spark.pyspark.driver.python")):
         context.pythonExec = sys.executable
 
 

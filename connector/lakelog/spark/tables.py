@@ -21,22 +21,30 @@ def resolve_table(
     warehouse: str | Path | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open the table. Without a catalog or a warehouse a text is a folder; `options` say how its store is reached.
+    """Open the table, as `resolve_files` does, for who may ask its log.
 
-    Settings of Kafka clients come with the table, or from the Spark session.
-
-    Raises NotFoundError, and InvalidRequestError when an identifier comes without a catalog.
+    Settings of Kafka clients come with the table, or from the Spark session. Only a table with a log needs them: to
+    ask the session takes some 80 round trips to the JVM.
     """
-    found = _opened(table, catalog=catalog, warehouse=warehouse, options=options)
-    settings = session_kafka_settings()
+    found = resolve_files(table, catalog=catalog, warehouse=warehouse, options=options)
+    settings = session_kafka_settings() if found.file_store.has_log else {}
     if not settings:
         return found
     return Table(found.file_store, identifier=found.identifier, kafka={**settings, **found.kafka})
 
 
-def _opened(
-    table: TableName, *, catalog: Catalog | None, warehouse: str | Path | None, options: Mapping[str, str] | None
+def resolve_files(
+    table: TableName,
+    *,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Table:
+    """Open the table for who reads its files alone; the Spark session is not asked how Kafka is reached.
+
+    Without a catalog or a warehouse a text is a folder; `options` say how its store is reached. Raises NotFoundError,
+    and InvalidRequestError when an identifier comes without a catalog.
+    """
     if isinstance(table, Table):
         return table
     if isinstance(table, FileStoreTable):
