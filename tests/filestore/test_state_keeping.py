@@ -194,6 +194,18 @@ def test_our_expiry_of_consumers_leaves_our_own(tmp_path: Path) -> None:
     assert [(one.consumer_id, one.is_own) for one in table.consumers()] == [(STATE_CONSUMER, True)]
 
 
+def test_a_table_whose_consumers_other_engines_delete_is_a_warning_of_each_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Paimon's expiry takes a consumer file that is older than the option, whatever its name."""
+    table = make_table(tmp_path, options={"consumer.expiration-time": "1 d"})
+    for batch in range(LAG_SNAPSHOTS + 2):
+        commit_batch(table, batch)
+    (warning,) = caplog.messages
+    assert "has the option consumer.expiration-time (86400 s)" in warning
+    assert "take the option out" in warning
+
+
 def test_a_consumer_that_was_deleted_comes_back_and_until_then_a_loss_is_told(table: FileStoreTable) -> None:
     commit_batch(table, 0)
     table.delete_consumer(STATE_CONSUMER)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any  # what a file says of the schema before is compared, and nothing else
 
 import pyarrow as pa
 
@@ -197,30 +198,7 @@ class TableSchema:
     @classmethod
     def from_json(cls, text: str | bytes, *, path: str) -> TableSchema:
         """Parse the schema file at `path`. Raises CorruptDataError, or UnsupportedError for a type lakelog lacks."""
-        try:
-            given = parse_object(text, values_max=_JSON_VALUES_MAX)
-            digest = given.get(DIGEST_KEY)
-            if digest is not None and digest != _digest(given):
-                raise ValueError(f"it names the digest {shown(digest)}, its keys have {_digest(given)}")
-            version, time_millis = (optional(whole, given, key) for key in ("version", "timeMillis"))
-            schema = cls(
-                version=1 if version is None else version,
-                id=whole(given, "id", COUNT),
-                fields=parse_fields(items(given, "fields")),
-                highest_field_id=whole(given, "highestFieldId", range(-1, INT.stop)),
-                partition_keys=texts(given, "partitionKeys"),
-                primary_keys=texts(given, "primaryKeys"),
-                options=text_map(given, "options"),
-                comment=optional(take_text, given, "comment"),
-                time_millis=time_millis or 0,
-            )
-            for key in (*schema.partition_keys, *schema.primary_keys):
-                schema.field(key)
-            return schema
-        except UnsupportedError as error:
-            raise UnsupportedError(f"schema file {path}: {error}") from error
-        except (KeyError, ValueError, LakelogError) as error:
-            raise damaged(path, f"it is not a readable schema: {cause(error)}") from error
+        return _parse_file(text, path=path)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +292,10 @@ class SchemaManager:
                     f"schema {schema_id} of {self._paths.root} does not exist; found [{listed(ids)}]: its file "
                     f"{path} was lost, restore it from a copy"
                 ) from error
-            schema = TableSchema.from_json(data, path=path)
+            schema, digest, base = _parse_file(data, path=path)
             if schema.id != schema_id:
                 raise damaged(path, f"it holds the schema {schema.id}, expected {schema_id}")
-            given = parse_object(data, values_max=_JSON_VALUES_MAX)
-            base = given.get(BASE_KEY)  # of whatever type: it is compared, and nothing else
-            self._read[schema_id] = _SchemaFile(shown_schema(schema, path=path), _digest(given), base)
+            self._read[schema_id] = _SchemaFile(shown_schema(schema, path=path), digest, base)
         return self._read[schema_id]
 
     def _check_base(self, schema_id: int) -> None:
@@ -336,6 +312,37 @@ class SchemaManager:
         return damaged(
             self._paths.schema(schema_id), f"it is not the schema of this table that was written there: {what}"
         )
+
+
+def _parse_file(text: str | bytes, *, path: str) -> tuple[TableSchema, str, Any]:
+    """What the schema file at `path` holds: the schema as it is stored, its digest, and that of the schema before.
+
+    Raises as `TableSchema.from_json`.
+    """
+    try:
+        given = parse_object(text, values_max=_JSON_VALUES_MAX)
+        named, digest = given.get(DIGEST_KEY), _digest(given)
+        if named is not None and named != digest:
+            raise ValueError(f"it names the digest {shown(named)}, its keys have {digest}")
+        version, time_millis = (optional(whole, given, key) for key in ("version", "timeMillis"))
+        schema = TableSchema(
+            version=1 if version is None else version,
+            id=whole(given, "id", COUNT),
+            fields=parse_fields(items(given, "fields")),
+            highest_field_id=whole(given, "highestFieldId", range(-1, INT.stop)),
+            partition_keys=texts(given, "partitionKeys"),
+            primary_keys=texts(given, "primaryKeys"),
+            options=text_map(given, "options"),
+            comment=optional(take_text, given, "comment"),
+            time_millis=time_millis or 0,
+        )
+        for key in (*schema.partition_keys, *schema.primary_keys):
+            schema.field(key)
+        return schema, digest, given.get(BASE_KEY)  # of whatever type: it is compared, and nothing else
+    except UnsupportedError as error:
+        raise UnsupportedError(f"schema file {path}: {error}") from error
+    except (KeyError, ValueError, LakelogError) as error:
+        raise damaged(path, f"it is not a readable schema: {cause(error)}") from error
 
 
 def _digest(given: Mapping[str, object]) -> str:

@@ -54,6 +54,7 @@ _FILE_NAMES = (
     "index_manifest",
     "statistics",
 )
+_PARSED_BYTES_MAX = 1 << 20  # what is larger is not held in memory for the next look
 _PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
 
 
@@ -187,12 +188,16 @@ def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
 
 
 class SnapshotManager:
-    """The snapshots of one table. Reads files; remembers only the newest id it has seen, as a place to start from."""
+    """The snapshots of one table, read from their files at every call.
+
+    Remembers the newest id that it has seen, as a place to start from, and the file that it parsed last.
+    """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
         self._seen: int | None = None
+        self._parsed: tuple[str, bytes, Snapshot] | None = None
 
     def __getstate__(self) -> tuple[FileIO, TablePaths]:
         return self._file_io, self._paths
@@ -200,6 +205,7 @@ class SnapshotManager:
     def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
         self._file_io, self._paths = state
         self._seen = None
+        self._parsed = None
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot, read now; None before the first commit."""
@@ -345,10 +351,17 @@ class SnapshotManager:
         self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
 
     def _read(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id, read now; bytes that were parsed a moment ago are not parsed again."""
         path = self._paths.snapshot(snapshot_id)
-        snapshot = Snapshot.from_json(self._file_io.read_bytes(path), path=path)
+        data = self._file_io.read_bytes(path)
+        parsed = self._parsed
+        if parsed is not None and parsed[:2] == (path, data):
+            return parsed[2]
+        snapshot = Snapshot.from_json(data, path=path)
         if snapshot.id != snapshot_id:
             raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
+        if len(data) <= _PARSED_BYTES_MAX:
+            self._parsed = path, data, snapshot
         return snapshot
 
     def _exists(self, snapshot_id: int) -> bool:
