@@ -12,20 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.filestore.commit import append_commit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.data_file import DataFileMeta
 from lakelog.filestore.deletion_vectors import DeletionFile, encode_vectors, read_positions
-from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import SortedRun
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.roaring import decode_roaring, encode_roaring
 from lakelog.filestore.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import check_loggable
+from lakelog.filestore.write import check_loggable, starting_at, write_rows
+from tests.support.counting_file_io import CountingFileIO
+from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
     [
@@ -39,10 +42,10 @@ MANY = 3_000
 positions = st.sets(st.integers(0, 1 << 18) | st.integers(0, (1 << 32) - 1), max_size=60)
 
 
-def make(folder: Path, options: Mapping[str, str] | None = None) -> FileStoreTable:
+def make(folder: Path, options: Mapping[str, str] | None = None, file_io: FileIO = UNSYNCED) -> FileStoreTable:
     given_options = {"bucket": "1", "deletion-vectors.enabled": "true", **(options or {})}
     schema = build_schema(SCHEMA, primary_keys=["p", "id"], partition_keys=["p"], options=given_options)
-    return FileStoreTable.create(folder / "t", schema, LocalFileIO(sync_data=False))
+    return FileStoreTable.create(folder / "t", schema, file_io)
 
 
 def rows(*given: tuple[int, int, int | None]) -> pa.Table:
@@ -94,7 +97,7 @@ def test_vectors_come_back(
     path.write_bytes(data)
     found = {
         one.file_name: read_positions(
-            LocalFileIO(),
+            UNSYNCED,
             DeletionFile(path=str(path), offset=one.offset, length=one.length, cardinality=one.cardinality),
         ).tolist()
         for one in ranges
@@ -154,6 +157,32 @@ def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, pro
     assert {file.level for file in files().values()} == {5}
     assert before.keys() - files().keys() == vectors.keys()
     assert table.compact() is None
+
+
+def test_marking_reads_the_keys_of_older_rows_and_nothing_else(tmp_path: Path) -> None:
+    """Nobody asks what the rows were, unless a changelog tells it."""
+    read: dict[str, int] = {}
+    for producer in ("none", "lookup"):
+        table = make(tmp_path / producer, {"changelog-producer": producer}, file_io := CountingFileIO())
+        table.write(rows(*((1, id, id**7 % (1 << 62)) for id in range(MANY))))
+        table.compact()
+        (base,) = (entry.file for entry in table.live_files.of(table.snapshots.latest()).entries())
+        before = file_io.bytes_read
+        table.write(rows(*((1, id, 0) for id in range(0, MANY, MANY // 10))))
+        read[producer] = file_io.bytes_read - before
+        assert vector_count(table) == 10
+    assert read["lookup"] - read["none"] > base.file_size_bytes // 2  # the other column is the most of the file
+
+
+def test_an_older_row_that_has_the_larger_sequence_number_stays_the_newest(tmp_path: Path) -> None:
+    """Two writers that began from other snapshots: the rows that were compacted first may be the younger ones."""
+    table = make(tmp_path, {"write-only": "true"})
+    younger = [(1, id, id**7 % (1 << 62)) for id in range(MANY)]
+    for sequence, given_rows in ((100, younger), (0, [(1, 1, 0), (1, MANY, 0)])):
+        written = write_rows(table, rows(*given_rows), first_sequence=starting_at(sequence))
+        append_commit(table, user=str(sequence), identifier=0, digest=None, entries=written.entries)
+        table.compact(full=False)
+    assert content(table) == [*younger, (1, MANY, 0)]
 
 
 def test_rows_of_level_0_are_not_seen_before_they_are_compacted(tmp_path: Path) -> None:

@@ -16,9 +16,19 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark import compaction
 from lakelog.spark.compaction import BackgroundCompaction
-from tests.support.small_tables import commit_batch, content, content_after, make_table, prepare_batch
+from tests.support.small_tables import (
+    append_rows,
+    commit_batch,
+    content,
+    content_after,
+    make_table,
+    prepare_batch,
+    rows_of,
+)
 
 NO_PARTITION = bytes(12)
+LITTLE_TO_SETTLE = {"compaction.settling-size-amplification-percent": "1000"}  # the end of a stream merges nothing
+BASE_ROWS = 20_000
 TRIGGERS = {"num-sorted-run.compaction-trigger": "3", "num-sorted-run.settling-trigger": "8"}
 
 
@@ -103,6 +113,53 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     assert sorted(merged) == [0, 1]
     assert run_counts(beside) == [1, 1]
     assert content(table_of(beside)) == content_after(3)
+
+
+def end_before_compaction(beside: BackgroundCompaction, number: int) -> None:
+    """A batch of a stream that ends before the compaction beside it has begun."""
+    beside._settling_count += 1
+    write(beside, number, is_settled_later=True)
+    beside._settling_count -= 1
+    beside.settle()
+
+
+@pytest.mark.parametrize("options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}])
+def test_the_end_of_a_stream_shows_rows_that_only_a_compaction_shows(tmp_path: Path, options: dict[str, str]) -> None:
+    table = make_table(tmp_path, options={**LITTLE_TO_SETTLE, **options})
+    table.write(rows_of(1))
+    beside = BackgroundCompaction(DriverSnapshots(table, None))
+    end_before_compaction(beside, 0)
+    assert {row["id"] for row in table.to_arrow().to_pylist()} >= set(range(6))
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_the_end_of_a_stream_tells_the_changes_of_its_last_batch(tmp_path: Path, producer: str) -> None:
+    table = make_table(tmp_path, options={**LITTLE_TO_SETTLE, "changelog-producer": producer})
+    table.write(rows_of(1))
+    beside = BackgroundCompaction(DriverSnapshots(table, None))
+    end_before_compaction(beside, 0)
+    told = {row["id"] for batch in table.changes() for row in batch.to_pylist()}
+    assert told >= set(range(6))
+
+
+def test_the_end_of_a_stream_marks_rows_of_the_base_where_reads_need_not_merge(tmp_path: Path) -> None:
+    """A table with deletion vectors: the base is not written anew, as it is in other tables."""
+    kept: dict[str, bool] = {}
+    for enabled in ("true", "false"):
+        table = make_table(tmp_path / enabled, options={"deletion-vectors.enabled": enabled})
+        table.write(rows_of(0, count=BASE_ROWS))
+        table.compact()
+        before = live_files(table)
+        beside = BackgroundCompaction(DriverSnapshots(table, None))
+        append_rows(table, rows_of(0, count=BASE_ROWS // 4))  # of the base too much to leave it to reads
+        end_before_compaction(beside, 1)
+        kept[enabled] = before <= live_files(table)
+        assert content(table) == dict.fromkeys(range(BASE_ROWS), 0) | dict.fromkeys(range(3, 9), 1)
+    assert kept == {"true": True, "false": False}
+
+
+def live_files(table: FileStoreTable) -> set[str]:
+    return {entry.file.file_name for entry in table.live_files.of(table.snapshots.latest()).entries()}
 
 
 def test_snapshots_expire_beside_a_stream(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ class BackgroundCompaction:
     def settle(self) -> None:
         """Merge the buckets that are worth it: after a stream's end nobody comes back to them soon.
 
-        What is under way is waited for, what is due is left out: it would be merged twice.
+        What is under way is waited for, and what is due is left to this: it would be merged twice.
         """
         with self._changed:
             self._settling_count += 1
@@ -118,11 +118,12 @@ class BackgroundCompaction:
         with self._changed:
             written, self._written = self._written, None
         if written is not None:
-            _compact(
-                written,
-                self.snapshots,
-                lambda _bucket, files, _marked: pick_settling_unit(self.snapshots.table, files),
-            )
+            table, counts = self.snapshots.table, written.files
+
+            def pick(bucket: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+                return pick_settling_unit(table, files, marked=marked, files_per_batch=counts[bucket])
+
+            _compact(written, self.snapshots, pick)
 
     def _run(self) -> None:
         while (work := self._take()) is not None:

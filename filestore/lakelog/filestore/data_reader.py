@@ -25,7 +25,7 @@ from lakelog.filestore.formats.parquet import FETCH_BYTES_MIN, ParquetFile
 from lakelog.filestore.integrity import damaged
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import are_absent
-from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.merge.order import key_at, key_frame, rows_before, rows_up_to
 from lakelog.filestore.row_groups import RowFilter, groups_left
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
@@ -112,7 +112,8 @@ def read_rows_of_keys(
 ) -> Iterator[KeyRows]:
     """The rows of a data file whose keys are in the key frame `keys`, in the columns `fields`.
 
-    `keys` is in key order. Rows at the positions `deleted` are left out. Raises as `read_data_file`.
+    `keys` is in key order. Rows at the positions `deleted` are left out. Without `fields` only key columns are read.
+    Raises as `read_data_file`.
     """
     stored = _stored_fields(table, file, fields)
     key_fields = table.schema.key_fields
@@ -124,11 +125,18 @@ def read_rows_of_keys(
             pieces = _whole(opened, key_mapping, mapping)
         for piece in pieces:
             frame = key_frame(piece.keys, key_fields)
-            hits = np.flatnonzero(~are_absent(frame, keys).to_numpy())
+            hits = np.flatnonzero(~are_absent(frame, _between(keys, frame)).to_numpy())
             if deleted is not None:
                 hits = hits[~np.isin(hits + piece.start, deleted)]
             if len(hits):
-                yield KeyRows(rows=piece.rows().take(pa.array(hits)), keys=frame[hits], positions=hits + piece.start)
+                rows = (piece.rows() if fields else piece.keys.select([])).take(pa.array(hits))
+                yield KeyRows(rows=rows, keys=frame[hits], positions=hits + piece.start)
+
+
+def _between(keys: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The keys, in key order, from the first of `rows`, which are in key order too, to the last."""
+    start = rows_before(keys, key_at(rows, 0))
+    return keys.slice(start, rows_up_to(keys, key_at(rows, rows.height - 1)) - start)
 
 
 @dataclass(frozen=True, slots=True)

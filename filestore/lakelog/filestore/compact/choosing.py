@@ -18,6 +18,7 @@ from lakelog.filestore.compact.picking import (
 from lakelog.filestore.data_file import DataFileMeta, wall_clock_millis
 from lakelog.filestore.data_writer import target_file_bytes
 from lakelog.filestore.deletion_vectors import DeletionFile
+from lakelog.filestore.file_pruning import is_merged_on_read
 from lakelog.filestore.index_manifest import deletion_files
 from lakelog.filestore.levels import SortedRun, highest_level, runs_of
 from lakelog.filestore.live_files import BucketId
@@ -144,16 +145,23 @@ def _offpeak_percent(options: Mapping[str, str], now_millis: int) -> int:
     return COMPACTION_OFFPEAK_RATIO.of(options) if is_offpeak else 0
 
 
-def pick_settling_unit(table: TableStore, files: Sequence[DataFileMeta]) -> CompactUnit | None:
-    """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is."""
+def pick_settling_unit(
+    table: TableStore, files: Sequence[DataFileMeta], *, marked: Collection[str] = (), files_per_batch: int = 1
+) -> CompactUnit | None:
+    """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is.
+
+    Else what is due all the same: rows and changes of level 0 that only a compaction shows would wait for the next
+    writer. It is all that is merged where reads never merge, as with deletion vectors. See `pick_unit`.
+    """
     table = table.stored
-    if not table.schema.primary_keys:
-        return pick_unit(table, files)
-    runs = runs_of(files, table.key_types)
-    percent = SETTLING_AMPLIFICATION_PERCENT.of(table.schema.options)
-    return pick_for_space_amp(
-        runs, trigger=2, percent_max=percent, level_max=highest_level(table.schema.options, (run.level for run in runs))
-    )
+    if is_merged_on_read(table.schema):
+        runs = runs_of(files, table.key_types)
+        level_max = highest_level(table.schema.options, (run.level for run in runs))
+        percent = SETTLING_AMPLIFICATION_PERCENT.of(table.schema.options)
+        unit = pick_for_space_amp(runs, trigger=2, percent_max=percent, level_max=level_max)
+        if unit is not None:
+            return unit
+    return pick_unit(table, files, marked=marked, files_per_batch=files_per_batch)
 
 
 def must_writers_wait(

@@ -34,7 +34,7 @@ def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
     file = None
     if is_changed:
         vectors = {
-            name: np.union1d(*(_of(table, seen, name), met.get(name, np.zeros(0, np.uint64))))
+            name: _rising(_of(table, seen, name), met.get(name, np.zeros(0, np.uint64)))
             for name in sorted((seen.keys() | met.keys()) - gone)
         }
         file = write_vectors(table, vectors) if vectors else None
@@ -44,3 +44,9 @@ def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
 
 def _of(table: TableStore, seen: Mapping[str, DeletionFile], name: str) -> Positions:
     return read_positions(table.file_io, seen[name]) if name in seen else np.zeros(0, np.uint64)
+
+
+def _rising(first: Positions, second: Positions) -> Positions:
+    """The positions of both, each once. They are nearly in order, which makes a sort quicker than a set."""
+    both = np.sort(np.concatenate([first, second]), kind="stable")
+    return both[np.append(True, both[1:] != both[:-1])] if len(both) else both

@@ -48,20 +48,26 @@ class Followed:
 class FollowedMerge:
     """Merges sections of a bucket. `lookup` finds rows in the runs that are left out; None where there are none.
 
-    Rows of levels below `fresh_below` are fresh.
+    Rows of levels below `fresh_below` are fresh. `only_marks` says that what keys had before changes nothing but the
+    deletion vectors of the runs that are left out: every fresh row overtakes it, and no changelog tells of it.
     """
 
     schema: TableSchema
     reader: BucketReader
     lookup: BucketLookup | None
     fresh_below: int
+    only_marks: bool = False
 
     def rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[Followed]:
         """The rows of a section in key order, key range by key range."""
         is_ranked = are_ranked(section.runs)
         for slices in self.reader.slices(section):
             fresh = [part for part in slices if part.level < self.fresh_below]
-            if not fresh:
+            if self.only_marks and self.lookup is not None and fresh:
+                rows = self.reader.merged(slices, is_ranked=is_ranked, keeps_deletes=True)
+                self.lookup.meet(self._keys(rows))
+                yield Followed(stored=rows if keeps_deletes else without_deletes(rows), changes=None)
+            elif self.only_marks or not fresh:
                 rows = self.reader.merged(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
                 yield Followed(stored=rows, changes=None)
             elif MERGE_ENGINE.of(self.schema.options) is MergeEngine.FIRST_ROW:

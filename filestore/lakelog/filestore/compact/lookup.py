@@ -46,22 +46,30 @@ class BucketLookup:
 
         `keys` is a key frame in key order, each key once. Deletes that a run holds are rows too.
         """
-        found: list[pa.Table] = []
-        for run in self.runs:
-            parts = [part for file in run.files for part in self._find_in(file, keys)]
-            if parts:
-                found += [part.rows for part in parts]
-                keys = keys.filter(are_absent(keys, pl.concat([part.keys for part in parts])))
+        found = [part.rows for part in self._found(keys, self.fields)]
         return pa.concat_tables(found) if found else None
 
-    def _find_in(self, file: DataFileMeta, keys: pl.DataFrame) -> Iterator[KeyRows]:
+    def meet(self, keys: pl.DataFrame) -> None:
+        """Gather in `met` where the rows of keys are, without reading them. See `find`."""
+        for _ in self._found(keys, ()):
+            pass
+
+    def _found(self, keys: pl.DataFrame, fields: Sequence[DataField]) -> Iterator[KeyRows]:
+        left = keys
+        for run in self.runs:
+            parts = [part for file in run.files for part in self._find_in(file, left, fields)]
+            yield from parts
+            if parts and run is not self.runs[-1]:
+                left = left.filter(are_absent(left, pl.concat([part.keys for part in parts])))
+
+    def _find_in(self, file: DataFileMeta, keys: pl.DataFrame, fields: Sequence[DataField]) -> Iterator[KeyRows]:
         low, high = self._range_of(file)
         start = rows_before(keys, low)
         wanted = keys.slice(start, rows_up_to(keys, high) - start)
         if not wanted.height:
             return
         for part in read_rows_of_keys(
-            self.table, self.bucket, file, self.fields, wanted, deleted=self._deleted_of(file.file_name)
+            self.table, self.bucket, file, fields, wanted, deleted=self._deleted_of(file.file_name)
         ):
             self.met.setdefault(file.file_name, []).append(part.positions)
             yield part

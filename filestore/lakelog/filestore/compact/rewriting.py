@@ -25,6 +25,7 @@ from lakelog.filestore.index_manifest import BucketDeletions
 from lakelog.filestore.levels import Section, may_hold_deletes, sections_of
 from lakelog.filestore.live_files import BucketId
 from lakelog.filestore.merge.deduplicate import merged_kinds
+from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.reading import COPIES, BucketReader
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
@@ -110,7 +111,9 @@ class _Rewrite:
         partition, bucket = self.bucket
         reader = BucketReader(self.table, partition, bucket, memory_budget_bytes=self.budget, deletions=self.deletions)
         lookup = None
-        if needs_lookup(self.table.schema) and self.unit.older:
+        only_marks = _only_marks(self.table, self.unit)
+        looks_up = DELETION_VECTORS.of(self.table.schema.options) if only_marks else needs_lookup(self.table.schema)
+        if looks_up and self.unit.older:
             lookup = BucketLookup(
                 table=self.table,
                 bucket=self.bucket,
@@ -118,7 +121,13 @@ class _Rewrite:
                 fields=[*self.table.schema.fields, SEQUENCE_FIELD, KIND_FIELD],
                 deletions=self.deletions,
             )
-        return FollowedMerge(schema=self.table.schema, reader=reader, lookup=lookup, fresh_below=self.fresh_below)
+        return FollowedMerge(
+            schema=self.table.schema,
+            reader=reader,
+            lookup=lookup,
+            fresh_below=self.fresh_below,
+            only_marks=only_marks,
+        )
 
     def _pieces(
         self, merge: FollowedMerge, group: Sequence[Section], changelog: ChangelogWriter
@@ -155,6 +164,16 @@ def _met(merge: FollowedMerge) -> Mapping[str, Positions]:
     marks = DELETION_VECTORS.of(merge.schema.options) and merge.lookup is not None
     met = merge.lookup.met if marks and merge.lookup is not None else {}
     return {name: np.concatenate(parts).astype(np.uint64) for name, parts in met.items()}
+
+
+def _only_marks(table: TableStore, unit: CompactUnit) -> bool:
+    """Whether all that the rows left out by a unit say is where they are: the unit's rows of level 0 overtake them."""
+    producer = CHANGELOG_PRODUCER.of(table.schema.options)
+    tells_changes = producer in {ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION}
+    if row_merge(table.schema) is not None or tells_changes:
+        return False
+    fresh = [run.min_sequence_number for run in unit.inputs if run.level == 0]
+    return all(run.max_sequence_number < first for run in unit.older for first in fresh)
 
 
 def _fresh_below(table: TableStore, unit: CompactUnit) -> int:

@@ -47,7 +47,8 @@ SETTLING_AMPLIFICATION_PERCENT = Option(
     parse=not_negative,
     default=10,
     doc="Bytes of younger runs, in percent of the oldest run's, beyond which all runs are merged at the end of a "
-    "stream that ends by itself (`available_now`), so that reads need not merge. An option of lakelog.",
+    "stream that ends by itself (`available_now`), so that reads need not merge. Counts where reads merge, so not with "
+    "`deletion-vectors.enabled` nor `merge-engine=first-row`. An option of lakelog.",
     kind="a number from 0 on",
 )
 SIZE_RATIO_PERCENT = Option(
