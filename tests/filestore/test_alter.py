@@ -15,7 +15,7 @@ import pytest
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.filestore.alter import alter_schema
 from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
+from lakelog.filestore.schema import TableSchema, build_schema
 from lakelog.filestore.schema_changes import (
     AddColumn,
     DropColumn,
@@ -28,6 +28,7 @@ from lakelog.filestore.schema_changes import (
     SetTableComment,
     WidenColumn,
 )
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import NO_WAIT, UNSYNCED
 

@@ -11,7 +11,8 @@ import pytest
 
 from lakelog.common.errors import NotFoundError, OptionError, UnsupportedError
 from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.schema import SchemaManager, build_schema
+from lakelog.filestore.schema import build_schema
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.table_reading import Selection
 from tests.support.paimon_branches import take_as_branch

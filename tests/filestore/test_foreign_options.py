@@ -16,8 +16,9 @@ from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED, REFUSED_SUFFIXES, Use
 from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.options.merging import IGNORE_DELETE
-from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
+from lakelog.filestore.schema import TableSchema, build_schema
 from lakelog.filestore.schema_changes import RemoveOption, SetOption
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 

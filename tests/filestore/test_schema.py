@@ -26,7 +26,8 @@ from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.options.files import FileFormat
 from lakelog.filestore.options.layout import BucketFunction
 from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema, number_fields
+from lakelog.filestore.schema import TableSchema, build_schema, number_fields
+from lakelog.filestore.schema_manager import SchemaManager
 from tests.support.column_types import column_types, fields_of
 from tests.support.paimon_tables import unpack
 

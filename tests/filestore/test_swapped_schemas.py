@@ -10,8 +10,9 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
+from lakelog.filestore.schema import TableSchema, build_schema
 from lakelog.filestore.schema_changes import AddColumn, SetOption
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.snapshot import SCHEMA_DIGEST_KEY
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import expected, unpack

@@ -24,7 +24,8 @@ from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.path_forms import is_local, is_object_store
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema import SchemaManager, TableSchema, build_schema
+from lakelog.filestore.schema import TableSchema, build_schema
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import check_loggable
 from lakelog.logstore.client_settings import SERVERS

@@ -17,7 +17,7 @@ from lakelog.filestore.identity import PLACE_KEY
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.path_forms import is_local
 from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.schema import SchemaManager
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import carried_properties
 

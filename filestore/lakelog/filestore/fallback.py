@@ -17,7 +17,7 @@ from lakelog.filestore.file_pruning import Pruning
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.scan import POSTPONE_BUCKET, Plan, plan
-from lakelog.filestore.schema import SchemaManager
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
-from lakelog.filestore.schema import SchemaManager
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.store import TableStore
 from lakelog.filestore.users import CarriedProperties, carried_properties

@@ -21,9 +21,9 @@ from lakelog.filestore.schema import (
     SEQUENCE_NUMBER_FIELD_ID,
     VALUE_KIND,
     VALUE_KIND_FIELD_ID,
-    SchemaManager,
     TableSchema,
 )
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.snapshot import SnapshotManager
 from lakelog.filestore.state_keeping import StateKeeper
 

@@ -42,8 +42,9 @@ from lakelog.filestore.partition_times import expired_partitions
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
 from lakelog.filestore.rescale import move_rows, rescale_schema
-from lakelog.filestore.schema import SchemaManager, TableSchema
+from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.schema_changes import SchemaChange
+from lakelog.filestore.schema_manager import SchemaManager
 from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.store import LOG_SYSTEM_KEY
 from lakelog.filestore.table_reading import ReadableTable
