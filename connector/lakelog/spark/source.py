@@ -7,9 +7,7 @@ to the workers. Nothing but the offsets survives a restart, so they say everythi
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
@@ -24,19 +22,15 @@ from pyspark.sql.streaming.datasource import (
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
-from lakelog.filestore.changes import change_files, check_followable, snapshot_of_changes
+from lakelog.filestore.changes import check_followable
 from lakelog.filestore.consumers import ConsumerManager, check_reader_id
-from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.scan import DataSplit, plan
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.epochs import check_not_rewritten
-from lakelog.logstore.offsets import Position, last_stable_offsets
 from lakelog.logstore.options import LogScan
-from lakelog.protocol.state import LogState
-from lakelog.protocol.stores import LogTarget, read_state
-from lakelog.spark.admission import NO_LIMITS, Limits, advance_log, take_snapshots, take_splits
-from lakelog.spark.lease import LogLease, SnapshotLease
+from lakelog.protocol.stores import LogTarget
+from lakelog.spark.admission import NO_LIMITS, Limits, advance_log, take_splits
+from lakelog.spark.lease import SnapshotLease
 from lakelog.spark.offsets import (
     FollowOffset,
     LogOffset,
@@ -50,26 +44,16 @@ from lakelog.spark.offsets import (
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.reading import (
     PARTITION_BYTES,
-    DeltaPartition,
-    LogPartition,
     SplitsPartition,
     TableRows,
     pack,
     partition_count,
 )
-
-HEAD_SECONDS = 0.1
+from lakelog.spark.stream_follow import FollowPhase
+from lakelog.spark.stream_head import TableHead
+from lakelog.spark.stream_log import LogPhase
 
 logger = logging.getLogger("lakelog.spark")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """How far a stream may read: up to this snapshot, and up to these offsets of the log; `epochs` are its leaders'."""
-
-    snapshot_id: int
-    ends: Mapping[int, int]
-    epochs: Mapping[int, int]
 
 
 class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -144,14 +128,12 @@ class StreamPlanner:
         self._options = options
         self._mark = TableMark(uuid=table.uuid, name=table.name)
         self._lease = SnapshotLease(table)
-        self._log_lease = None if target is None else LogLease(table, target.topic_id)
+        self._head = TableHead(table, target)
+        self._log = None if target is None else LogPhase(table, target, self._head)
+        self._following = FollowPhase(table, self._head)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
-        self._head: tuple[float, Head] | None = None
-        self._fixed_head: Head | None = None
         self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
-        self._positions: dict[int, LogOffset] = {}
-        self._same_log: set[tuple[int, Position, int]] = set()  # what was asked of leader epochs, and is well
         self._is_waiting = False  # for a log that does not answer
         self._patience = Patience(0 if target is None else target.unavailable_seconds)
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
@@ -165,6 +147,12 @@ class StreamPlanner:
             raise InvalidRequestError("log.scan=from-snapshot needs scan.snapshot-id")
         if options.scan is LogScan.FROM_TIMESTAMP and options.timestamp_millis is None:
             raise InvalidRequestError("log.scan=from-timestamp needs scan.timestamp or scan.timestamp-millis")
+
+    @property
+    def log(self) -> LogPhase:
+        """What plans batches of the log; only of a table that has one."""
+        assert self._log is not None
+        return self._log
 
     def to_json(self, offset: Offset) -> dict[str, Any]:
         """The offset as Spark stores it."""
@@ -203,7 +191,7 @@ class StreamPlanner:
         try:
             end = self._end_of_batch(start, limits)
         except UnavailableError as error:
-            if self._target is None or self._fixed_head is not None or not self._patience.allows():
+            if self._target is None or self._head.is_fixed or not self._patience.allows():
                 raise
             logger.warning("table %s is read on later: %s", self._mark.name, error)
             self._is_waiting = True
@@ -218,9 +206,9 @@ class StreamPlanner:
             case SnapshotOffset():
                 return self._snapshot_end(start.snapshot, start.split, limits)
             case LogOffset():
-                return self._log_end(start, limits)
+                return self.log.end(start, limits)
             case FollowOffset():
-                return self._follow_end(start, limits)
+                return self._following.end(start, limits)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """What lies between two offsets."""
@@ -232,15 +220,15 @@ class StreamPlanner:
         if isinstance(start, StartOffset):
             return self._first_partitions(start, end)
         if isinstance(start, LogOffset) and isinstance(end, LogOffset):
-            return self._log_partitions(start.offsets, end.offsets)
+            return self.log.partitions(start.offsets, end.offsets)
         if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
-            return self._delta_partitions(start.consumed, end.consumed)
+            return self._following.partitions(start.consumed, end.consumed)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
 
     def fix_head(self) -> None:
         """Read up to where the table is now, and no further."""
         self._patience.succeeded()
-        self._fixed_head = self._patience.keep_trying(self._look)
+        self._head.fix(self._patience)
 
     def let_go(self, end: Offset) -> None:
         """Keep what comes after `end`."""
@@ -251,8 +239,7 @@ class StreamPlanner:
                 self._record(end.consumed + 1)
                 self._lease.hold(end.consumed + 1)
             case LogOffset():
-                assert self._log_lease is not None
-                self._log_lease.hold(end.offsets)
+                self.log.lease.hold(end.offsets)
                 self._lease.release()
             case StartOffset():
                 self._lease.release()
@@ -266,8 +253,8 @@ class StreamPlanner:
     def release(self) -> None:
         """Keep nothing."""
         self._lease.release()
-        if self._log_lease is not None:
-            self._log_lease.release()
+        if self._log is not None:
+            self._log.lease.release()
 
     # The first batch decides where the stream starts.
 
@@ -281,7 +268,7 @@ class StreamPlanner:
         if scan is LogScan.FULL:  # nothing to read at once, and maybe nothing at all yet
             return start if self._end_of_batch(offset, limits) == offset else offset
         if scan is LogScan.LATEST and isinstance(offset, LogOffset):
-            return advance_log(offset, (), self._now().ends, NO_LIMITS)
+            return advance_log(offset, (), self._head.now().ends, NO_LIMITS)
         return offset
 
     def _base_snapshot(self, scan: LogScan) -> Snapshot | None:
@@ -301,14 +288,14 @@ class StreamPlanner:
                     "name a later moment"
                 )
             return found
-        newest = self._now().snapshot_id
+        newest = self._head.now().snapshot_id
         return snapshots.get(newest) if newest else None
 
     def _after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
         """Where the changes after a snapshot begin."""
-        if self._target is None:
+        if self._log is None:
             return FollowOffset(consumed=snapshot.id if snapshot else 0)
-        return self._position(snapshot)
+        return self._log.after(snapshot)
 
     def _first_partitions(self, start: StartOffset, end: Offset) -> list[InputPartition]:
         is_full = LogScan(start.start) is LogScan.FULL
@@ -339,115 +326,3 @@ class StreamPlanner:
         splits = self._splits_of(snapshot_id)[first:end]
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]
-
-    # The log.
-
-    def _log_end(self, start: LogOffset, limits: Limits) -> LogOffset:
-        assert self._log_lease is not None
-        self._log_lease.renew(start.offsets)
-        head = self._now()
-        self._check_same_log(start, head)
-        first = head.snapshot_id if limits == NO_LIMITS else start.consumed + 1
-        end = advance_log(start, self._positions_from(first, head.snapshot_id), head.ends, limits)
-        return end if end == start else replace(end, epochs=head.epochs)
-
-    def _check_same_log(self, start: LogOffset, head: Head) -> None:
-        """Raise LogRewrittenError when a bucket was cut before `start`; asked once for each change of a leader."""
-        assert self._target is not None
-        for bucket, epoch in start.epochs.items():
-            known = Position(offset=start.offsets[bucket], leader_epoch=epoch)
-            if head.epochs.get(bucket, epoch) == epoch or (bucket, known, head.epochs[bucket]) in self._same_log:
-                continue
-            check_not_rewritten(self._target.client_config, self._target.topic, bucket, known)
-            self._same_log.add((bucket, known, head.epochs[bucket]))
-
-    def _positions_from(self, first: int, newest: int) -> Iterator[LogOffset]:
-        """Log positions of the snapshots from `first` to `newest` that have not expired."""
-        self._positions = {at: position for at, position in self._positions.items() if at >= first}
-        earliest = self._table.snapshots.earliest_id() or 1
-        for snapshot_id in range(max(first, earliest, 1), newest + 1):
-            if snapshot_id not in self._positions:
-                try:
-                    snapshot = self._table.snapshots.get(snapshot_id)
-                    self._positions[snapshot_id] = self._position(snapshot)
-                except NotFoundError:  # expired since we looked, or what it carried on has
-                    continue
-            yield self._positions[snapshot_id]
-
-    def _position(self, snapshot: Snapshot | None) -> LogOffset:
-        """Where the log goes on after a snapshot; its beginning before the first."""
-        assert self._target is not None
-        if snapshot is None:
-            log, snapshot_id = LogState(topic_id=self._target.topic_id), 0
-        else:
-            log = read_state(self._table, snapshot, topic_id=self._target.topic_id).logged
-            snapshot_id = snapshot.id
-        return LogOffset.of_snapshot(snapshot_id, log, self._table.bucket_count)
-
-    def _log_partitions(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[InputPartition]:
-        ranges = [(bucket, start.get(bucket, 0), offset) for bucket, offset in sorted(end.items())]
-        wanted = [one for one in ranges if one[2] > one[1]]
-        groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
-        return [LogPartition(group) for group in groups]
-
-    # A table without a log: its snapshots.
-
-    def _follow_end(self, start: FollowOffset, limits: Limits) -> FollowOffset:
-        newest = self._now().snapshot_id
-        counts = ((at, self._added_rows(at)) for at in range(start.consumed + 1, newest + 1))
-        consumed = take_snapshots(counts, start.consumed, limits)
-        return FollowOffset(consumed=consumed)
-
-    def _added_rows(self, snapshot_id: int) -> int:
-        return sum(entry.file.row_count for entry in change_files(self._table, self._followed(snapshot_id)))
-
-    def _followed(self, snapshot_id: int) -> Snapshot:
-        try:
-            return snapshot_of_changes(self._table, snapshot_id)
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"snapshot {snapshot_id} of table {self._mark.name} has expired before this query has read it, so its "
-                "changes are lost to it; start anew with another checkpoint location"
-            ) from error
-
-    def _delta_partitions(self, consumed: int, end: int) -> list[InputPartition]:
-        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-        for snapshot_id in range(consumed + 1, end + 1):
-            for entry in change_files(self._table, self._followed(snapshot_id)):
-                buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-        groups = pack(
-            list(buckets.values()),
-            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
-            count=partition_count(),
-            size_max=PARTITION_BYTES,
-        )
-        return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]
-
-    # Where the table is now.
-
-    def _now(self) -> Head:
-        if self._fixed_head is not None:
-            return self._fixed_head
-        if self._head is None or time.monotonic() - self._head[0] > HEAD_SECONDS:
-            self._head = (time.monotonic(), self._look())
-        return self._head[1]
-
-    def _look(self) -> Head:
-        newest = self._table.snapshots.latest()
-        ends: dict[int, int] = {}
-        epochs: dict[int, int] = {}
-        if self._target is not None:
-            stable = last_stable_offsets(self._target.client_config, self._target.topic, self._table.bucket_count)
-            held = self._position(newest).offsets
-            ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
-            epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}
-        return Head(snapshot_id=newest.id if newest else 0, ends=ends, epochs=epochs)
-
-
-def readable_end(held: int, stable: int) -> int:
-    """How far a bucket can be read: to the last stable offset, or to what the newest snapshot holds.
-
-    The last stable offset may lag behind a snapshot. One step behind a transaction that a snapshot holds it has only
-    passed the transaction's end mark, which is no record: nothing to make a batch of.
-    """
-    return held if stable <= held + (1 if held else 0) else stable
