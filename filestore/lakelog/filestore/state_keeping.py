@@ -6,6 +6,9 @@ file which every engine of the format respects, and which names a snapshot from 
 ahead of the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while somebody commits: so most
 commits pay nothing for it, and other engines, which keep 10 snapshots by default, expire as without it.
 
+The option `consumer.expiration-time` of a table takes that protection away: other engines delete each consumer that was
+not put for so long, this one too, and a quiet table puts none. So it is a warning.
+
 A crash leaves it where it was, which keeps more. It is put before the first snapshot that has something to keep, behind
 all others. When all the same no snapshot of lakelog is left, the file `lakelog/state` says that there was one.
 """
@@ -33,11 +36,15 @@ def has_state(properties: Mapping[str, str]) -> bool:
 
 
 class StateKeeper:
-    """Moves the consumer of one table behind the commits of this process."""
+    """Moves the consumer of one table behind the commits of this process.
 
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+    `consumer_millis` is the table's `consumer.expiration-time`; None keeps consumers for ever.
+    """
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, *, consumer_millis: int | None = None) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._consumer_millis = consumer_millis
         self._put_at: int | None = None
         self._put_millis: int | None = None
         self._is_marked = False
@@ -72,5 +79,14 @@ class StateKeeper:
         return not self._put_millis <= now_millis < self._put_millis + LAG_MILLIS
 
     def _put(self, snapshot_id: int) -> None:
+        if self._put_at is None and self._consumer_millis is not None:
+            logger.warning(
+                "%s has the option consumer.expiration-time (%d s): another engine that expires its snapshots deletes "
+                "the consumer %s too when nothing was committed for so long, and then what lakelog knows of the "
+                "table's writers. Where others keep the table in order, take the option out",
+                self._paths.root,
+                self._consumer_millis // 1000,
+                STATE_CONSUMER,
+            )
         ConsumerManager(self._file_io, self._paths).put(STATE_CONSUMER, snapshot_id)
         self._put_at = snapshot_id

@@ -14,6 +14,7 @@ from lakelog.filestore.live_files import LiveFilesCache
 from lakelog.filestore.manifest import ManifestFiles
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
+from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 from lakelog.filestore.path_forms import plain_path
 from lakelog.filestore.paths import MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema import (
@@ -105,7 +106,8 @@ class TableStore:
     @cached_property
     def state_keeper(self) -> StateKeeper:
         """What keeps lakelog's state from other engines."""
-        return StateKeeper(self.file_io, self.paths)
+        consumer_millis = CONSUMER_EXPIRATION_TIME.of(self.schema.options)
+        return StateKeeper(self.file_io, self.paths, consumer_millis=consumer_millis)
 
     @property
     def stored(self) -> TableStore:
