@@ -218,3 +218,21 @@ def test_a_manager_travels_without_what_it_saw(tmp_path: Path) -> None:
     commit(manager, 1, 2)
     again = pickle.loads(pickle.dumps(manager))
     assert again.latest_id() == 2
+
+
+def test_bytes_that_are_read_again_are_not_parsed_again_and_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = manager_of(tmp_path)
+    commit(manager, 1)
+    parsed = manager.latest()
+    replaced = snapshot_of(1, commit_user="another")
+
+    with monkeypatch.context() as patch:
+        patch.delattr(Snapshot, "from_json")
+        assert manager.latest() == parsed
+    Path(tmp_path, "snapshot/snapshot-1").write_text(replaced.to_json())
+    assert manager.latest() == replaced
+    Path(tmp_path, "snapshot/snapshot-1").write_text(replaced.to_json()[:-9])
+    with pytest.raises(CorruptDataError, match="snapshot-1"):
+        manager.latest()
