@@ -1,5 +1,7 @@
 # Sourced by the other scripts: sets ROOT, VENV and PYTHON, and makes the virtual environment what requirements/ say.
 # The variable ALSO names further environments to make. Quick when there is nothing to do; safe when two scripts run at once.
+# Spark starts many Pythons: where none may keep what it has compiled, each would compile all of lakelog again.
+unset PYTHONDONTWRITEBYTECODE
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 VENV="$ROOT/.venv"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,13 @@ from hypothesis import settings
 from tests.support.hdfs_server import Hdfs, running_hdfs
 from tests.support.kafka import docker_answers, running_kafka
 from tests.support.s3_server import S3Server, running_s3
+from tests.support.spark_archive import OPTIONS_VARIABLE, start_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent
+_SHARED = {"spark", "bootstrap_servers"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The gate tries the same examples each time; `--full` looks for new ones."""
+    """The gate tries the same examples each time; `--full` looks for new ones. Every Spark below starts fast."""
+    if not hasattr(config, "workerinput"):  # xdist's processes inherit it
+        os.environ[OPTIONS_VARIABLE] = start_options()
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     settings.register_profile("gate", derandomize=True, deadline=None)
@@ -35,7 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --full, leave out what is marked `full`; a test that is named by its id runs all the same."""
+    """Without --full, leave out what is marked `full`; a test that is named by its id runs all the same.
+
+    What shares a Spark or a broker comes first: of two processes one takes it all, with one Spark and one broker, and
+    the end is short tests that balance the two.
+    """
+    items.sort(key=lambda item: _SHARED.isdisjoint(getattr(item, "fixturenames", ())))
     is_asked_for = "full" in config.getoption("-m") or any("::" in argument for argument in config.args)
     if config.getoption("--full") or is_asked_for:
         return
