@@ -152,6 +152,14 @@ def test_a_reader_that_is_behind_gets_an_error_that_says_what_to_do(table: Table
         read(table, behind)
 
 
+def test_a_reader_at_the_beginning_does_not_take_the_first_record_for_a_marker(table: Table) -> None:
+    write(LocalWriter(table, "a"), 0, 1, 2)
+    lose_records(table, before=1)
+
+    with pytest.raises(LogTruncatedError, match="does not hold offset 0"):
+        read(table, 0)
+
+
 def test_expiry_deletes_records_that_are_old_and_held_by_every_snapshot(table: Table) -> None:
     writer = LocalWriter(table, "a")
     for number in range(3):

@@ -17,12 +17,13 @@ _BEGINNING = LogPosition()
 def held_nothing(positions: Iterable[LogPosition], start: int, log_start: int) -> bool:
     """Whether no committed record was in [`start`, `log_start`), by what snapshots hold of the bucket. Pure.
 
-    A snapshot's `records` count all before its offset, and at its offset is the end marker of a transaction. So two
-    snapshots with the same count, one at or before `start` and one that reaches `log_start`, have nothing in between.
+    A snapshot's `records` count all before its offset, and at its offset is the end marker of a transaction, but at the
+    log's beginning, where a record is. So two snapshots with the same count, one at or before `start` and one that
+    reaches `log_start`, have nothing in between.
     """
     known = [_BEGINNING, *positions]
     before = [at.records for at in known if at.offset <= start]
-    reached = [at.records for at in known if at.offset + 1 >= log_start]
+    reached = [at.records for at in known if at.offset + (1 if at.offset else 0) >= log_start]
     return bool(reached) and min(reached) == max(before)
 
 
