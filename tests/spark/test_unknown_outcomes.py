@@ -1,0 +1,94 @@
+"""A snapshot whose put took effect while its answer was lost, in a store that stays away: Spark's user is told.
+
+The error has the commit's uuid, and the command finds out what became of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakelog.catalog import Catalog, Table
+from lakelog.cli.main import main
+from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
+from tests.support.s3_server import S3Server
+
+COLUMNS = pa.schema([pa.field("id", pa.int64())])
+FIRST = "/snapshot/snapshot-1"
+SENTENCE = re.compile(
+    r"nobody can tell whether .*find-commit (?P<path>\S+) (?P<uuid>\S+) --snapshot-id (?P<id>\d+)", re.S
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A store behind a proxy, with an append-only table: rows that are written twice are there twice."""
+
+    proxy: S3Proxy
+    table: Table
+    options: dict[str, str]  # which lead through the proxy
+
+    def goes_away(self, *, takes_effect: bool = True) -> None:
+        """Answer nothing more from the first snapshot's put on, which takes effect or does not."""
+        gone: list[Request] = []
+
+        def choose(request: Request) -> Fault:
+            if request.method == "PUT" and request.path.endswith(FIRST) and not gone:
+                gone.append(request)
+                return Fault.LOSE_ANSWER if takes_effect else Fault.FAIL
+            return Fault.FAIL if gone else Fault.NONE
+
+        self.proxy.choose = choose
+
+    def comes_back(self) -> None:
+        self.proxy.choose = lambda _request: Fault.NONE
+
+    def ids(self) -> list[int]:
+        return sorted(self.table.to_arrow()["id"].to_pylist())
+
+
+@pytest.fixture
+def store(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    for key, value in s3.environment.items():
+        monkeypatch.setenv(key, value)
+    catalog = Catalog(f"s3://{s3.new_bucket()}/lake", options=s3.options)
+    options = {"write-only": "true", "commit.max-retries": "1"}
+    table = catalog.create_table("db.t", schema=COLUMNS, options=options)
+    with s3_proxy(s3.endpoint) as proxy:
+        yield Store(proxy, table, {**s3.options_at(proxy.endpoint), "s3.attempts.maximum": "1"})
+
+
+def find_commit(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command answers that the error names."""
+    told = SENTENCE.search(str(error))
+    assert told, str(error)
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        main(["table", "find-commit", told["path"], told["uuid"], "--snapshot-id", told["id"]])
+    return capsys.readouterr().out
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("takes_effect", [True, False])
+def test_a_batch_write_without_an_answer_is_found_out_by_its_uuid(
+    spark: SparkSession, store: Store, capsys: pytest.CaptureFixture[str], takes_effect: bool
+) -> None:
+    writer = spark.range(3).coalesce(1).write.format("lakelog").options(**store.options).mode("append")
+    store.goes_away(takes_effect=takes_effect)
+    with pytest.raises((PySparkException, Py4JError)) as raised:
+        writer.save(store.table.path)
+    found = find_commit(raised.value, capsys)
+    if takes_effect:
+        assert found == "committed as snapshot 1\n"
+    else:
+        assert found.startswith("not committed so far")
+        store.comes_back()
+        writer.save(store.table.path)
+    assert store.ids() == [0, 1, 2]
