@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakelog.catalog import Catalog, open_table
+from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.retention import Retention
@@ -103,3 +105,32 @@ def test_a_column_gets_no_field_id_that_keys_have(tmp_path: Path) -> None:
     full = replace(table, schema=replace(table.schema, highest_field_id=(1 << 30) - 2))
     with pytest.raises(InvalidRequestError, match=r"'c' cannot be added: the table's highest field id is 1073741822"):
         apply_changes(full.schema, [AddColumn("c", "INT")])
+
+
+@pytest.mark.parametrize("name", ["x" * 5_000, "x" * 300, "/".join(["y" * 200] * 30)])
+def test_what_is_too_long_for_a_path_is_no_store_that_is_away(tmp_path: Path, name: str) -> None:
+    columns = pa.schema({"id": pa.int64()})
+    for call in (
+        lambda: open_table(tmp_path / name),
+        lambda: Catalog(tmp_path).create_table(f"db.{name}", schema=columns),
+        lambda: Catalog(tmp_path).create_table(f"{name}.t", schema=columns),
+        lambda: Catalog(tmp_path).drop_table(f"db.{name}"),
+        lambda: Catalog(tmp_path / name).create_table("db.t", schema=columns),
+    ):
+        with pytest.raises(InvalidRequestError):
+            call()
+
+
+def test_a_table_with_the_longest_name_is_dropped(tmp_path: Path) -> None:
+    catalog, name = Catalog(tmp_path), f"db.{'t' * 200}"
+    catalog.create_table(name, schema=pa.schema({"id": pa.int64()}))
+    catalog.drop_table(name)
+    assert catalog.list_databases() == []
+    with pytest.raises(InvalidRequestError, match="has 201 bytes; at most 200"):
+        catalog.create_table(f"{name}t", schema=pa.schema({"id": pa.int64()}))
+
+
+def test_a_command_takes_a_long_name_for_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["table", "snapshots", "x" * 5_000])
+    assert "lakelog: " in capsys.readouterr().err

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import cut
 
 DATABASE_SUFFIX = ".db"
 _NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")
 _TOPIC_LENGTH_MAX = 249
+_BYTES_MAX = 200  # of a folder's name 255 at most: a drop gives it a longer one first
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +62,7 @@ def check_name(name: str, what: str) -> str:
         raise InvalidRequestError(
             f"{what} name {name!r} is not allowed; expected letters, digits, '_' and '-', with no '-' at the start"
         )
+    size = len(name.encode("utf-8", "replace"))
+    if size > _BYTES_MAX:
+        raise InvalidRequestError(f"{what} name {cut(name)!r} has {size} bytes; at most {_BYTES_MAX} are allowed")
     return name

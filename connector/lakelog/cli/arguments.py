@@ -31,5 +31,13 @@ def find_table(name: str, warehouse: str, *, branch: str = MAIN_BRANCH, is_to_be
 
     `is_to_be_mended` is that of `open_table`.
     """
-    is_folder = "/" in name or Path(name).is_dir()
+    is_folder = "/" in name or _is_folder(name)
     return open_table(name, None if is_folder else warehouse, branch=branch, is_to_be_mended=is_to_be_mended)
+
+
+def _is_folder(name: str) -> bool:
+    """Whether there is a folder of this name; no, where it is too long for one."""
+    try:
+        return Path(name).is_dir()
+    except OSError:
+        return False

@@ -23,7 +23,8 @@ from typing import Protocol, Self
 
 import pyarrow as pa
 
-from lakelog.common.errors import CorruptDataError, NotFoundError, UnavailableError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.quoting import cut
 
 WHOLE_BYTES_MAX = 128 << 20  # of a file that is read whole: metadata and indexes, which are far smaller
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe would wait
@@ -334,6 +335,10 @@ def _errors_named(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise NotFoundError(f"{path} does not exist") from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidRequestError(
+                f"{cut(path)} is too long for a path, or a part of it for a name; use shorter ones"
+            ) from error
         raise UnavailableError(f"{path}: {error.strerror or error}") from error
 
 
