@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.filestore.consumers import LEASE_PREFIX, Consumer
 from lakelog.filestore.expiry import Retention
+from lakelog.spark import stream_head
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source import LakelogStreamReader
 
@@ -282,3 +283,22 @@ def test_a_reader_that_is_behind_is_told_so(table: Table) -> None:
     late = reader_of(table)
     with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
         drain(late, reached)
+
+
+@pytest.mark.parametrize("snapshots", [1, 2, 4])
+def test_a_stream_reads_nothing_of_a_table_that_was_made_in_the_place_of_its_own(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshots: int
+) -> None:
+    monkeypatch.setattr(stream_head, "HEAD_SECONDS", 0.0)
+    for number in range(3):
+        put(table, {number: "a"})
+    reader = reader_of(table)
+    _, end = drain(reader, reader.initialOffset())
+    catalog = Catalog(tmp_path)
+    catalog.drop_table("db.t")
+    anew = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    for number in range(snapshots):
+        put(anew, {100 + number: "b"})
+
+    with pytest.raises(ConflictError, match="was dropped, or made anew, since it was opened"):
+        drain(reader, end)

@@ -6,6 +6,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.changes import change_files, snapshot_of_changes
+from lakelog.filestore.identity import UUID_KEY, check_same_table
 from lakelog.filestore.manifest import ManifestEntry
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
@@ -34,12 +35,15 @@ class FollowPhase:
 
     def _followed(self, snapshot_id: int) -> Snapshot:
         try:
-            return snapshot_of_changes(self._table, snapshot_id)
+            found = snapshot_of_changes(self._table, snapshot_id)
         except NotFoundError as error:
             raise NotFoundError(
                 f"snapshot {snapshot_id} of table {self._table.name} has expired before this query has read it, so its "
                 "changes are lost to it; start anew with another checkpoint location"
             ) from error
+        if found.properties.get(UUID_KEY, self._table.uuid) != self._table.uuid:  # made anew since the look
+            check_same_table(self._table, None)
+        return found
 
     def partitions(self, consumed: int, end: int) -> list[InputPartition]:
         """What the tasks of a batch behind the snapshot `consumed` up to `end` read."""

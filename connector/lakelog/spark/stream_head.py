@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakelog.common.patience import Patience
+from lakelog.filestore.identity import UUID_KEY, check_same_table
 from lakelog.filestore.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.offsets import last_stable_offsets
@@ -35,6 +36,7 @@ class TableHead:
         self._target = target
         self._seen: tuple[float, Head] | None = None
         self._fixed: Head | None = None
+        self._checked: tuple[int, str | None] | None = None  # the newest snapshot that is known to be the table's
 
     @property
     def is_fixed(self) -> bool:
@@ -55,6 +57,7 @@ class TableHead:
 
     def _look(self) -> Head:
         newest = self._table.snapshots.latest()
+        self._check_same_table(newest)
         ends: dict[int, int] = {}
         epochs: dict[int, int] = {}
         if self._target is not None:
@@ -63,6 +66,12 @@ class TableHead:
             ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
             epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}
         return Head(snapshot_id=newest.id if newest else 0, ends=ends, epochs=epochs)
+
+    def _check_same_table(self, newest: Snapshot | None) -> None:
+        """Raise ConflictError when the folder holds another table; a snapshot is asked once."""
+        if newest is not None and (newest.id, newest.uuid) != self._checked:
+            check_same_table(self._table, newest.properties.get(UUID_KEY))
+            self._checked = newest.id, newest.uuid
 
 
 def position_after(table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget) -> LogOffset:
