@@ -288,3 +288,18 @@ def test_rows_that_do_not_fit_fail_the_write(spark: SparkSession, table: Table) 
     with pytest.raises(PySparkException, match="column 'id' is a primary key column"):
         nulls.write.format("lakelog").mode("append").save(table.path)
     assert list(table.snapshots()) == []
+
+
+def test_rows_that_do_not_fit_fail_the_commit_and_no_task(spark: SparkSession, table: Table) -> None:
+    """A task that fails is tried again by Spark, in vain: the same rows do not fit then either."""
+    nulls = spark.createDataFrame(rows_of(1)).selectExpr(
+        "CAST(null AS BIGINT) AS id", "name", "at", "price", "tags", "more"
+    )
+    spark.sparkContext.setJobGroup("unfit", "rows that do not fit")
+    with pytest.raises(PySparkException, match="column 'id' is a primary key column"):
+        nulls.coalesce(1).write.format("lakelog").mode("append").save(table.path)
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("unfit")]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    assert sum(stage.numFailedTasks for stage in stages if stage is not None) == 0
+    assert list(table.snapshots()) == []

@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit import CommitRequest, TableCommit
 from lakelog.filestore.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
@@ -38,13 +38,14 @@ from lakelog.spark.checkpoint import files_of_batch, parse_offset_log
 from lakelog.spark.compaction import compact_due
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF, conf_overwrite
 from lakelog.spark.projection import check_schema
-from lakelog.spark.task import FilesWrite
+from lakelog.spark.task import FilesWrite, answered
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles(WriterCommitMessage):
     """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch.
 
+    An `error` of the rows comes back here too, as in `lakelog.spark.failures`: the commit raises it.
     `overwrite_mode` is the session's, which Spark tells tasks alone.
     """
 
@@ -55,6 +56,7 @@ class WrittenFiles(WriterCommitMessage):
     query_id: str | None
     hashes: HashIndexChange | None = None
     overwrite_mode: str | None = None
+    error: LakelogError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class FilesPlan:
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        """Write the rows of one task. Raises InvalidRequestError for rows that do not fit."""
+        """Write the rows of one task, or answer with the error of rows that do not fit."""
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
         write = FilesWrite(
@@ -101,7 +103,7 @@ class FilesPlan:
         given: Iterator[pa.RecordBatch] = map(_with_kind_values, batches)
         if self.index is not None and context.partitionId():
             given = _refused(given, self.table.name)
-        message = write.write(given, context.partitionId())
+        message = answered(lambda: write.write(given, context.partitionId()))
         query_id = context.getLocalProperty(QUERY_ID)
         return WrittenFiles(
             files=message.files,
@@ -111,6 +113,7 @@ class FilesPlan:
             query_id=query_id,
             hashes=message.hashes,
             overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF),
+            error=message.error,
         )
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
@@ -277,7 +280,12 @@ def _refused(batches: Iterable[pa.RecordBatch], table_name: str) -> Iterator[pa.
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
-    return [message for message in messages if isinstance(message, WrittenFiles)]
+    """What the tasks answered. Raises the first error that one of them found in its rows."""
+    written = [message for message in messages if isinstance(message, WrittenFiles)]
+    for message in written:
+        if message.error is not None:
+            raise message.error
+    return written
 
 
 def _with_kind_values(batch: pa.RecordBatch) -> pa.RecordBatch:
