@@ -188,6 +188,21 @@ def _try_filters(seeds: range) -> int:
     return good
 
 
+@pytest.mark.parametrize("pattern", ["_" * 100_000, "%_" * 10_000, "%a" * 200_000])
+def test_a_pattern_of_too_many_wildcards_is_refused(table: FileStoreTable, pattern: str) -> None:
+    with pytest.raises(InvalidRequestError, match="of % and _; at most 4000 are"):
+        found(table, f"name LIKE '{pattern}'")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"), [("%" * 200_000, range(ROWS)), ("_" * 3_000, []), ("%_" * 1_900, []), ("%%7%%7%%", [77])]
+)
+def test_long_patterns_find_their_rows(table: FileStoreTable, pattern: str, wanted: list[int]) -> None:
+    assert [number for number in found(table, f"name LIKE '{pattern}'") if number < 100 or len(wanted) > 1] == list(
+        wanted
+    )
+
+
 def test_any_words_are_a_filter_or_a_clear_error() -> None:
     assert _try_filters(range(500)) > 50
 

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import listed
+from lakelog.common.quoting import cut, listed
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.binary_row import StoredValue, comparable
 from lakelog.filestore.predicate.tokens import number_value
@@ -42,6 +42,7 @@ _EXACT = Context(prec=3_000)  # what a filter says is never rounded
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NANOS = 86_400 * 1_000_000_000
 _OFFSET_MINUTES_MAX = 18 * 60
+_WILDCARDS_MAX = 4_000  # what a regular expression can be made of
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MOMENT = re.compile(
     r"^\s*(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
@@ -209,7 +210,7 @@ def _bind_like(predicate: Like, field: DataField) -> Bound:
         raise InvalidRequestError(f"LIKE needs text; column {field.name!r} has the type {field.type}")
     pieces: list[str] = []
     prefix: list[str] = []
-    is_prefix = True
+    is_prefix, wildcards = True, 0
     characters = iter(predicate.pattern)
     for character in characters:
         if character == predicate.escape:
@@ -221,7 +222,9 @@ def _bind_like(predicate: Like, field: DataField) -> Bound:
                 )
             plain = escaped
         elif character in "%_":
-            pieces.append(".*" if character == "%" else ".")
+            if character == "_" or pieces[-1:] != [".*"]:
+                pieces.append(".*" if character == "%" else ".")
+                wildcards += 1
             is_prefix = False
             continue
         else:
@@ -229,6 +232,11 @@ def _bind_like(predicate: Like, field: DataField) -> Bound:
         pieces.append(_literal_regex(plain))
         if is_prefix:
             prefix.append(plain)
+    if wildcards > _WILDCARDS_MAX:
+        raise InvalidRequestError(
+            f"the pattern {cut(predicate.pattern)!r} of LIKE has {wildcards} of % and _; at most {_WILDCARDS_MAX} are "
+            "read"
+        )
     regex = f"(?s)\\A{''.join(pieces)}\\z"
     return BoundLike(field=field, regex=regex, prefix="".join(prefix), is_negated=predicate.is_negated)
 
