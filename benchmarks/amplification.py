@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from benchmarks.command import run_command
 from benchmarks.files import make_rows
-from lakelog.filestore.levels import runs_of
-from lakelog.filestore.manifest import FileKind
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.metadata.manifest import FileKind
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 UPDATED_SHARE = 0.8

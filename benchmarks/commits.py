@@ -16,12 +16,12 @@ import numpy as np
 
 from benchmarks.command import run_command
 from benchmarks.files import BUCKETS, make_rows
-from lakelog.filestore.commit import append_commit
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.write.write import write_rows
 
 MEASURED = 60
 FEW = 10

@@ -19,16 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
-from lakelog.filestore.commit import append_commit
+from lakelog.filestore.commit.commit import append_commit
 from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.picking import pick_full
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.levels import runs_of
-from lakelog.filestore.manifest import ManifestEntry
-from lakelog.filestore.scan import plan
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.read.scan import plan
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import newest_of, write_level0, write_rows
+from lakelog.filestore.write.write import newest_of, write_level0, write_rows
 
 BUCKETS = 4
 LEVEL_0_RUNS = 5

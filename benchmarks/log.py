@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import RowKind
-from lakelog.logstore.broker import EmbeddedBroker
-from lakelog.logstore.debezium import EncodedRecords, decode_changes, encode_changes
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.codec.debezium import EncodedRecords, decode_changes, encode_changes
+from lakelog.logstore.kafka.reader import read_range, read_tail
+from lakelog.logstore.kafka.topic import create_topic, delete_topic
+from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
-from lakelog.logstore.reader import read_range, read_tail
-from lakelog.logstore.topic import create_topic, delete_topic
-from lakelog.logstore.writer import TransactionalProducer
 
 REPEATS = 3
 

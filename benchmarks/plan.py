@@ -21,14 +21,14 @@ import fastavro
 import pyarrow as pa
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
-from lakelog.filestore.binary_row import serialize_row
-from lakelog.filestore.commit import append_commit
-from lakelog.filestore.data_file import DataFileMeta, FileSource, SimpleStats
-from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, FileKind, ManifestEntry
-from lakelog.filestore.paths import FileNames
+from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.encoding.binary_row import serialize_row
+from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats
+from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, FileKind, ManifestEntry
 from lakelog.filestore.predicate import parse_where
-from lakelog.filestore.scan import plan
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.read.scan import plan
+from lakelog.filestore.schema.paths import FileNames
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 DAYS = 100

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from benchmarks.spark_runs import LOGGED, LakelogRun, append_plain, make_session
 from benchmarks.upsert_data import FULL, SMALL, Size, UpsertData, make_data
-from lakelog.logstore.broker import EmbeddedBroker
+from lakelog.logstore.broker.broker import EmbeddedBroker
 
 REPEATS = 3
 WARM_UP = Size(base_rows=40_000, batch_count=6, batch_rows=40_000)

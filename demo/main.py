@@ -29,7 +29,7 @@ from demo.tables import BUCKET_COUNT, create_tables, list_snapshots
 from demo.workspace import FLIGHTS, Workspace
 from lakelog.catalog import Catalog
 from lakelog.common.errors import LakelogError
-from lakelog.logstore.broker import EmbeddedBroker
+from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.protocol.steps import Step
 
 FILES = 40

@@ -12,8 +12,8 @@ from demo.flights import KEY, TABLE_SCHEMA
 from demo.log_fold import FoldedLog, fold, unite, until
 from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.snapshot import CommitKind
-from lakelog.logstore.reader import read_range
+from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.logstore.kafka.reader import read_range
 from lakelog.protocol.stores import read_state
 
 BUCKET_COUNT = 4

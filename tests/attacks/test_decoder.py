@@ -18,8 +18,8 @@ import pytest
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import LakelogError
 from lakelog.common.types import DataField, DataType, array_of, map_of, parse_type, row_of
-from lakelog.logstore.debezium import encode_changes
-from lakelog.logstore.envelope import Changes, _read_one_by_one, read_changes
+from lakelog.logstore.codec.debezium import encode_changes
+from lakelog.logstore.codec.envelope import Changes, _read_one_by_one, read_changes
 from lakelog.logstore.options import ChangelogMode
 from tests.support.column_types import exact_rows
 from tests.support.json_attacks import attacked

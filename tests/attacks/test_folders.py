@@ -13,11 +13,11 @@ import pytest
 from lakelog.catalog import Catalog, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.retention import Retention
-from lakelog.filestore.schema import build_schema
-from lakelog.filestore.schema_applying import apply_changes
-from lakelog.filestore.schema_changes import AddColumn
+from lakelog.filestore.alter.schema_applying import apply_changes
+from lakelog.filestore.alter.schema_changes import AddColumn
+from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 FAR = (1 << 63) - 2

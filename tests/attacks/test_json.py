@@ -15,16 +15,16 @@ from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError
 from lakelog.common.json_fields import JSON_BYTES_MAX, parse_json
 from lakelog.common.types import parse_type
-from lakelog.filestore.commit import append_commit
-from lakelog.filestore.consumers import ConsumerManager
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.schema import TableSchema, build_schema
-from lakelog.filestore.snapshot import DIGEST_KEY, CommitKind, Snapshot, SnapshotManager
-from lakelog.filestore.users import USERS_KEY, CommitUser, parse_users, users_to_json
+from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata.consumers import ConsumerManager
+from lakelog.filestore.metadata.snapshot import DIGEST_KEY, CommitKind, Snapshot, SnapshotManager
+from lakelog.filestore.metadata.users import USERS_KEY, CommitUser, parse_users, users_to_json
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema import TableSchema, build_schema
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.state import LogPosition, LogState, TakenBatch
-from lakelog.spark.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
+from lakelog.spark.source.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
 from tests.support.data_files import plain_file
 from tests.support.json_attacks import attacked
 from tests.support.small_tables import NO_WAIT, commit_batch, make_table, prepare_batch

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from lakelog.catalog import open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError
+from lakelog.common.file_names import check_column, check_file_name
 from lakelog.common.types import parse_type
-from lakelog.filestore.binary_row import serialize_row
-from lakelog.filestore.file_names import check_column, check_file_name
-from lakelog.filestore.paths import TablePaths, partition_path
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.encoding.binary_row import serialize_row
+from lakelog.filestore.schema.paths import TablePaths, partition_path
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.header import CommitHeader
 from tests.support.data_files import plain_file

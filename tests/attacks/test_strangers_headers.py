@@ -12,7 +12,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError
-from lakelog.logstore.writer import TransactionalProducer
+from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.orphans import names_in_log
 from tests.support.local_writer import LocalWriter

@@ -12,9 +12,8 @@ import pytest
 from lakelog.catalog import Catalog, open_table
 from lakelog.catalog.altering import check_log_is_read, check_log_options
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.schema import TableSchema, build_schema
-from lakelog.filestore.schema_applying import apply_changes
-from lakelog.filestore.schema_changes import (
+from lakelog.filestore.alter.schema_applying import apply_changes
+from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -28,6 +27,7 @@ from lakelog.filestore.schema_changes import (
     SetTableComment,
     WidenColumn,
 )
+from lakelog.filestore.schema.schema import TableSchema, build_schema
 
 ROW = pa.struct([("x", pa.int32()), ("y", pa.string())])
 SCHEMA = pa.schema(

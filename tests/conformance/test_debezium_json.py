@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, RowKind, array_of, map_of, parse_type, row_of
-from lakelog.logstore.debezium import decode_changes, encode_changes
+from lakelog.logstore.codec.debezium import decode_changes, encode_changes
 from lakelog.logstore.options import ChangelogMode
 from tests.support.json_forms import comparable, shown_rows
 

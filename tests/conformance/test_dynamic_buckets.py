@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.json_rows import to_json_lines
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import make_table, row_kinds, run_job
 from tests.support import pypaimon_job

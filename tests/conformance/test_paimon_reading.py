@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
-from lakelog.filestore.changes import ChangeSource
-from lakelog.filestore.json_rows import to_json_lines
+from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import CASES, expected, unpack
 

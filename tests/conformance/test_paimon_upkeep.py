@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.filestore.expiry import Retention
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.json_rows import to_json_lines
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import CASES, expected, unpack
 from tests.support.referenced import files_on_disk, referenced_files

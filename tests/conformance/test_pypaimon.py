@@ -12,13 +12,13 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
-from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.formats.avro import decode_container
 from lakelog.filestore.formats.avro_rows import AvroFile
+from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED
 from lakelog.filestore.options.harmless import HARMLESS
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from tests.support import pypaimon_job

@@ -11,8 +11,7 @@ from typing import Any  # Any: values of every column type
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.schema import build_schema
-from lakelog.filestore.schema_changes import (
+from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -23,6 +22,7 @@ from lakelog.filestore.schema_changes import (
     SetNullability,
     WidenColumn,
 )
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
 from tests.support import pypaimon_job

@@ -13,10 +13,10 @@ from typing import Any  # Any: rows of the table
 import pytest
 
 from lakelog.common.errors import CorruptDataError, OptionError, UnsupportedError
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.read import read_splits
-from lakelog.filestore.row_ids import is_blob
-from lakelog.filestore.scan import plan
+from lakelog.filestore.data.row_ids import is_blob
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.read.read import read_splits
+from lakelog.filestore.read.scan import plan
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
 from tests.support import pypaimon_job

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.levels import runs_of
-from lakelog.filestore.read import read_splits
-from lakelog.filestore.scan import plan
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.read.read import read_splits
+from lakelog.filestore.read.scan import plan
 from lakelog.filestore.table import FileStoreTable
 from tests.support.strategies import History, Model, Write, histories, shown
 

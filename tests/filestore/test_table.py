@@ -17,15 +17,15 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.filestore.commit_clock import CommitClock
+from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact import buckets
 from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.schema import build_schema
-from lakelog.filestore.snapshot import CommitKind
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import (
     SCHEMA,

@@ -12,7 +12,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.common.types import RowKind
-from lakelog.filestore.schema_changes import (
+from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -23,11 +23,11 @@ from lakelog.filestore.schema_changes import (
     WidenColumn,
 )
 from lakelog.logstore.options import LogScan
-from lakelog.spark.admission import NO_LIMITS
-from lakelog.spark.offsets import Offset
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.reading import TableRows, read_schema
-from lakelog.spark.source import StreamPlanner
+from lakelog.spark.source.admission import NO_LIMITS
+from lakelog.spark.source.offsets import Offset
+from lakelog.spark.source.reading import TableRows, read_schema
+from lakelog.spark.source.source import StreamPlanner
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.promises import log_changes, snapshot_states
 

@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
-from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
-from lakelog.logstore.broker_config import HOST
-from lakelog.logstore.topic import create_topic
+from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker
+from lakelog.logstore.broker.broker_config import HOST
+from lakelog.logstore.kafka.topic import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -118,7 +118,7 @@ def test_starts_at_once_give_one_broker(broker: EmbeddedBroker) -> None:
 
 def test_a_broker_outlives_the_process_that_started_it_and_its_ctrl_c(broker: EmbeddedBroker) -> None:
     program = (
-        "import os, signal, sys; from lakelog.logstore.broker import ensure_running;"
+        "import os, signal, sys; from lakelog.logstore.broker.broker import ensure_running;"
         "print(ensure_running(sys.argv[1]).pid, flush=True); os.killpg(0, signal.SIGINT)"
     )
     starter = subprocess.run(

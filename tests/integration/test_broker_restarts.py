@@ -17,16 +17,16 @@ from lakelog.catalog.table_log import TableLog
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
-from lakelog.logstore.broker import EmbeddedBroker
-from lakelog.logstore.consumer import close_idle_consumers
-from lakelog.logstore.reader import read_range
-from lakelog.logstore.topic import delete_topic
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.kafka.consumer import close_idle_consumers
+from lakelog.logstore.kafka.reader import read_range
+from lakelog.logstore.kafka.topic import delete_topic
 from lakelog.protocol.steps import Step
 from lakelog.spark import write_stream
-from lakelog.spark.admission import NO_LIMITS
-from lakelog.spark.offsets import LogOffset, StartOffset
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source import StreamPlanner
+from lakelog.spark.source.admission import NO_LIMITS
+from lakelog.spark.source.offsets import LogOffset, StartOffset
+from lakelog.spark.source.source import StreamPlanner
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.log_records import log_of_table
@@ -111,7 +111,7 @@ def test_a_stream_has_nothing_to_read_while_its_broker_is_away_and_fails_in_the_
     target = log_target(table)
     first = StreamPlanner(table.file_store, target, options).end_of_batch(StartOffset(start="full"), NO_LIMITS)
     assert isinstance(first, LogOffset)
-    monkeypatch.setattr("lakelog.spark.stream_head.last_stable_offsets", silent)
+    monkeypatch.setattr("lakelog.spark.source.stream_head.last_stable_offsets", silent)
 
     assert StreamPlanner(table.file_store, target, options).end_of_batch(first, NO_LIMITS) == first
     impatient = StreamPlanner(table.file_store, replace(target, unavailable_seconds=0), options)

@@ -11,10 +11,10 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY
 from lakelog.common.errors import CorruptDataError, NotFoundError, OptionError
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.schema_manager import SchemaManager
-from lakelog.logstore.broker import EmbeddedBroker
-from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 
 pytestmark = pytest.mark.integration
 

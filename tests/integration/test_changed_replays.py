@@ -11,8 +11,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.logstore.offsets import high_watermarks
-from lakelog.spark import batch_write, write_stream
+from lakelog.logstore.kafka.offsets import high_watermarks
+from lakelog.spark import write_stream
+from lakelog.spark.sink import batch_write
 from tests.support.changes import TABLE_SCHEMA
 
 pytestmark = pytest.mark.integration

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.schema_manager import SchemaManager
-from lakelog.logstore.offsets import high_watermarks
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.protocol.log_expiry import expire_log
 from lakelog.protocol.new_identity import new_identity
 from lakelog.protocol.stores import newest_state

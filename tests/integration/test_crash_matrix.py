@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.logstore.broker import EmbeddedBroker
+from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.steps import Step
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history, write_files

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, UnsupportedError
-from lakelog.filestore.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.protocol.new_identity import new_identity
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.local_writer import LocalWriter

@@ -11,19 +11,19 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.logstore.broker import EmbeddedBroker
-from lakelog.logstore.consumer import close_idle_consumers
-from lakelog.logstore.epochs import check_not_rewritten
+from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.errors import LogRewrittenError
-from lakelog.logstore.offsets import Position, high_watermark
-from lakelog.logstore.reader import read_tail
+from lakelog.logstore.kafka.consumer import close_idle_consumers
+from lakelog.logstore.kafka.epochs import check_not_rewritten
+from lakelog.logstore.kafka.offsets import Position, high_watermark
+from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.log_check import repair_log
 from lakelog.protocol.state import LogPosition
 from lakelog.protocol.stores import read_state
-from lakelog.spark.admission import NO_LIMITS
-from lakelog.spark.offsets import LogOffset
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source import StreamPlanner
+from lakelog.spark.source.admission import NO_LIMITS
+from lakelog.spark.source.offsets import LogOffset
+from lakelog.spark.source.source import StreamPlanner
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.log_records import lose_records
 from tests.support.log_topics import LogTopic, log_topic

@@ -19,7 +19,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
 from lakelog.filestore.formats.parquet_layout import has_nanos
-from lakelog.filestore.schema_rules import check_types
+from lakelog.filestore.schema.schema_rules import check_types
 from lakelog.protocol.steps import Step
 from tests.support.column_types import column_types, exact_rows, values_of
 from tests.support.local_writer import LocalWriter

@@ -16,18 +16,18 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.filestore.expiry import Retention
-from lakelog.filestore.schema_changes import SetOption
-from lakelog.logstore.consumer import close_idle_consumers
+from lakelog.filestore.alter.schema_changes import SetOption
+from lakelog.filestore.expire.expiry import Retention
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.reader import read_range
+from lakelog.logstore.kafka.consumer import close_idle_consumers
+from lakelog.logstore.kafka.reader import read_range
 from lakelog.protocol.log_check import check_log, repair_log
 from lakelog.protocol.log_expiry import expire_log
 from lakelog.protocol.log_gaps import gap_test
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.steps import Step
 from lakelog.protocol.stores import read_state
-from lakelog.spark.compaction import expire_after
+from lakelog.spark.compaction.compaction import expire_after
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import (
     abort_records,

@@ -26,13 +26,13 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.logstore import transaction_timeout
-from lakelog.logstore.broker import EmbeddedBroker
-from lakelog.logstore.debezium import EncodedRecords
-from lakelog.logstore.offsets import high_watermarks, last_stable_offsets, log_start_offsets
-from lakelog.logstore.reader import read_range, read_tail
-from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
-from lakelog.logstore.writer import TransactionalProducer, initialise_all
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.kafka import transaction_timeout
+from lakelog.logstore.kafka.offsets import high_watermarks, last_stable_offsets, log_start_offsets
+from lakelog.logstore.kafka.reader import read_range, read_tail
+from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
+from lakelog.logstore.kafka.writer import TransactionalProducer, initialise_all
 from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, write
 
 pytestmark = pytest.mark.integration
@@ -357,7 +357,7 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 def test_a_broker_that_freezes_makes_outcomes_unknown_and_a_look_tells_them(
     own_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.logstore.writer.ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr("lakelog.logstore.kafka.writer.ANSWER_SECONDS", 2.0)
     info = own_broker.start()
     with log_topic(info.bootstrap_servers) as topic:
         producer = topic.producer()

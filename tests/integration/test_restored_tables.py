@@ -12,8 +12,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.expiry import Retention
-from lakelog.logstore.consumer import close_idle_consumers
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.logstore.kafka.consumer import close_idle_consumers
 from lakelog.protocol import header_files
 from lakelog.protocol.header import LostFilesError
 from lakelog.protocol.new_identity import new_identity

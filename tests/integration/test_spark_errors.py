@@ -18,7 +18,7 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
-from lakelog.logstore.offsets import high_watermarks
+from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.spark import LakelogSink, write_stream
 from tests.support import retried_job
 from tests.support.changes import TABLE_SCHEMA

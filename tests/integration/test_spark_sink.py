@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshot import CommitKind
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.promises import check_log_equals_files, snapshot_rows
 from tests.support.streams import feed, write_changes

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.spark import write_stream
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, Row, make_history

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.users import CommitUser, is_same_source
+from lakelog.filestore.metadata.users import CommitUser, is_same_source
 from lakelog.protocol.driver import (
     BucketConflictError,
     Take,

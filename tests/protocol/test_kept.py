@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakelog.filestore.orphans import AGE_MILLIS_MIN
-from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
+from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
+from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.kept import KEPT_MAX, KeptProducers, ProducerPool
 from lakelog.protocol.task import FILES_AGE_SECONDS_MAX

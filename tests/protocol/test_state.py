@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.users import CommitUser
+from lakelog.filestore.metadata.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.state import LogPosition, LogState, TakenBatch, prune_ledger
 from tests.simulation.world import World

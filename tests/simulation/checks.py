@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import cast
 
-from lakelog.filestore.users import CommitUser
+from lakelog.filestore.metadata.users import CommitUser
 from tests.simulation.log import TWO_USERS
 from tests.simulation.model import History, Reader, Stream, marker, source_digest
 from tests.simulation.world import Key, Row, SimSnapshot, Value, World

@@ -8,11 +8,11 @@ from typing import cast
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.orphans import AGE_MILLIS_MIN
-from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.state_keeping import StateKeeper
-from lakelog.filestore.users import LOG_STATE_KEY
+from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.state_keeping import StateKeeper
+from lakelog.filestore.metadata.users import LOG_STATE_KEY
+from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.ports import Decide, PreparedBucket
 from lakelog.protocol.state import Batch, TableState

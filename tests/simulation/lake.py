@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from lakelog.catalog.place import check_no_copy, original_of
 from lakelog.common.errors import NotFoundError
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.schema import build_schema
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema import build_schema
 
 _COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakelog.common.errors import FencedError, StalledError, TransactionTimeoutError, UnknownOutcomeError
-from lakelog.logstore.consumer import can_hold_nothing
 from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka.consumer import can_hold_nothing
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.ports import BucketTail, LoggedTransaction, Producer
 from lakelog.protocol.state import LogPosition

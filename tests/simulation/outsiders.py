@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from lakelog.logstore.consumer import can_hold_nothing
 from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka.consumer import can_hold_nothing
 from lakelog.protocol import log_expiry
 from lakelog.protocol.new_identity import restarted_log
 from tests.simulation.lake import PlacedTable

@@ -12,8 +12,8 @@ import pytest
 
 from lakelog.catalog import place
 from lakelog.common.patience import Patience
-from lakelog.filestore import commit
-from lakelog.filestore.state_keeping import StateKeeper
+from lakelog.filestore.commit import commit
+from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, state, task
 from lakelog.protocol.kept import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState

@@ -19,9 +19,9 @@ from greenlet import getcurrent, greenlet
 
 from lakelog.common.errors import UnavailableError
 from lakelog.common.patience import Patience
-from lakelog.filestore.data_file import EMPTY_STATS, DataFileMeta
-from lakelog.filestore.identity import StateLostError
-from lakelog.logstore.transaction_timeout import TIMEOUT_MILLIS_MAX
+from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta
+from lakelog.filestore.metadata.identity import StateLostError
+from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import LogState, TableState

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, array_of, parse_type
-from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.spark.projection import check_is_projected, check_schema, project_rows, refused_row_error
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.schema import build_schema
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import write_stream
 from tests.support.paimon_branches import take_as_branch

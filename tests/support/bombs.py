@@ -26,19 +26,19 @@ import pyarrow.parquet as pq
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.deletion_vectors import DeletionFile, encode_vectors, read_positions
-from lakelog.filestore.fileio import LocalFileIO
+from lakelog.filestore.encoding.roaring import encode_roaring
 from lakelog.filestore.formats.avro import encode_container
 from lakelog.filestore.formats.avro_blocks import MAGIC, SYNC_BYTES, AvroBlocks
 from lakelog.filestore.formats.opening import open_data_file
 from lakelog.filestore.formats.records import read_records
 from lakelog.filestore.formats.writing import create_data_file
-from lakelog.filestore.manifest import ENTRY_CACHE, ManifestFiles
-from lakelog.filestore.manifest_schemas import ENTRY_SCHEMA, INDEX_SCHEMA, LIST_SCHEMA
-from lakelog.filestore.paths import FileNames, TablePaths
-from lakelog.filestore.roaring import encode_roaring
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.index.deletion_vectors import DeletionFile, encode_vectors, read_positions
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata.manifest import ENTRY_CACHE, ManifestFiles
+from lakelog.filestore.metadata.manifest_schemas import ENTRY_SCHEMA, INDEX_SCHEMA, LIST_SCHEMA
+from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.schema.paths import FileNames, TablePaths
+from lakelog.filestore.schema.schema import TableSchema
 from tests.support.data_files import plain_entry
 from tests.support.parquet_attacks import damaged_footers, foreign_files, orc_of_too_many_digits, read_typed
 

@@ -15,16 +15,16 @@ import fastavro
 import pyarrow as pa
 
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.changes import ChangeSource
-from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.formats.avro import encode_container
-from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.manifest import ManifestEntry
-from lakelog.filestore.paths import FileNames
-from lakelog.filestore.schema import build_schema
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.schema.paths import FileNames
+from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.write.write import write_rows
 from tests.support.column_types import exact_rows
 from tests.support.small_tables import UNSYNCED, in_new_process
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakelog.filestore.bucket import hashes_of
-from lakelog.filestore.hash_index import read_hashes
-from lakelog.filestore.index_manifest import hash_index
-from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.read import read_splits
-from lakelog.filestore.scan import plan
-from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.encoding.bucket import hashes_of
+from lakelog.filestore.index.hash_index import read_hashes
+from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.read import read_splits
+from lakelog.filestore.read.scan import plan
 
 
 def assignments(table: TableStore, snapshot: Snapshot | None) -> dict[BucketId, set[int]]:

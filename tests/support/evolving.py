@@ -11,8 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot, array_of, map_of, parse_type, row_of
-from lakelog.filestore.schema import TableSchema, build_schema
-from lakelog.filestore.schema_changes import (
+from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     Column,
     DropColumn,
@@ -23,6 +22,7 @@ from lakelog.filestore.schema_changes import (
     SchemaChange,
     WidenColumn,
 )
+from lakelog.filestore.schema.schema import TableSchema, build_schema
 
 KEYS = 6
 _NAMES = ("a", "b", "c", "d", "e")

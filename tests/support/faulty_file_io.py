@@ -9,7 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.fileio import FileEntry, FileIO, OutputFile
+from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 
 Result = TypeVar("Result")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from lakelog.filestore.paths import FileNames
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
 
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.hdfs import HdfsFileIO
-from lakelog.logstore.broker_config import is_port_free
-from lakelog.logstore.file_lock import exclusive_lock
-from lakelog.logstore.ivy import retrieve
-from lakelog.logstore.java import find_java
-from lakelog.logstore.kafka_jars import cache_dir
+from lakelog.filestore.io.hdfs import HdfsFileIO
+from lakelog.logstore.broker.broker_config import is_port_free
+from lakelog.logstore.broker.file_lock import exclusive_lock
+from lakelog.logstore.broker.ivy import retrieve
+from lakelog.logstore.broker.java import find_java
+from lakelog.logstore.broker.kafka_jars import cache_dir
 
 VERSION = "3.5.0"
 JAR = f"hadoop-client-minicluster-{VERSION}.jar"

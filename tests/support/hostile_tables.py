@@ -17,7 +17,7 @@ from typing import Any  # Any: JSON and Avro are untyped
 import fastavro
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.expiry import Retention
+from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.table import FileStoreTable
 from tests.support.damage import make_table, rows_of
 from tests.support.small_tables import in_new_process

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from lakelog.logstore.broker import EmbeddedBroker
-from lakelog.logstore.kafka_jars import KAFKA_VERSION
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.broker.kafka_jars import KAFKA_VERSION
 
 SERVERS_KEY = "LAKELOG_TEST_BOOTSTRAP_SERVERS"
 _DOCKER_SOCKET = Path("/var/run/docker.sock")

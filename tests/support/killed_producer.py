@@ -10,7 +10,7 @@ import sys
 import threading
 from itertools import count
 
-from lakelog.logstore.writer import TransactionalProducer
+from lakelog.logstore.kafka.writer import TransactionalProducer
 from tests.support.log_topics import leave_open, write
 
 

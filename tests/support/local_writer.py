@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakelog.catalog import Table
 from lakelog.common.patience import Patience
-from lakelog.filestore.bucket import bucket_of
-from lakelog.logstore.debezium import EncodedRecords
+from lakelog.filestore.encoding.bucket import bucket_of
+from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
 from lakelog.protocol.kept import KeptProducers
 from lakelog.protocol.state import Batch

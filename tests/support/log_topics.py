@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind, parse_type
-from lakelog.logstore.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.kafka.reader import Tail, read_range, read_tail
+from lakelog.logstore.kafka.topic import create_topic, delete_topic
+from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
-from lakelog.logstore.reader import Tail, read_range, read_tail
-from lakelog.logstore.topic import create_topic, delete_topic
-from lakelog.logstore.writer import TransactionalProducer
 
 FIELDS = (DataField(id=0, name="id", type=parse_type("BIGINT NOT NULL")),)
 

@@ -14,8 +14,8 @@ from pyarrow import orc
 
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import DataField
-from lakelog.filestore.fileio import LocalFileIO
 from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.io.fileio import LocalFileIO
 
 _COUNT = 60
 ROWS = pa.table(

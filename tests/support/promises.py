@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
-from lakelog.filestore.snapshot import Snapshot
-from lakelog.logstore.reader import read_range, read_tail
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.logstore.kafka.reader import read_range, read_tail
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.state import TableState

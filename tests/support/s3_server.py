@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakelog.filestore.object_store import ObjectStoreFileIO
-from lakelog.filestore.s3_access import S3Access
+from lakelog.filestore.io.object_store import ObjectStoreFileIO
+from lakelog.filestore.io.s3_access import S3Access
 
 PROGRAM = Path(__file__).with_name("s3_server_program.py")
 ACCESS_KEY = "test-access-key"

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.filestore.bounded_files import KNOWN_FOLDERS
-from lakelog.filestore.commit import append_commit
-from lakelog.filestore.commit_clock import CommitClock
-from lakelog.filestore.fileio import FileIO, LocalFileIO
+from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.formats.parquet_footer import FOOTER_CACHE
-from lakelog.filestore.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
-from lakelog.filestore.schema import DIGEST_KEY, TableSchema, build_schema
-from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.io.bounded_files import KNOWN_FOLDERS
+from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.write.write import write_rows
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int32())])
 NO_WAIT = CommitClock(sleep=lambda seconds: None)

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from lakelog.catalog.table_log import log_of
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.alter import alter_schema
-from lakelog.filestore.column_paths import Path as ColumnPath
-from lakelog.filestore.column_paths import named_fields, shown
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.schema_changes import SchemaChange
+from lakelog.filestore.alter.alter import alter_schema
+from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.schema.column_paths import Path as ColumnPath
+from lakelog.filestore.schema.column_paths import named_fields, shown
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import check_loggable
-from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
-from lakelog.logstore.client_settings import refused_of_tables
+from lakelog.filestore.write.write import check_loggable
+from lakelog.logstore.kafka.client_settings import PROFILE as PROFILE_SETTING
+from lakelog.logstore.kafka.client_settings import refused_of_tables
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,

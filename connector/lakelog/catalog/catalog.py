@@ -18,17 +18,17 @@ from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField
-from lakelog.filestore.bounded_files import bounded
-from lakelog.filestore.location import Location, store_options
+from lakelog.filestore.io.bounded_files import bounded
+from lakelog.filestore.io.location import Location, store_options
+from lakelog.filestore.io.path_forms import is_local, is_object_store
 from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
-from lakelog.filestore.path_forms import is_local, is_object_store
-from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema import TableSchema, build_schema
-from lakelog.filestore.schema_manager import SchemaManager
+from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
+from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import check_loggable
-from lakelog.logstore.client_settings import SERVERS
+from lakelog.filestore.write.write import check_loggable
+from lakelog.logstore.kafka.client_settings import SERVERS
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOG_SYSTEM,

@@ -11,15 +11,15 @@ import logging
 import uuid
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
-from lakelog.filestore.bounded_files import BoundedFileIO, bounded
-from lakelog.filestore.fileio import FileIO, LocalFileIO
-from lakelog.filestore.identity import PLACE_KEY
+from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.path_forms import is_local
+from lakelog.filestore.metadata.identity import PLACE_KEY
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.path_forms import is_local
-from lakelog.filestore.paths import TablePaths
-from lakelog.filestore.schema_manager import SchemaManager
-from lakelog.filestore.store import TableStore
-from lakelog.filestore.users import carried_properties
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema_manager import SchemaManager
 
 logger = logging.getLogger("lakelog.catalog")
 

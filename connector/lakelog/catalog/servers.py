@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY, user_settings
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.path_forms import is_local
-from lakelog.logstore.client_settings import SERVERS, joined_settings
+from lakelog.filestore.io.path_forms import is_local
+from lakelog.logstore.kafka.client_settings import SERVERS, joined_settings
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, PROFILE, client_config
 
 
@@ -38,7 +38,7 @@ def client_config_of(
 def require_kafka_client() -> None:
     """Raise InvalidRequestError where Kafka's client, an extra of lakelog, is not installed."""
     try:
-        importlib.import_module("lakelog.logstore.topic")
+        importlib.import_module("lakelog.logstore.kafka.topic")
     except ModuleNotFoundError as error:
         raise InvalidRequestError(
             f"logs need Kafka's client, and {error.name} is not installed; pip install 'lakelog[all]'"
@@ -53,6 +53,6 @@ def _embedded(warehouse: str) -> str:
             f"{BOOTSTRAP_SERVERS.key}"
         )
     require_kafka_client()
-    from lakelog.logstore.broker import ensure_running  # noqa: PLC0415  # needs the extra
+    from lakelog.logstore.broker.broker import ensure_running  # noqa: PLC0415  # needs the extra
 
     return ensure_running(Path(warehouse)).bootstrap_servers

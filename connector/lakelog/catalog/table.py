@@ -12,9 +12,9 @@ import pyarrow as pa
 from lakelog.catalog.altering import alter_table
 from lakelog.catalog.identifier import Identifier, warehouse_of
 from lakelog.catalog.table_log import TableLog, log_of
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.schema_changes import SchemaChange
-from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable, WriteMode
 from lakelog.filestore.table_reading import Selection
 
@@ -112,7 +112,7 @@ class Table:
     def alter(self, *changes: SchemaChange) -> Table:
         """Change columns, options or comments, all or none; gives the table with the newest schema then.
 
-        See `lakelog.filestore.schema_changes` for what can be changed. A table with a log takes those changes under
+        See `filestore.alter.schema_changes` for what can be changed. A table with a log takes those changes under
         which its records are read right: columns are added, moved and dropped, comments and other options set. Streams
         that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
         """

@@ -9,8 +9,8 @@ from functools import cached_property
 from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError, OptionError
 from lakelog.common.quoting import listed
-from lakelog.filestore.schema import TableSchema
-from lakelog.logstore.client_settings import is_secret, refused_of_tables
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.logstore.kafka.client_settings import is_secret, refused_of_tables
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,
@@ -64,7 +64,7 @@ class TableLog:
     def check_topic(self) -> None:
         """Raise CorruptDataError when the topic is another one of the same name, NotFoundError when it is gone."""
         require_kafka_client()
-        from lakelog.logstore.topic import describe_topic  # noqa: PLC0415  # needs the extra
+        from lakelog.logstore.kafka.topic import describe_topic  # noqa: PLC0415  # needs the extra
 
         found = describe_topic(self.client_config, self.topic)
         if found.topic_id != self.topic_id:

@@ -12,9 +12,9 @@ from lakelog.catalog.servers import client_config_of
 from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
-from lakelog.logstore.topic import create_topic, delete_topic, describe_topic
 
 
 @contextmanager

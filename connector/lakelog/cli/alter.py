@@ -10,7 +10,7 @@ import typer
 
 from lakelog.cli.arguments import HERE, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.schema_changes import (
+from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
     MoveColumn,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakelog.catalog import Table, open_table
-from lakelog.filestore.paths import MAIN_BRANCH
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
 HERE = "."

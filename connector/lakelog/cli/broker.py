@@ -10,10 +10,10 @@ import typer
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.path_forms import is_local, user_path
+from lakelog.filestore.io.path_forms import is_local, user_path
 
 if TYPE_CHECKING:
-    from lakelog.logstore.broker import BrokerInfo, EmbeddedBroker
+    from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -51,7 +51,7 @@ def _broker_of(folder: str) -> EmbeddedBroker:
     if not is_local(folder):
         raise InvalidRequestError(f"{folder} is not on this machine: a broker has a local folder; name one")
     require_kafka_client()
-    from lakelog.logstore.broker import EmbeddedBroker  # noqa: PLC0415  # needs the extra
+    from lakelog.logstore.broker.broker import EmbeddedBroker  # noqa: PLC0415  # needs the extra
 
     return EmbeddedBroker(Path(folder))
 

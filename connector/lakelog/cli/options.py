@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
-from lakelog.filestore.bounded_files import EXTERNAL_PATHS
+from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
+from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
-from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 
 _SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))

@@ -18,10 +18,10 @@ from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
-from lakelog.filestore.json_rows import to_json_lines
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.options.parsing import parse_names
-from lakelog.filestore.paths import MAIN_BRANCH
-from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.read.json_rows import to_json_lines
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(alter)

@@ -13,7 +13,7 @@ from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
-from lakelog.filestore.expiry import Retention
+from lakelog.filestore.expire.expiry import Retention
 
 
 def compact(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.commit import is_done
+from lakelog.filestore.commit.commit import is_done
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.hash_index import HashIndexChange
-from lakelog.filestore.users import CommitUser, check_not_forgotten, with_user
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.metadata.users import CommitUser, check_not_forgotten, with_user
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import SnapshotChange, Snapshots
 from lakelog.protocol.state import (

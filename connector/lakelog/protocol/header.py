@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, text, whole
 from lakelog.common.quoting import cause, shown
-from lakelog.filestore.data_file import SEQUENCE_MAX, DataFileMeta
+from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
 
 HEADER_VERSION = 1
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.quoting import cause
-from lakelog.filestore.integrity import read_checked
-from lakelog.filestore.paths import FileNames
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.io.integrity import read_checked
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import FileNames
 from lakelog.protocol.header import CommitHeader, LostFilesError
 
 RECORD_BYTES_MAX = (

@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from lakelog.catalog.place import check_no_copy, recorded_place
 from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.orphans import OrphanFile
+from lakelog.filestore.expire.orphans import OrphanFile
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.consumer import can_hold_nothing
-from lakelog.logstore.epochs import check_not_rewritten
 from lakelog.logstore.errors import LogRewrittenError
-from lakelog.logstore.offsets import Position, high_watermarks, log_start_offsets
-from lakelog.logstore.reader import first_transaction, read_tail
-from lakelog.logstore.topic import describe_topic, keep_all_records
-from lakelog.logstore.writer import TransactionalProducer
+from lakelog.logstore.kafka.consumer import can_hold_nothing
+from lakelog.logstore.kafka.epochs import check_not_rewritten
+from lakelog.logstore.kafka.offsets import Position, high_watermarks, log_start_offsets
+from lakelog.logstore.kafka.reader import first_transaction, read_tail
+from lakelog.logstore.kafka.topic import describe_topic, keep_all_records
+from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState

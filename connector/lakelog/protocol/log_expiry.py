@@ -17,10 +17,10 @@ from lakelog.catalog.identifier import warehouse_of
 from lakelog.catalog.place import original_of
 from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.common.errors import LakelogError, NotFoundError
-from lakelog.filestore.store import TableStore
-from lakelog.logstore.offsets import log_start_offsets, offsets_since
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.logstore.kafka.offsets import log_start_offsets, offsets_since
+from lakelog.logstore.kafka.topic import delete_records
 from lakelog.logstore.options import RETENTION
-from lakelog.logstore.topic import delete_records
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import read_state

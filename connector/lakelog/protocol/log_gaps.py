@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.protocol.state import LogPosition
 from lakelog.protocol.stores import read_state
 

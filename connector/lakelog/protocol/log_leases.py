@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, member, number_of, parse_object, text, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.consumers import LEASE_MILLIS
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.metadata.consumers import LEASE_MILLIS
+from lakelog.filestore.metadata.store import TableStore
 
 _PREFIX = "log-lease-"
 

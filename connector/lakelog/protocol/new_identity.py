@@ -16,14 +16,14 @@ from lakelog.catalog import Table
 from lakelog.catalog.identifier import Identifier
 from lakelog.catalog.servers import require_kafka_client
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.commit import CommitRequest, TableCommit
-from lakelog.filestore.identity import PLACE_KEY, UUID_KEY
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LOG_STATE_KEY, carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.paths import MAIN_BRANCH
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.users import FORGOTTEN_KEY, LOG_STATE_KEY, carried_properties
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.state import LogPosition, LogState
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.orphans import NamedElsewhere
-from lakelog.filestore.store import TableStore
-from lakelog.logstore.reader import read_tail
+from lakelog.filestore.expire.orphans import NamedElsewhere
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.stores import newest_state
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.hash_index import HashIndexChange
-from lakelog.filestore.users import CommitUser
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.metadata.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 

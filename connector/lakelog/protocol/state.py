@@ -11,8 +11,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.quoting import cause
-from lakelog.filestore.commit import CHECKPOINT_CHANGED
-from lakelog.filestore.users import LOG_STATE_KEY, CommitUser, is_same_source
+from lakelog.filestore.commit.commit import CHECKPOINT_CHANGED
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser, is_same_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,20 +13,17 @@ import pyarrow.compute as pc
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.common.types import RowKind
-from lakelog.filestore.binary_row import serialize_row
-from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.foreign_rows import foreign_rows_text, snapshot_with_rows
-from lakelog.filestore.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
-from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.options.retention import USERS_TIME_RETAINED
-from lakelog.filestore.paths import FileNames
-from lakelog.filestore.row_kinds import checked_kinds
-from lakelog.filestore.snapshot import CommitKind, Snapshot
-from lakelog.filestore.store import TableStore
-from lakelog.filestore.users import (
+from lakelog.filestore.encoding.binary_row import serialize_row
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.foreign_rows import foreign_rows_text, snapshot_with_rows
+from lakelog.filestore.metadata.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
     CommitUser,
@@ -34,7 +31,10 @@ from lakelog.filestore.users import (
     parse_users,
     users_properties,
 )
-from lakelog.filestore.write import (
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
+from lakelog.filestore.schema.paths import FileNames
+from lakelog.filestore.write.row_kinds import checked_kinds
+from lakelog.filestore.write.write import (
     BucketRows,
     NewestRows,
     add_entry,
@@ -42,13 +42,13 @@ from lakelog.filestore.write import (
     split_rows,
     write_level0,
 )
-from lakelog.logstore.debezium import EncodedRecords, encode_changes
-from lakelog.logstore.offsets import Position
+from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.kafka.offsets import Position
+from lakelog.logstore.kafka.reader import read_tail
+from lakelog.logstore.kafka.record_limit import record_limit
+from lakelog.logstore.kafka.transaction_timeout import choose_timeout_millis
+from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
-from lakelog.logstore.reader import read_tail
-from lakelog.logstore.record_limit import record_limit
-from lakelog.logstore.transaction_timeout import choose_timeout_millis
-from lakelog.logstore.writer import TransactionalProducer
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.ports import (

@@ -1,11 +1,11 @@
 """Spark Structured Streaming on lakelog tables: the importer of pyspark."""
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
-from lakelog.spark.bucketing import bucket_column
-from lakelog.spark.compaction_job import compact
-from lakelog.spark.read import read, register
+from lakelog.spark.compaction.compaction_job import compact
 from lakelog.spark.session import name_worker_python
-from lakelog.spark.sink import LakelogSink, write_stream
+from lakelog.spark.sink.bucketing import bucket_column
+from lakelog.spark.sink.sink import LakelogSink, write_stream
+from lakelog.spark.source.read import read, register
 
 name_worker_python()
 

@@ -23,9 +23,8 @@ from pyspark.sql.datasource import (
 from lakelog.catalog import Table
 from lakelog.catalog.place import original_of, recorded_place
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.fallback import plan_read
-from lakelog.filestore.table_write import Overwrite
-from lakelog.spark.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
+from lakelog.filestore.read.fallback import plan_read
+from lakelog.filestore.write.table_write import Overwrite
 from lakelog.spark.options import (
     CONSUMER_ID,
     ReadOptions,
@@ -34,8 +33,9 @@ from lakelog.spark.options import (
     parse_overwrite,
     parse_read_options,
 )
-from lakelog.spark.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
-from lakelog.spark.source import LakelogStreamReader
+from lakelog.spark.sink.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
+from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
+from lakelog.spark.source.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
 
 logger = logging.getLogger("lakelog.spark")

@@ -12,15 +12,15 @@ from lakelog.catalog.kafka_profiles import CALL_PREFIX
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
-from lakelog.filestore.bounded_files import EXTERNAL_PATHS
-from lakelog.filestore.location import store_options
+from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
+from lakelog.filestore.io.location import store_options
+from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
-from lakelog.filestore.s3_access import S3_OPTIONS
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced
-from lakelog.logstore.client_settings import is_secret
+from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced
+from lakelog.logstore.kafka.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.data.value_stats import stats_modes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.value_stats import stats_modes
+from lakelog.filestore.schema.schema import TableSchema
 
 
 def check_new_table(schema: TableSchema) -> None:

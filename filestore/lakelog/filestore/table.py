@@ -18,39 +18,39 @@ import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.alter import alter_schema
-from lakelog.filestore.commit import CommitRequest, TableCommit
-from lakelog.filestore.commit_clock import CommitClock
+from lakelog.filestore.alter.alter import alter_schema
+from lakelog.filestore.alter.rescale import move_rows, rescale_schema
+from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.outcomes import FoundCommit, find_commit
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.consumers import Consumer, ConsumerManager, reset_consumer
-from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.expiry import Expired, Retention, expire_snapshots
-from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.hash_index import HashIndexChange
-from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.location import Location
-from lakelog.filestore.manifest import FileKind
+from lakelog.filestore.expire.expiry import Expired, Retention, expire_snapshots
+from lakelog.filestore.expire.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
+from lakelog.filestore.expire.partition_times import expired_partitions
+from lakelog.filestore.expire.writer_expiry import expire_after_commit
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.location import Location
+from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest import FileKind
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import LOG_SYSTEM_KEY
 from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
-from lakelog.filestore.outcomes import FoundCommit, find_commit
-from lakelog.filestore.partition_times import expired_partitions
-from lakelog.filestore.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.predicate import Predicate, parse_where
-from lakelog.filestore.rescale import move_rows, rescale_schema
-from lakelog.filestore.schema import TableSchema
-from lakelog.filestore.schema_changes import SchemaChange
-from lakelog.filestore.schema_manager import SchemaManager
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.store import LOG_SYSTEM_KEY
+from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table_reading import ReadableTable
-from lakelog.filestore.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
-from lakelog.filestore.write import check_table_writable
-from lakelog.filestore.writer_expiry import expire_after_commit
+from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
+from lakelog.filestore.write.write import check_table_writable
 
 if TYPE_CHECKING:
     pass
@@ -307,7 +307,7 @@ class FileStoreTable(ReadableTable):
         named_elsewhere: NamedElsewhere | None = None,
         now_millis: int | None = None,
     ) -> Orphans:
-        """Find the files that nothing names, or without `dry_run` delete them; see `lakelog.filestore.orphans`.
+        """Find the files that nothing names, or without `dry_run` delete them; see `lakelog.filestore.expire.orphans`.
 
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """

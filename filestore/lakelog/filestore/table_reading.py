@@ -12,24 +12,24 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
-from lakelog.filestore.changes import (
+from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.predicate import Predicate, check_filter, parse_where
+from lakelog.filestore.predicate.tree import And
+from lakelog.filestore.read.changes import (
     ChangeSource,
     change_files,
     first_changes,
     read_change_file,
     snapshot_of_changes,
 )
-from lakelog.filestore.fallback import plan_read
-from lakelog.filestore.foreign_rows import warn_of_foreign_rows
-from lakelog.filestore.options.foreign import Use, check_foreign_options
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.planned_read import PlannedRead
-from lakelog.filestore.polars_scan import lazy_frame
-from lakelog.filestore.predicate import Predicate, check_filter, parse_where
-from lakelog.filestore.predicate.tree import And
-from lakelog.filestore.scan import check_schema
-from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.read.fallback import plan_read
+from lakelog.filestore.read.planned_read import PlannedRead
+from lakelog.filestore.read.polars_scan import lazy_frame
+from lakelog.filestore.read.scan import check_schema
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

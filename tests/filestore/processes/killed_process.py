@@ -9,9 +9,9 @@ import random
 import pyarrow as pa
 
 from lakelog.common.types import RowKind
-from lakelog.filestore.expiry import Retention
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.schema import TableSchema, build_schema
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.schema.schema import TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int64())])

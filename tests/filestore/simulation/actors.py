@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import cast
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError, UnknownOutcomeError
-from lakelog.filestore import expiry
-from lakelog.filestore.assigning import bucket_assigner
-from lakelog.filestore.commit import append_commit
+from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.outcomes import CommitOutcome, find_commit
 from lakelog.filestore.compact.choosing import due_work
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit, pick_level0
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.data_writer import discard_files
-from lakelog.filestore.expiry import Retention
-from lakelog.filestore.fileio import FileIO
-from lakelog.filestore.index_file import discard_index_files
-from lakelog.filestore.levels import runs_of
-from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.outcomes import CommitOutcome, find_commit
-from lakelog.filestore.snapshot import Snapshot
+from lakelog.filestore.data.data_writer import discard_files
+from lakelog.filestore.expire import expiry
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.index.index_file import discard_index_files
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write import write_rows
+from lakelog.filestore.write.assigning import bucket_assigner
+from lakelog.filestore.write.write import write_rows
 from tests.filestore.simulation.file_io import OtherEngine, SimFileIO
 from tests.filestore.simulation.kinds import Batch, State, kinds_of, rows_of, shown
 from tests.filestore.simulation.model import Change, Model, difference, has_overwrite

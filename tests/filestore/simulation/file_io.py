@@ -13,8 +13,8 @@ from typing import BinaryIO, Protocol, TypeVar
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.consumers import STATE_CONSUMER
-from lakelog.filestore.fileio import FileEntry, FileIO, OutputFile
+from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
+from lakelog.filestore.metadata.consumers import STATE_CONSUMER
 from tests.filestore.simulation.world import Fault, Process, World
 from tests.support.abortable_file import AbortableFile
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.consumers import STATE_CONSUMER
-from lakelog.filestore.index_manifest import read_index
-from lakelog.filestore.live_files import BucketId, LiveFiles
-from lakelog.filestore.manifest import FileKind
-from lakelog.filestore.paths import CONSUMER_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX
-from lakelog.filestore.snapshot import CommitKind, Snapshot
+from lakelog.filestore.index.index_manifest import read_index
+from lakelog.filestore.metadata.consumers import STATE_CONSUMER
+from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.manifest import FileKind
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.schema.paths import CONSUMER_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.kinds import Row, State, TableKind, kinds_of, rows_of, shown
 from tests.filestore.simulation.world import START_MILLIS, MachineClock, Process, World

@@ -14,20 +14,22 @@ from types import SimpleNamespace
 import pytest
 
 from lakelog.common.types import DataType
-from lakelog.filestore import commit, conflicts, expiry, outcomes, references, snapshot
-from lakelog.filestore.commit import TableCommit
-from lakelog.filestore.commit_times import CommitTimes
+from lakelog.filestore.commit import commit, conflicts, outcomes
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.outcomes import UnknownAttempts
 from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.expiry import Retention
-from lakelog.filestore.fileio import LocalFileIO
-from lakelog.filestore.live_files import LiveFiles
-from lakelog.filestore.manifest import FileKind, ManifestEntry
-from lakelog.filestore.outcomes import UnknownAttempts
-from lakelog.filestore.references import References
-from lakelog.filestore.snapshot import CommitKind, Snapshot, SnapshotManager
-from lakelog.filestore.state_keeping import StateKeeper
-from lakelog.filestore.store import TableStore
-from lakelog.filestore.table_write import TableWrite
+from lakelog.filestore.expire import expiry, references
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.expire.references import References
+from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata import snapshot
+from lakelog.filestore.metadata.commit_times import CommitTimes
+from lakelog.filestore.metadata.live_files import LiveFiles
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot, SnapshotManager
+from lakelog.filestore.metadata.state_keeping import StateKeeper
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.write.table_write import TableWrite
 from tests.filestore.simulation.history import simulate
 
 SEEDS_TO_SEE_A_BREAK = 400

@@ -19,10 +19,10 @@ from unittest.mock import patch
 
 from greenlet import getcurrent, greenlet
 
-from lakelog.filestore import manifest
-from lakelog.filestore.commit_clock import CommitClock
-from lakelog.filestore.manifest import ManifestEntry, ManifestFileMeta
-from lakelog.filestore.name_cache import NameCache
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.io.name_cache import NameCache
+from lakelog.filestore.metadata import manifest
+from lakelog.filestore.metadata.manifest import ManifestEntry, ManifestFileMeta
 
 Item = TypeVar("Item")
 START_MILLIS = 1_700_000_000_000

@@ -10,8 +10,8 @@ from functools import partial
 from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.store import TableStore
 
 THREADED_BYTES_MIN = 8 << 20  # below, a merge is over before it pays that threads wait for each other
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lakelog.filestore.data_file import DataFileMeta, FileSource
-from lakelog.filestore.data_writer import StoredRows, write_data_files
-from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
-from lakelog.filestore.paths import FileNames
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.schema.paths import FileNames
 
 
 class ChangelogWriter:

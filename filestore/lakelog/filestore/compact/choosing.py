@@ -15,14 +15,15 @@ from lakelog.filestore.compact.picking import (
     pick_small_files,
     pick_universal,
 )
-from lakelog.filestore.data_file import DataFileMeta, wall_clock_millis
-from lakelog.filestore.data_writer import target_file_bytes
-from lakelog.filestore.deletion_vectors import DeletionFile
-from lakelog.filestore.file_pruning import is_merged_on_read
-from lakelog.filestore.index_manifest import deletion_files
-from lakelog.filestore.levels import SortedRun, highest_level, runs_of
-from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.data.data_writer import target_file_bytes
+from lakelog.filestore.index.deletion_vectors import DeletionFile
+from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.merge.lookups import needs_lookup
+from lakelog.filestore.metadata.data_file import DataFileMeta, wall_clock_millis
+from lakelog.filestore.metadata.levels import SortedRun, highest_level, runs_of
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.compaction import (
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_MIN_FILE_NUM,
@@ -40,8 +41,7 @@ from lakelog.filestore.options.compaction import (
     SIZE_RATIO_PERCENT,
 )
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.snapshot import Snapshot
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.read.file_pruning import is_merged_on_read
 
 _RUNS_BEFORE_STOP = 3  # beyond the compaction trigger
 _SETTLING_TRIGGER_FACTOR = 6

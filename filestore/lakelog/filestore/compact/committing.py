@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Sequence
 
 from lakelog.common.errors import ConflictError, NotFoundError
-from lakelog.filestore.commit import CommitRequest, TableCommit
-from lakelog.filestore.commit_clock import CommitClock
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact.result import CompactResult, discard_result
-from lakelog.filestore.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
 
 
 def commit_results(

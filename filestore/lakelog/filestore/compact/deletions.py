@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions
-from lakelog.filestore.index_manifest import BucketDeletions, write_vectors
-from lakelog.filestore.live_files import BucketId
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions
+from lakelog.filestore.index.index_manifest import BucketDeletions, write_vectors
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.store import TableStore
 
 
 def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction

@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.compact.lookup import BucketLookup
-from lakelog.filestore.data_writer import StoredRows
-from lakelog.filestore.levels import Section
+from lakelog.filestore.data.data_writer import StoredRows
 from lakelog.filestore.merge.deduplicate import Slice, are_absent, merge_ordered, without_deletes
 from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
-from lakelog.filestore.merge.reading import BucketReader
 from lakelog.filestore.merge.runs import are_ranked
+from lakelog.filestore.metadata.levels import Section
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
@@ -31,7 +30,8 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.schema import SEQUENCE_NUMBER, TableSchema
+from lakelog.filestore.read.merge_reading import BucketReader
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, TableSchema
 
 _ROW, _IS_AFTER = "row", "is_after"
 

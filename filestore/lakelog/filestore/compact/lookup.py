@@ -15,15 +15,15 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.binary_row import deserialize_row, to_table
-from lakelog.filestore.data_file import DataFileMeta
-from lakelog.filestore.data_reader import KeyRows, read_rows_of_keys
-from lakelog.filestore.deletion_vectors import DeletionFile, Positions, read_positions
-from lakelog.filestore.levels import SortedRun
-from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.data.data_reader import KeyRows, read_rows_of_keys
+from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
+from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_before, rows_up_to
-from lakelog.filestore.store import TableStore
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.levels import SortedRun
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.store import TableStore
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -16,24 +16,24 @@ from lakelog.filestore.compact.following import FollowedMerge
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult, discard_result
-from lakelog.filestore.counted_schema import stored_schema
-from lakelog.filestore.data_file import DataFileMeta, FileSource
-from lakelog.filestore.data_reader import read_data_file
-from lakelog.filestore.data_writer import StoredRows, write_data_files
-from lakelog.filestore.deletion_vectors import DeletionFile, Positions
-from lakelog.filestore.index_manifest import BucketDeletions
-from lakelog.filestore.levels import Section, may_hold_deletes, sections_of
-from lakelog.filestore.live_files import BucketId
+from lakelog.filestore.data.data_reader import read_data_file
+from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions
+from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.merge.deduplicate import merged_kinds
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.merge.reading import COPIES, BucketReader
+from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.levels import Section, may_hold_deletes, sections_of
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.row_kinds import checked_kinds
-from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.filestore.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.write import check_table_writable
+from lakelog.filestore.read.merge_reading import COPIES, BucketReader
+from lakelog.filestore.schema.counted_schema import stored_schema
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakelog.filestore.write.row_kinds import checked_kinds
+from lakelog.filestore.write.write import check_table_writable
 
 
 def compact_bucket(

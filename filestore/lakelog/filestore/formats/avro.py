@@ -16,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.formats.avro_blocks import SCHEMA_KEY, AvroBlocks
 from lakelog.filestore.formats.avro_costs import check_cost
 from lakelog.filestore.formats.inflating import INFLATE_ERRORS
-from lakelog.filestore.integrity import damaged
+from lakelog.filestore.io.integrity import damaged
 
 _CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null"}
 _CODECS |= {"uncompressed": "null", "deflate": "deflate", "gzip": "deflate"}

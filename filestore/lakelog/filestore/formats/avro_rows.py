@@ -16,11 +16,11 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.quoting import cause
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import avro_errors_named, decoded
 from lakelog.filestore.formats.avro_blocks import AvroBlocks
 from lakelog.filestore.formats.checked import errors_named, open_checked
-from lakelog.filestore.integrity import damaged
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.integrity import damaged
 
 _COUNT = DataType(root=TypeRoot.INT, nullable=False)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)

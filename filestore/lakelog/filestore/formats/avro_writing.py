@@ -25,12 +25,12 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import codec_of
 from lakelog.filestore.formats.avro_blocks import SYNC_BYTES, header_bytes
 from lakelog.filestore.formats.avro_values import TEXTS, encode_rows, entry_types, long_bytes
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.storing import stored_rows
+from lakelog.filestore.io.fileio import FileIO
 
 _BLOCK_BYTES = 64 << 10
 _ROWS_AT_ONCE = 32_768

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import errors_named, open_checked
-from lakelog.filestore.integrity import damaged
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.integrity import damaged
 
 EXTENSION = ".blob"
 NULL, ELSEWHERE = -1, -2

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
 from lakelog.common.quoting import CAUSE_MAX, cut
-from lakelog.filestore.fileio import FileIO, OutputFile
-from lakelog.filestore.integrity import damaged
+from lakelog.filestore.io.fileio import FileIO, OutputFile
+from lakelog.filestore.io.integrity import damaged
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro_rows import AvroFile
 from lakelog.filestore.formats.orc import OrcFile
 from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.io.fileio import FileIO
 
 
 class DataFile(Protocol):

@@ -13,10 +13,10 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
 from lakelog.filestore.formats.orc_moments import check_decimals, read_moments
-from lakelog.filestore.integrity import damaged
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.integrity import damaged
 
 _BLOCK_BYTES_MAX = 64 << 20  # before compression; Paimon's have 256 KiB
 _STRIPE_ROWS_MAX = 8 << 20

@@ -16,10 +16,10 @@ from pyarrow import orc
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.field_ids import element_id, key_id
 from lakelog.filestore.formats.storing import stored_rows
+from lakelog.filestore.io.fileio import FileIO
 
 STRIPE_BYTES = 16 << 20
 _ID_KEY = b"paimon.id"

@@ -13,7 +13,6 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import CheckedInput, errors_named, open_input
 from lakelog.filestore.formats.parquet_check import read_footer
 from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of
@@ -24,6 +23,7 @@ from lakelog.filestore.formats.parquet_footer import (
     remembered_footer,
 )
 from lakelog.filestore.formats.parquet_layout import type_has_nanos
+from lakelog.filestore.io.fileio import FileIO
 
 FETCH_BYTES = 32 << 20
 # Worth fetching at once however small a budget is: in parts it takes as much, a buffer for each column, and a block.

@@ -8,7 +8,7 @@ from typing import Any  # Any: raw values of a footer have the type of their col
 import pyarrow.parquet as pq
 
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.filestore.binary_row import StoredValue, comparable, decimal_of
+from lakelog.filestore.encoding.binary_row import StoredValue, comparable, decimal_of
 
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.filestore.binary_row import StoredValue
+from lakelog.filestore.encoding.binary_row import StoredValue
 from lakelog.filestore.formats.parquet_bounds import bounds_in_footer, leaves_of, null_count_in_footer
-from lakelog.filestore.name_cache import NameCache
+from lakelog.filestore.io.name_cache import NameCache
 
 I64 = npt.NDArray[np.int64]
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)

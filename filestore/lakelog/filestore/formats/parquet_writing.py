@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.parquet_layout import has_nanos, parquet_schema
 from lakelog.filestore.formats.storing import stored_rows
+from lakelog.filestore.io.fileio import FileIO
 
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 65_536

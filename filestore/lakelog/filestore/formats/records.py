@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro import iter_container
 from lakelog.filestore.formats.checked import errors_named
 from lakelog.filestore.formats.orc_moments import check_decimals
-from lakelog.filestore.integrity import damaged, read_checked
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.integrity import damaged, read_checked
 
 _BLOCK_BYTES_MAX = 64 << 20  # of an ORC file before compression; Paimon's have 256 KiB
 

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
-from lakelog.filestore.fileio import FileIO
 from lakelog.filestore.formats.avro_writing import AvroWriter
 from lakelog.filestore.formats.orc_writing import STRIPE_BYTES, OrcWriter
 from lakelog.filestore.formats.parquet_writing import (
@@ -19,6 +18,7 @@ from lakelog.filestore.formats.parquet_writing import (
     ROW_GROUP_ROWS,
     ParquetWriter,
 )
+from lakelog.filestore.io.fileio import FileIO
 
 
 class DataFileWriter(Protocol):

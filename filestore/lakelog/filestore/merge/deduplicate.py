@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.types import RowKind
 from lakelog.filestore.merge.order import is_last_of_key, to_series
-from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 _OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
 _ROW = "row"

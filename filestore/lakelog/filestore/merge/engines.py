@@ -14,8 +14,8 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.counted_rows import without_uncounted
 from lakelog.filestore.merge.aggregates import PREFIX, aggregate_of, has_aggregate, last_value
+from lakelog.filestore.merge.counted_rows import without_uncounted
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup
@@ -33,7 +33,7 @@ from lakelog.filestore.options.merging import (
     SortOrder,
 )
 from lakelog.filestore.options.parsing import parse_names
-from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 _GROUP_SUFFIX = ".sequence-group"
 Columns = dict[str, pa.Array | pa.ChunkedArray]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.deduplicate import Slice, are_adds
 from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
-from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
 
 _FORCE_LOOKUP = "force-lookup"  # of Paimon: lakelog does not offer it
 

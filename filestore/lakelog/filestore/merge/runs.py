@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.levels import SortedRun
 from lakelog.filestore.merge.deduplicate import Slice
 from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_up_to
+from lakelog.filestore.metadata.levels import SortedRun
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from lakelog.common.options import Option, parse_bool, parse_size_bytes
 from lakelog.filestore.options.parsing import by_level, positive
-from lakelog.filestore.stats_mode import stats_mode_text
+from lakelog.filestore.options.stats_mode import stats_mode_text
 
 
 class FileFormat(StrEnum):

@@ -1,7 +1,7 @@
 """Options of Paimon that lakelog does not declare: those that it refuses, by what they change.
 
-Every key of Paimon is in one of four tables, which `tests/filestore/test_foreign_options.py` holds complete: declared
-(honoured, `FILESTORE_OPTIONS`), `HONOURED` here (read where they matter), `REFUSED` here, or harmless
+Every key of Paimon is in one of four tables, which `tests/filestore/options/test_foreign_options.py` holds complete:
+declared (honoured, `FILESTORE_OPTIONS`), `HONOURED` here (read where they matter), `REFUSED` here, or harmless
 (`lakelog.filestore.options.harmless`, with the reason). Other keys are kept and ignored.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from lakelog.filestore.file_names import check_file_name, check_file_names
+from lakelog.common.file_names import check_file_name, check_file_names
 
 BUCKETS_MAX = 2_147_483_647  # files store it in 32 bits
 LONG_MAX = 9_223_372_036_854_775_807

@@ -20,7 +20,7 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.binary_row import StoredValue, comparable
+from lakelog.filestore.encoding.binary_row import StoredValue, comparable
 from lakelog.filestore.predicate.tokens import number_value
 from lakelog.filestore.predicate.tree import (
     And,

@@ -10,7 +10,7 @@ import polars as pl
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.binary_row import StoredValue
+from lakelog.filestore.encoding.binary_row import StoredValue
 from lakelog.filestore.predicate.binding import (
     Bound,
     BoundAnd,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.binary_row import StoredValue, deserialize_row
-from lakelog.filestore.data_file import SimpleStats
+from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row
+from lakelog.filestore.metadata.data_file import SimpleStats
 from lakelog.filestore.predicate.binding import (
     Bound,
     BoundAnd,

@@ -1,0 +1,1 @@
+"""Compaction as a Spark job."""

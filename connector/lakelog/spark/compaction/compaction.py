@@ -1,0 +1,245 @@
+"""Compaction beside a stream: the driver merges what is due, and a COMPACT snapshot takes the result in.
+
+Old snapshots expire there too: the next batch is under way meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Condition, Lock, get_native_id
+
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.compact.choosing import (
+    BucketWork,
+    Pick,
+    due_work,
+    must_writers_wait,
+    pick_settling_unit,
+    pick_unit,
+)
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.expire.writer_expiry import expire_after_commit
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.writing import WRITE_ONLY
+from lakelog.protocol.driver import commit_compaction
+from lakelog.protocol.log_expiry import expire_log_after_commit
+from lakelog.protocol.state import Batch
+from lakelog.protocol.steps import process_observer
+from lakelog.protocol.stores import DriverSnapshots
+
+logger = logging.getLogger("lakelog.spark")
+
+THREADS_MAX = 2
+_THREAD_NAME = "lakelog-compact"
+_BACKGROUND_NICENESS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Buckets to look at, with how many files one batch adds to each, and the newest batch that touched them.
+
+    `is_settled_later` says that whoever wrote them merges them at the end of its stream.
+    """
+
+    batch: Batch
+    files: Counter[BucketId]
+    is_settled_later: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class BackgroundCompaction:
+    """Compacts one table beside the streams of this process that write it: the next batch is under way meanwhile.
+
+    It has one thread and a view of the table of its own. A compaction that a kill ends leaves files that nobody names.
+    """
+
+    snapshots: DriverSnapshots
+    _changed: Condition = field(default_factory=Condition)
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, _THREAD_NAME))
+    _is_running: bool = False
+    _settling_count: int = 0
+    _next: _Work | None = None
+    _written: _Work | None = None
+    _error: BaseException | None = None
+
+    def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles, *, is_settled_later: bool) -> None:
+        """Tell of a batch that is in the table: the bucket of each file that it added, and the live files.
+
+        What is due in these buckets is compacted later, or before this returns when one of them has so many runs that
+        writers must wait. `is_settled_later` says that `settle` comes at the end of the stream. Raises what an earlier
+        compaction met, but for errors of ours, which are logged.
+        """
+        table = self.snapshots.table
+        work = _Work(batch, Counter(files), is_settled_later)
+        if not work.files or WRITE_ONLY.of(table.schema.options):
+            return
+        with self._changed:
+            self._next = _joined(self._next, work)
+            self._written = _joined(self._written, work)
+            if not self._is_running:
+                self._is_running = True
+                self._threads.submit(self._run)
+        if any(
+            must_writers_wait(table, live.files(*bucket), files_per_batch=count, is_settled_later=is_settled_later)
+            for bucket, count in work.files.items()
+        ):
+            self.wait()
+        self._check()
+
+    def wait(self) -> None:
+        """Return when nothing runs any more. Raises as `after_batch`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_running)
+        self._check()
+
+    def settle(self) -> None:
+        """Merge the buckets that are worth it: after a stream's end nobody comes back to them soon.
+
+        What is under way is waited for, and what is due is left to this: it would be merged twice.
+        """
+        with self._changed:
+            self._settling_count += 1
+            self._next = None
+        try:
+            self.wait()
+        finally:
+            with self._changed:
+                self._settling_count -= 1
+        with self._changed:
+            written, self._written = self._written, None
+        if written is not None:
+            table, counts = self.snapshots.table, written.files
+
+            def pick(bucket: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+                return pick_settling_unit(table, files, marked=marked, files_per_batch=counts[bucket])
+
+            _compact(written, self.snapshots, pick)
+
+    def _run(self) -> None:
+        while (work := self._take()) is not None:
+            try:
+                _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted)
+                expire_after(self.snapshots.table, kafka=self.snapshots.kafka)
+            except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
+                with self._changed:
+                    self._error = error
+
+    def _is_wanted(self) -> bool:
+        return not self._settling_count
+
+    def _take(self) -> _Work | None:
+        with self._changed:
+            work, self._next = self._next, None
+            if work is None:
+                self._is_running = False
+                self._changed.notify_all()
+            return work
+
+    def _check(self) -> None:
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+def _joined(older: _Work | None, newer: _Work) -> _Work:
+    """Both; of a bucket in both the larger number of files."""
+    if older is None:
+        return newer
+    return _Work(newer.batch, older.files | newer.files, older.is_settled_later and newer.is_settled_later)
+
+
+_lock = Lock()
+_compactions: dict[tuple[str, str, int, str | None], BackgroundCompaction] = {}
+
+
+def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
+    """The one that compacts a table in this process."""
+    table = snapshots.table
+    key = (table.path, table.uuid, table.schema.id, snapshots.topic_id)
+    with _lock:
+        if key not in _compactions:
+            _compactions[key] = BackgroundCompaction(replace(snapshots, table=replace(table)))
+        return _compactions[key]
+
+
+def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId]) -> None:
+    """Compact what is due in the buckets of files that one batch has added. Errors of ours are logged, never raised."""
+    if not WRITE_ONLY.of(snapshots.table.schema.options):
+        work = _Work(batch, Counter(files))
+        _compact(work, snapshots, _picked(work, snapshots))
+        expire_after(snapshots.table, kafka=snapshots.kafka)
+
+
+def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, is_upkeep: bool = False) -> None:
+    """Expire old snapshots where that is due. The batch is in the table already: errors of ours are logged.
+
+    `kafka` are the user's own settings of Kafka clients, for the table's log.
+    """
+    try:
+        newest = table.snapshots.latest_id()
+    except LakelogError as error:
+        logger.warning("%s: old snapshots were not looked for: %s", table.name, error)
+        return
+    if newest is not None and expire_after_commit(table, newest, is_upkeep=is_upkeep):
+        expire_log_after_commit(table, kafka=kafka)
+
+
+def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:
+    """What is due in the buckets of `work`."""
+
+    def pick(bucket: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+        return pick_unit(
+            snapshots.table,
+            files,
+            marked=marked,
+            files_per_batch=work.files[bucket],
+            is_settled_later=work.is_settled_later,
+        )
+
+    return pick
+
+
+def _stand_back() -> None:
+    """Let this thread have the processor when nobody else wants it: the stream's next batch goes first."""
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
+
+
+def _compact(
+    work: _Work,
+    snapshots: DriverSnapshots,
+    pick: Pick,
+    prepare: Callable[[], None] | None = None,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> None:
+    """Compact the units picked, in threads that begin with `prepare`, as long as `is_wanted`.
+
+    The batch is in the table already: nothing here fails it.
+    """
+    table = snapshots.table
+
+    def compact(due: BucketWork) -> CompactResult | None:
+        return compact_bucket(table, due) if is_wanted() else None
+
+    try:
+        units = due_work(table, table.snapshots.latest(), work.files, pick)
+        if not units:
+            return
+        with ThreadPoolExecutor(min(len(units), THREADS_MAX), _THREAD_NAME, initializer=prepare) as pool:
+            results = list(pool.map(compact, units))
+        compacted = [result for result in results if result is not None]
+        if compacted:
+            commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
+    except LakelogError as error:
+        logger.warning("%s: a compaction after batch %d did not happen: %s", table.name, work.batch.identifier, error)

@@ -1,0 +1,128 @@
+"""Compaction as a job of its own: Spark tasks merge buckets, the driver commits.
+
+For tables with `write-only`, whose writers leave compaction to somebody else, and for any table once. It may run beside
+writers: they only add level-0 files, so neither loses its commit. Two compactions of one bucket at once are a conflict;
+the one that comes second is undone, and tried again by the next job.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.common.errors import ConflictError, LakelogError, UnavailableError
+from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
+from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.spark.compaction.compaction import expire_after
+from lakelog.spark.session import prepare_session, task_attempts_max
+from lakelog.spark.sink.task import MESSAGE_COLUMN, MESSAGE_SCHEMA
+from lakelog.spark.tables import TableName, resolve_table
+from lakelog.spark.worker import attempt_number
+
+logger = logging.getLogger("lakelog.spark")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummary:
+    """What a compaction did: buckets merged, buckets that somebody else merged meanwhile, files and bytes."""
+
+    bucket_count: int = 0
+    conflict_count: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _CompactTask:
+    """The body of mapInArrow: numbers of units in, their results out.
+
+    A store that does not answer fails the task, so that Spark tries it again; the last attempt answers with the error,
+    as with any other: the other buckets are committed all the same.
+    """
+
+    table: TableStore
+    work: Sequence[BucketWork]
+    attempts_max: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                try:
+                    result: CompactResult | LakelogError | None = compact_bucket(self.table, self.work[number])
+                except LakelogError as error:
+                    if isinstance(error, UnavailableError) and attempt_number() + 1 < self.attempts_max:
+                        raise
+                    result = error
+                yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], schema=MESSAGE_SCHEMA)
+
+
+def compact(
+    spark: SparkSession,
+    table: TableName,
+    *,
+    full: bool = False,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+) -> CompactionSummary:
+    """Compact what is due in a table by its options, or with `full` everything, a bucket a task; then expire what is.
+
+    Raises NotFoundError for the table and what a bucket met, after the others are committed.
+    """
+    prepare_session(spark)
+    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    store = opened.file_store
+
+    def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+        return pick_unit(store, files, is_full=full, marked=marked)
+
+    work = due_work(store, store.snapshots.latest(), None, pick)
+    if not work:
+        return CompactionSummary()
+    task = _CompactTask(store, work, task_attempts_max(spark))
+    numbers = spark.range(0, len(work), 1, len(work))
+    messages = numbers.mapInArrow(task, f"{MESSAGE_COLUMN} BINARY").collect()
+    found = [pickle.loads(message[0]) for message in messages]
+    results = [result for result in found if isinstance(result, CompactResult)]
+    committed = _commit(store, results)
+    if committed:
+        expire_after(store, kafka=opened.kafka, is_upkeep=True)
+    for error in found:
+        if isinstance(error, LakelogError):
+            raise error
+    return CompactionSummary(
+        bucket_count=len(committed),
+        conflict_count=len(results) - len(committed),
+        files_before=sum(len(result.before) for result in committed),
+        files_after=sum(len(result.after) for result in committed),
+        bytes_before=sum(file.file_size_bytes for result in committed for file in result.before),
+        bytes_after=sum(file.file_size_bytes for result in committed for file in result.after),
+    )
+
+
+def _commit(table: TableStore, results: Sequence[CompactResult]) -> list[CompactResult]:
+    """Commit the results in one snapshot, or where somebody was faster those that still fit, each by itself."""
+    if not results:
+        return []
+    try:
+        commit_results(table, results, discards=len(results) == 1)
+    except ConflictError:
+        if len(results) > 1:
+            return [done for result in results for done in _commit(table, [result])]
+        logger.warning("%s: bucket %d was compacted by somebody else meanwhile", table.name, results[0].bucket)
+        return []
+    return list(results)

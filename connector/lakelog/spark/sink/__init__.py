@@ -1,0 +1,1 @@
+"""The sink: micro-batches and batch writes."""

@@ -1,0 +1,218 @@
+"""Who a micro-batch is: Spark's names for it become the commit user, the commit identifier and the source digest.
+
+| lakelog | Spark |
+|---|---|
+| commit user | query id: in `<checkpoint>/metadata`, stable over restarts, new with a new checkpoint |
+| commit identifier | batch id |
+| source digest | hash of the batch's source lines in `<checkpoint>/offsets/<batch id>`, written before the batch runs |
+| | of file sources, which number what they read: the files, too, by `<checkpoint>/sources` |
+| | where the user is named by `commit_user`, a hash of the query id: other sources that number what they read |
+
+On Spark Connect a foreachBatch function sees none of these: the user names the writer (`commit_user`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import DataFrame
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.json_fields import parse_json
+from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
+from lakelog.spark.source.offsets import OFFSET_MARK
+
+QUERY_ID = "sql.streaming.queryId"
+_NO_SOURCE = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """A micro-batch of a streaming query.
+
+    `run` is Spark's id of this run of the query, None on Spark Connect. `sources` are the lakelog tables it reads:
+    {"table", "uuid", "start", "end"}, the two offsets as the source writes them, `start` None in a first batch.
+    """
+
+    user: str
+    identifier: int
+    run: str | None
+    source_digest: str | None
+    sources: Sequence[Mapping[str, object]] = field(default=())
+
+    @property
+    def lineage(self) -> Mapping[str, object]:
+        """What the commit records of where its rows come from."""
+        return {"sources": list(self.sources)} if self.sources else {}
+
+
+def identify_batch(
+    batch: DataFrame, batch_id: int, *, writer_name: str | None = None, commit_user: str | None = None
+) -> MicroBatch:
+    """Who the micro-batch is that a foreachBatch function was called with. Reads the checkpoint's offset log.
+
+    `writer_name` tells several writes to one table in one query apart. Raises InvalidRequestError outside of a
+    foreachBatch function, and for a query without a checkpoint location.
+    """
+    try:
+        context = batch.sparkSession.sparkContext
+    except PySparkAttributeError:
+        return MicroBatch(
+            user=_named(_connect_user(commit_user), writer_name), identifier=batch_id, run=None, source_digest=None
+        )
+    query_id = context.getLocalProperty(QUERY_ID)
+    execution = _running_query(batch, query_id)
+    if query_id is None or execution is None:
+        raise InvalidRequestError(
+            "a LakelogSink writes the micro-batches of a streaming query: pass it to writeStream.foreachBatch, "
+            "or call it inside of such a function with the DataFrame and the batch id given there"
+        )
+    checkpoint: str = execution.resolvedCheckpointRoot()
+    if _is_temporary(execution):
+        raise no_checkpoint()
+    lines = _source_lines(batch, checkpoint, batch_id)
+    files = files_of_batch(batch_id, lines, lambda name: _find_text(batch, f"{checkpoint}/{name}"))
+    return MicroBatch(
+        user=_named(commit_user or query_id, writer_name),
+        identifier=batch_id,
+        run=execution.runId().toString(),
+        source_digest=digest_of(lines, query_id=None if commit_user is None else query_id, files=files),
+        sources=_lakelog_sources(batch, checkpoint, batch_id, lines),
+    )
+
+
+def no_checkpoint() -> InvalidRequestError:
+    """The error of a query whose checkpoint Spark will forget."""
+    return InvalidRequestError(
+        "the query has no checkpoint location: Spark would make a new query id at every start, and a batch that is run "
+        "again could not be told from a new one. Give checkpoint_location, or the option checkpointLocation"
+    )
+
+
+def digest_of(source_lines: Sequence[str], *, query_id: str | None = None, files: Sequence[str] | None = None) -> str:
+    """A digest of a batch's source offsets: equal for a replay, different for other data under the same batch id.
+
+    With `query_id` it has a second part, see `filestore.metadata.users.is_same_source`: in a new checkpoint equal
+    numbers of a source may stand for other data. With `files` it has a third: so they may in a restored checkpoint.
+    """
+    parts = [_hash("\n".join(source_lines), 32)]
+    if query_id is not None or files is not None:
+        parts.append("" if query_id is None else _hash(query_id, 16))
+    if files is not None:
+        parts.append(_hash("\n".join(files), 32))
+    return ".".join(parts)
+
+
+def _hash(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def _named(user: str, writer_name: str | None) -> str:
+    return user if writer_name is None else f"{user}/{writer_name}"
+
+
+def _connect_user(commit_user: str | None) -> str:
+    if commit_user is None:
+        raise InvalidRequestError(
+            "on Spark Connect a foreachBatch function is not told which query it runs for: give commit_user, a name "
+            "that stays the same over restarts and belongs to this query alone; or use writeStream.format('lakelog')"
+        )
+    return commit_user
+
+
+def _running_query(batch: DataFrame, query_id: str | None) -> Any:  # a Java StreamExecution, or None
+    # The batch's own session is a clone whose `streams` is empty; the shared state knows the queries of all sessions.
+    if query_id is None:
+        return None
+    uuid = _jvm(batch).java.util.UUID.fromString(query_id)
+    return batch.sparkSession._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
+
+
+def _jvm(batch: DataFrame) -> Any:  # py4j's view of the JVM
+    return batch.sparkSession.sparkContext._jvm
+
+
+def _is_temporary(execution: Any) -> bool:  # a Java StreamExecution
+    """True when Spark made the checkpoint folder itself and will delete it."""
+    cls = execution.getClass()
+    while cls.getSimpleName() != "StreamExecution":
+        cls = cls.getSuperclass()
+    flag = cls.getDeclaredField("deleteCheckpointOnStop")
+    flag.setAccessible(True)
+    return bool(flag.get(execution))
+
+
+def _source_lines(batch: DataFrame, checkpoint: str, batch_id: int) -> list[str]:
+    path = f"{checkpoint}/offsets/{batch_id}"
+    return parse_offset_log(_read_text(batch, path), path=path)
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a Hadoop location on this machine; None for another file system. Hadoop escapes nothing in it."""
+    scheme, colon, rest = location.partition(":")
+    if location.startswith("/"):
+        return Path(location)
+    if colon and scheme == "file":
+        return Path("/" + rest.lstrip("/"))
+    return None
+
+
+def _find_text(batch: DataFrame, path: str) -> str | None:
+    """The text of a file; None when it is not there."""
+    local = local_path(path)
+    if local is not None:
+        return text_of(local)
+    hadoop_path = _jvm(batch).org.apache.hadoop.fs.Path(path)
+    files = hadoop_path.getFileSystem(batch.sparkSession.sparkContext._jsc.hadoopConfiguration())
+    return _read_text(batch, path) if files.exists(hadoop_path) else None
+
+
+def text_of(path: Path) -> str | None:
+    """The text of a file on this machine; None when it is not there."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _read_text(batch: DataFrame, path: str) -> str:
+    local = local_path(path)
+    if local is not None:
+        return local.read_text(encoding="utf-8")
+    java = _jvm(batch)
+    configuration = batch.sparkSession.sparkContext._jsc.hadoopConfiguration()
+    hadoop_path = java.org.apache.hadoop.fs.Path(path)
+    stream = hadoop_path.getFileSystem(configuration).open(hadoop_path)
+    try:
+        text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    finally:
+        stream.close()
+    return text
+
+
+def _lakelog_sources(
+    batch: DataFrame, checkpoint: str, batch_id: int, lines: Sequence[str]
+) -> list[Mapping[str, object]]:
+    ends = [_lakelog_offset(line) for line in lines]
+    if not any(ends):
+        return []
+    starts = _source_lines(batch, checkpoint, batch_id - 1) if batch_id > 0 else [_NO_SOURCE] * len(lines)
+    return [
+        {"table": end.get("name"), "uuid": end.get("table"), "start": _lakelog_offset(start), "end": end}
+        for start, end in zip(starts, ends, strict=False)
+        if end
+    ]
+
+
+def _lakelog_offset(line: str) -> Mapping[str, object] | None:
+    """The offset of a lakelog source in a line of the offset log; None for another source's."""
+    try:
+        offset = parse_json(line)
+    except ValueError:
+        return None
+    return offset if isinstance(offset, dict) and OFFSET_MARK in offset else None

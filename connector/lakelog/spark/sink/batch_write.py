@@ -1,0 +1,215 @@
+"""One attempt to write the rows of a batch: Spark tasks write, the driver makes the snapshot."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from lakelog.common.errors import StalledError
+from lakelog.common.patience import Patience
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.index.hash_index import HashIndex, is_changed, joined_changes
+from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.assigning import AssignRules, checked_index
+from lakelog.logstore.kafka.offsets import high_watermarks
+from lakelog.logstore.kafka.record_limit import record_limit
+from lakelog.protocol.driver import BucketConflictError, check_left_over, commit_batch, commit_files
+from lakelog.protocol.header import CommitHeader, LostFilesError
+from lakelog.protocol.ports import Decide, SnapshotChange, Snapshots
+from lakelog.protocol.state import Batch, LogPosition, TableState
+from lakelog.protocol.steps import process_observer
+from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog
+from lakelog.protocol.task import BucketAnswer
+from lakelog.spark.compaction.compaction import compaction_beside
+from lakelog.spark.projection import project_rows
+from lakelog.spark.sink.exchange import Sender
+from lakelog.spark.sink.plan import rows_by_bucket, run_tasks
+from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
+
+
+def now_millis() -> int:
+    """Wall clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWrite:
+    """What is written where. `order_by` are the columns that order several changes of one key.
+
+    `is_settled_later` says that the stream merges what it wrote at its end.
+    """
+
+    table: FileStoreTable
+    batch: Batch
+    snapshots: DriverSnapshots
+    task_count: int
+    order_by: Sequence[str] = ()
+    is_settled_later: bool = False
+
+    def write_logged(self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool) -> None:
+        """Write to log and files. `visits_all` takes in what others left in buckets without rows, too.
+
+        Raises BucketConflictError when the batch must be run again.
+        """
+        write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
+        if visits_all:
+            check_not_changed(write, state)
+        limit = Patience(target.unavailable_seconds).keep_trying(
+            lambda: record_limit(target.client_config, target.topic)
+        )
+        sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
+        messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
+        answers = [answer for message in messages for answer in message.answers]
+        if visits_all:
+            answers += visit_left_over(write, state, {answer.bucket for answer in answers})
+        if not self._is_worth_a_snapshot(messages, answers):
+            return
+        commit_batch(self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=now_millis)
+        self._compact_later(
+            (file.partition, one.bucket) for one in answers for header in one.transactions for file in header.files
+        )
+
+    def write_files(self, rows: DataFrame, state: TableState) -> None:
+        """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
+        first_sequence = next_sequence(self.table, state)
+        options = self.table.schema.options
+        is_dynamic = self.table.schema.has_dynamic_buckets
+        is_exchanged = is_dynamic or bool(self.order_by)
+        if is_exchanged:
+            sender = Sender(table=self.table, task_count=self.task_count)
+            given = rows_by_bucket(rows, sender, order_by=self.order_by)
+        else:
+            given = project_rows(rows, self.table.schema, table_name=self.table.name)
+        write = FilesWrite(
+            table=self.table,
+            first_sequence=first_sequence,
+            is_exchanged=is_exchanged,
+            index=base_index(self.table, state.snapshot_id),
+            rules=AssignRules.of(options, writer_count=self.task_count) if is_dynamic else None,
+        )
+        messages = run_tasks(given, write)
+        files = [file for message in messages for file in message.files]
+        changelog = [file for message in messages for file in message.changelog]
+        if not self._is_worth_a_snapshot(messages, ()):
+            return
+        hashes = [message.hashes for message in messages if message.hashes is not None]
+        snapshots: Snapshots = self.snapshots
+        if not self.table.schema.is_change_log:  # whose counts add up in any order
+            snapshots = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
+        commit_files(
+            self.batch,
+            files,
+            changelog,
+            hashes=joined_changes(hashes) if is_dynamic else None,
+            snapshots=snapshots,
+            observe=process_observer(),
+            clock=now_millis,
+        )
+        self._compact_later((file.partition, bucket) for bucket, file in files)
+
+    def _compact_later(self, files: Iterable[BucketId]) -> None:
+        live = self.table.live_files.of(self.table.snapshots.latest())
+        beside = compaction_beside(self.snapshots)
+        beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
+
+    def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
+        """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""
+        has_rows = any(message.row_count for message in messages)
+        return has_rows or any(answer.base != answer.end for answer in answers) or bool(self.batch.lineage)
+
+
+def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -> list[BucketAnswer]:
+    """Take in what earlier runs and other writers left in the log of buckets that are not answered yet."""
+    behind = {bucket: None for bucket in _left_over(write, state) if bucket not in answered}
+    return write_buckets(write, behind) if behind else []
+
+
+def check_not_changed(write: LoggedWrite, state: TableState) -> None:
+    """Raise InvalidRequestError when an earlier run left the batch in the log with other source offsets.
+
+    A tail that an open transaction hides, or whose files are not there, is left to the tasks, which look again.
+    """
+    log = TaskLog(write.table, write.target)
+    for bucket in _left_over(write, state):
+        patience = Patience(write.target.unavailable_seconds)
+        headers = patience.keep_trying(partial(_left_headers, log, bucket, state.logged.position(bucket)))
+        check_left_over(write.batch, bucket, headers)
+
+
+def _left_headers(log: TaskLog, bucket: int, position: LogPosition) -> list[CommitHeader]:
+    with contextlib.suppress(StalledError, LostFilesError):
+        return [one.header for one in log.read_tail(bucket, position).transactions]
+    return []
+
+
+def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
+    """The buckets whose log goes on behind what the snapshot holds."""
+    target, count = write.target, write.table.bucket_count
+    patience = Patience(target.unavailable_seconds)
+    ends = patience.keep_trying(lambda: high_watermarks(target.client_config, target.topic, count))
+    return [bucket for bucket, end in ends.items() if end.offset != state.logged.position(bucket).offset]
+
+
+def next_sequence(table: FileStoreTable, state: TableState) -> int:
+    """The sequence number after every row's of the table."""
+    if not state.snapshot_id:
+        return 0
+    live = table.live_files.of(table.snapshots.get(state.snapshot_id))
+    return max((live.next_sequence(*bucket) for bucket in live.buckets), default=0)
+
+
+def base_index(table: FileStoreTable, snapshot_id: int) -> HashIndex | None:
+    """The HASH index that rows written on a snapshot go by, 0 before the first; None without dynamic buckets.
+
+    Raises CorruptDataError when it lacks a bucket.
+    """
+    return checked_index(table, table.snapshots.get(snapshot_id) if snapshot_id else None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedBase:
+    """Snapshots that refuse a batch which another writer has overtaken: it is run again.
+
+    That is when its sequence numbers are reached by younger rows, or its dynamic buckets were given other keys.
+    """
+
+    snapshots: DriverSnapshots
+    table: FileStoreTable
+    base: int
+    first_sequence: int
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        return self.snapshots.newest()
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        """As DriverSnapshots.append. Raises BucketConflictError when younger rows than the base's are there."""
+
+        def checked(state: TableState) -> SnapshotChange | None:
+            change = decide(state)
+            if change is not None and state.snapshot_id != self.base:
+                newest = self.table.snapshots.get(state.snapshot_id)
+                live = self.table.live_files.of(newest)
+                has_other_buckets = change.hashes is not None and is_changed(
+                    hash_index(self.table, newest), change.hashes
+                )
+                is_older = any(live.next_sequence(*bucket) > self.first_sequence for bucket in live.buckets)
+                if is_older or has_other_buckets:
+                    raise BucketConflictError(
+                        f"snapshot {state.snapshot_id} of {self.table.name} appeared while the batch was written on "
+                        f"snapshot {self.base}; it is run again"
+                    )
+            return change
+
+        return self.snapshots.append(batch, checked)
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
+        """As DriverSnapshots.compact."""
+        return self.snapshots.compact(batch, buckets)

@@ -1,0 +1,187 @@
+"""Rows to the tasks that own their buckets: blocks of Arrow through Spark's shuffle, not rows.
+
+The task that has the rows checks them, splits them by bucket, and hands each bucket's on as binaries, Arrow streams.
+The task that owns the bucket puts them together in the order of their places in the batch. To shuffle the rows
+themselves takes a quarter more time, for Spark takes each apart and puts it together twice.
+
+A shuffle ends before the first task behind it begins: a row that the table or its topic refuses fails the batch before
+anything of it is logged.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.arrow import pieces_of
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.encoding.bucket import bucket_of, hashes_of
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.write.assigning import AssignRules
+from lakelog.filestore.write.validate import validate_rows
+from lakelog.logstore.kafka.record_limit import RecordLimit
+from lakelog.logstore.options import ChangelogMode
+from lakelog.spark.failures import ANSWERED
+from lakelog.spark.worker import spare_modules_from_collection, task_number
+
+TASK_COLUMN = "task"
+SORT_PREFIX = "_lakelog_sort_"
+BLOCKS = pa.schema(
+    [
+        pa.field(TASK_COLUMN, pa.int32(), nullable=False),
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("place", pa.int64(), nullable=False),
+        pa.field("block", pa.binary(), nullable=False),
+    ]
+)
+BLOCKS_SQL = f"{TASK_COLUMN} INT, bucket INT, place BIGINT, block BINARY"
+
+PIECE_BYTES = 64 << 20  # of rows that are split at a time
+BLOCK_BYTES = 256 << 10  # small: Spark joins up to 2,000 of them in one Arrow batch
+PLACES_PER_TASK = 1 << 40
+_NO_BUCKET = -1  # of a block that is an error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """The body of mapInArrow before the shuffle: rows in, blocks out, each for the task `bucket % task_count`.
+
+    Where buckets are dynamic, the task that is given the rows chooses them: then a block has all keys of a class of a
+    partition, see `filestore.write.assigning`, and `bucket` is the task. `limit` is that of the table's topic and
+    `mode` how changes become records; None for a table without a log.
+    """
+
+    table: TableStore
+    task_count: int
+    limit: RecordLimit | None = None
+    mode: ChangelogMode | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spare_modules_from_collection()
+        try:
+            yield from self.blocks(batches, task_number())
+        except ANSWERED as error:
+            told = pickle.dumps(error)
+            everyone = range(self.task_count)
+            yield _blocks([(task, _NO_BUCKET, 0, told) for task in everyone])
+
+    def blocks(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+        """The blocks of the rows of the task with this number. Raises InvalidRequestError."""
+        place = task * PLACES_PER_TASK
+        for piece in pieces_of(batches, PIECE_BYTES):
+            rows = self._checked(piece)
+            made = []
+            for bucket, part in split_by_bucket(rows, self._buckets(rows)):
+                self._check_records(part)
+                for block in _cut(part, BLOCK_BYTES):
+                    made.append((bucket % self.task_count, bucket, place, _to_bytes(block)))
+                    place += 1
+            yield _blocks(made)
+
+    def _checked(self, piece: pa.Table) -> pa.Table:
+        schema = self.table.schema
+        rows = validate_rows(schema, piece.select(schema.field_names), table_name=self.table.name)
+        for name in piece.column_names:
+            if name == ROW_KIND_COLUMN or name.startswith(SORT_PREFIX):
+                rows = rows.append_column(name, piece.column(name))
+        return rows
+
+    def _check_records(self, part: pa.Table) -> None:
+        if self.limit is not None and self.mode is not None:
+            schema = self.table.schema
+            kinds = part.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in part.column_names else None
+            columns = part.select(schema.field_names)
+            self.limit.check_changes(columns, kinds, schema.fields, schema.primary_keys, self.mode)
+
+    def _buckets(self, rows: pa.Table) -> npt.NDArray[np.int32]:
+        schema = self.table.schema
+        if schema.has_dynamic_buckets:
+            classes = AssignRules.of(schema.options, writer_count=self.task_count).class_of(
+                hashes_of(rows, schema.key_fields)
+            )
+            # Partitions begin with different tasks, where they have fewer classes than there are tasks.
+            starts = hashes_of(rows, schema.partition_fields) if schema.partition_fields else np.int32(0)
+            return np.mod(np.abs(np.fmod(starts, self.task_count)) + classes, self.task_count)
+        return bucket_of(rows, schema.bucket_fields, self.table.bucket_count, schema.bucket_function)
+
+
+def split_by_bucket(rows: pa.Table, buckets: npt.NDArray[np.int32]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each bucket, in their order."""
+    if not rows.num_rows:
+        return
+    narrow = buckets.astype(np.int16) if buckets.max() <= np.iinfo(np.int16).max else buckets
+    grouping = np.argsort(narrow, kind="stable")  # of 16 bits: a radix sort
+    numbers, starts = np.unique(buckets[grouping], return_index=True)
+    grouped = rows if len(numbers) == 1 else rows.take(pa.array(grouping))
+    ends = [*starts[1:], len(buckets)]
+    for bucket, start, end in zip(numbers, starts, ends, strict=True):
+        yield int(bucket), grouped.slice(start, end - start)
+
+
+def received(batches: Iterable[pa.RecordBatch]) -> dict[int, pa.Table]:
+    """The rows of each bucket among the blocks that a task was given, in order.
+
+    That is the order of the columns `SORT_PREFIX...`, which are left out, then of the rows' places in the batch. Raises
+    what a sender met.
+    """
+    blocks: list[tuple[int, int, pa.Buffer]] = []
+    for batch in batches:
+        buckets, places = batch.column("bucket").to_pylist(), batch.column("place").to_pylist()
+        blocks += zip(buckets, places, (one.as_buffer() for one in batch.column("block")), strict=True)
+    # By bucket and place: no two blocks have the same, but for errors.
+    blocks.sort(key=lambda block: block[:2])
+    if blocks and blocks[0][0] == _NO_BUCKET:
+        error: LakelogError = pickle.loads(blocks[0][2])
+        raise error
+    tables: dict[int, list[pa.Table]] = {}
+    for bucket, _, block in blocks:
+        tables.setdefault(bucket, []).append(pa.ipc.open_stream(block).read_all())
+    return {bucket: in_order(pa.concat_tables(parts)) for bucket, parts in tables.items()}
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """The rows in the order of the columns `SORT_PREFIX...`, nulls first, without these; else as they are."""
+    sort_columns = [name for name in rows.column_names if name.startswith(SORT_PREFIX)]
+    if not sort_columns:
+        return rows
+    keys = pl.from_arrow(rows.select(sort_columns))
+    assert isinstance(keys, pl.DataFrame)
+    order = keys.with_row_index("row").sort(sort_columns, nulls_last=False, maintain_order=True)["row"]
+    return rows.drop_columns(sort_columns).take(order.to_arrow())
+
+
+def check_owned(buckets: Iterable[int], task_count: int, number: int, table_name: str) -> None:
+    """Raise InvalidRequestError for a bucket that another task writes: two owners would fence each other for ever."""
+    for bucket in buckets:
+        if bucket % task_count != number:
+            raise InvalidRequestError(
+                f"task {number} of {task_count} was given rows of bucket {bucket} of table {table_name}, which "
+                f"belongs to task {bucket % task_count}: rows of a table with a log must come through "
+                "lakelog.spark.write_stream or LakelogSink, which bring each bucket to one task"
+            )
+
+
+def _cut(rows: pa.Table, size_bytes: int) -> Iterator[pa.Table]:
+    step = max(1, rows.num_rows * size_bytes // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def _to_bytes(rows: pa.Table) -> memoryview:
+    output = pa.BufferOutputStream()
+    with pa.ipc.new_stream(output, rows.schema) as stream:
+        stream.write_table(rows)
+    return memoryview(output.getvalue())
+
+
+def _blocks(made: Sequence[tuple[int, int, int, bytes | memoryview]]) -> pa.RecordBatch:
+    columns = zip(*made, strict=True)
+    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, BLOCKS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=BLOCKS)

@@ -1,0 +1,297 @@
+"""Writes by `format("lakelog")` to tables without a log: `df.write`, `df.writeStream`, INSERT INTO.
+
+Spark plans them without us, so rows reach the tasks in any distribution. That is enough for files; the buckets of a log
+have owners, so tables with a log are refused and the error names what writes them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from lakelog.catalog import Table
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
+from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.manifest import FileKind
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.users import CommitUser, with_user
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.row_kinds import kinds_of_texts
+from lakelog.filestore.write.table_write import PartitionFilter, Replaced, replaced_partitions
+from lakelog.filestore.write.write import add_entry
+from lakelog.protocol.driver import Verdict, check_identity
+from lakelog.protocol.header import BucketFile
+from lakelog.protocol.state import Batch
+from lakelog.protocol.stores import DriverSnapshots
+from lakelog.spark.compaction.compaction import compact_due
+from lakelog.spark.options import PARTITION_OVERWRITE_CONF, conf_overwrite
+from lakelog.spark.projection import check_schema
+from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
+from lakelog.spark.sink.batch_write import base_index, next_sequence, now_millis
+from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
+from lakelog.spark.sink.task import FilesWrite, answered
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles(WriterCommitMessage):
+    """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch.
+
+    An `error` of the rows comes back here too, as in `lakelog.spark.failures`: the commit raises it.
+    `overwrite_mode` is the session's, which Spark tells tasks alone.
+    """
+
+    files: tuple[tuple[int, BucketFile], ...]
+    changelog: tuple[tuple[int, BucketFile], ...]
+    row_count: int
+    base_id: int
+    query_id: str | None
+    hashes: HashIndexChange | None = None
+    overwrite_mode: str | None = None
+    error: LakelogError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesPlan:
+    """One write as planned: on which snapshot, with which sequence numbers, in place of what is there or beside it.
+
+    `replaces` None lets the session's conf say what an overwrite replaces.
+    """
+
+    table: FileStoreTable
+    base_id: int
+    first_sequence: int
+    is_overwrite: bool
+    replaces: Replaced | None
+    index: HashIndex | None
+
+    @classmethod
+    def of(
+        cls, table: Table, schema: spark.StructType, *, is_overwrite: bool, replaces: Replaced | None = None
+    ) -> FilesPlan:
+        """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError."""
+        check_has_no_log(table)
+        check_schema(schema, table.schema, table_name=table.name)
+        state = DriverSnapshots(table.file_store, None).newest()
+        return cls(
+            table=table.file_store,
+            base_id=state.snapshot_id,
+            first_sequence=next_sequence(table.file_store, state),
+            is_overwrite=is_overwrite,
+            replaces=replaces,
+            index=base_index(table.file_store, 0 if is_overwrite else state.snapshot_id),
+        )
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """Write the rows of one task, or answer with the error of rows that do not fit."""
+        context = TaskContext.get()
+        assert context is not None, "a write task runs in a Spark worker"
+        write = FilesWrite(
+            table=self.table,
+            first_sequence=self.first_sequence,
+            is_overwrite=self.is_overwrite,
+            index=self.index,
+        )
+        given: Iterator[pa.RecordBatch] = map(_with_kind_values, batches)
+        if self.index is not None and context.partitionId():
+            given = _refused(given, self.table.name)
+        message = answered(lambda: write.write(given, context.partitionId()))
+        query_id = context.getLocalProperty(QUERY_ID)
+        return WrittenFiles(
+            files=message.files,
+            changelog=message.changelog,
+            row_count=message.row_count,
+            base_id=self.base_id,
+            query_id=query_id,
+            hashes=message.hashes,
+            overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF),
+            error=message.error,
+        )
+
+    def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
+        """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
+        snapshots = DriverSnapshots(self.table, None)
+        hashes = self._hashes(written)
+        files = [file for message in written for file in message.files]
+        # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
+        base_id = min((message.base_id for message in written), default=self.base_id)
+
+        def resolve(latest: Snapshot | None) -> CommitRequest | None:
+            properties = {}
+            if is_stream:
+                state = snapshots.newest()
+                if check_identity(state, batch) is Verdict.REPLAY:
+                    return None
+                last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis())
+                users = with_user(state.users, batch.user, last)
+                properties = snapshots.users_properties(users, latest, in_use=(batch.user,))
+            self._check_base(latest, base_id, files, hashes)
+            gone = self._replaced(latest, written)
+            live = self.table.live_files.of(latest).entries() if gone else ()
+            return CommitRequest(
+                commit_user=batch.user,
+                commit_identifier=batch.identifier,
+                kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
+                entries=[
+                    *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone),
+                    *(add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files),
+                ],
+                changelog=[
+                    add_entry(self.table, file.partition, bucket, file.meta)
+                    for message in written
+                    for bucket, file in message.changelog
+                ],
+                hashes=self._on_top_of(gone, hashes),
+                properties=properties,
+            )
+
+        if TableCommit(self.table).commit(resolve) is not None:
+            compact_due(batch, snapshots, [(file.partition, bucket) for bucket, file in files])
+
+    def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
+        """What the only task that had rows wrote of the HASH index."""
+        changes = [message.hashes for message in written if message.hashes is not None]
+        return joined_changes(changes) if self.index is not None else None
+
+    def _replaced(self, latest: Snapshot | None, written: Sequence[WrittenFiles]) -> set[bytes]:
+        """The partitions whose rows go. Raises InvalidRequestError for rows outside of the overwrite's condition."""
+        if not self.is_overwrite:
+            return set()
+        conf = next((message.overwrite_mode for message in written), None)
+        replaces = conf_overwrite(conf, self.table) if self.replaces is None else self.replaces
+        partitions = {file.partition for message in written for _, file in message.files}
+        if isinstance(replaces, PartitionFilter):
+            replaces.check_inside(partitions)
+        return replaced_partitions(self.table, latest, replaces, partitions)
+
+    def _on_top_of(self, gone: set[bytes], hashes: HashIndexChange | None) -> HashIndexChange | None:
+        if hashes is None or not self.is_overwrite:
+            return hashes
+        return HashIndexChange(files=hashes.files, replaced=gone | hashes.partitions)
+
+    def _check_base(
+        self,
+        latest: Snapshot | None,
+        base_id: int,
+        files: Sequence[tuple[int, BucketFile]],
+        hashes: HashIndexChange | None,
+    ) -> None:
+        """Raise ConflictError when what has changed since would be lost, or be younger than these rows."""
+        found = 0 if latest is None else latest.id
+        if found == base_id:
+            return
+        live = self.table.live_files.of(latest)
+        has_order = not self.table.schema.is_change_log  # whose counts add up in any order
+        is_older = has_order and any(
+            file.meta.min_sequence_number < live.next_sequence(file.partition, bucket) for bucket, file in files
+        )
+        has_other_buckets = hashes is not None and is_changed(hash_index(self.table, latest), hashes)
+        if self.is_overwrite or is_older or has_other_buckets:
+            raise ConflictError(
+                f"snapshot {found} of table {self.table.name} appeared while rows were written on snapshot {base_id}; "
+                "nothing was committed: write again"
+            )
+
+
+class FilesWriter(DataSourceArrowWriter):
+    """A batch write. Files of a write that failed stay until orphans are cleaned: they may be in a snapshot."""
+
+    def __init__(self, plan: FilesPlan) -> None:
+        """Write nothing yet."""
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """One task's rows."""
+        return self._plan.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """One snapshot of all files."""
+        batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
+        self._plan.commit(_written(messages), batch, is_stream=False)
+
+
+class FilesStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming write: each micro-batch once, under Spark's query id or `commit_user`.
+
+    Spark commits a batch again after a crash, and calls abort with all messages after a commit that raised, maybe
+    after it took effect: so the commit asks the table, and abort deletes nothing.
+    """
+
+    def __init__(self, plan: FilesPlan, commit_user: str | None, checkpoint: str | None) -> None:
+        """Write nothing yet. `checkpoint` is the location that the query was given; None where Spark chose it."""
+        self._plan = plan
+        self._commit_user = commit_user
+        self._checkpoint = checkpoint
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """One task's rows."""
+        return self._plan.write(iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say."""
+        written = _written(messages)
+        users = {message.query_id for message in written if message.query_id}
+        query_id = next(iter(users), None)
+        user = self._commit_user or query_id
+        if user is None or not (self._plan.is_overwrite or any(message.row_count for message in written)):
+            return
+        batch = Batch(user=user, identifier=batchId, source_digest=self._digest(batchId, query_id))
+        self._plan.commit(written, batch, is_stream=True)
+
+    def _digest(self, batch_id: int, query_id: str | None) -> str | None:
+        """What tells the batch's source offsets; None where Python cannot read the checkpoint by itself."""
+        folder = None if self._checkpoint is None else local_path(self._checkpoint)
+        if folder is None:
+            return None
+        path = folder / "offsets" / str(batch_id)
+        lines = parse_offset_log(path.read_text(encoding="utf-8"), path=str(path))
+        files = files_of_batch(batch_id, lines, lambda name: text_of(folder / name))
+        return digest_of(lines, query_id=None if self._commit_user is None else query_id, files=files)
+
+
+def check_has_no_log(table: Table) -> None:
+    """Raise InvalidRequestError for a table with a log, naming what writes it."""
+    if table.log is not None:
+        raise InvalidRequestError(
+            f"table {table.name} has a log, whose buckets have one owner each: write a stream with "
+            "lakelog.spark.write_stream(df, table, ...) or with LakelogSink in foreachBatch. Batch statements (save, "
+            "INSERT) on tables with a log come with a later version"
+        )
+
+
+def _refused(batches: Iterable[pa.RecordBatch], table_name: str) -> Iterator[pa.RecordBatch]:
+    """No rows. Raises InvalidRequestError when there are some, which this task cannot give buckets."""
+    for batch in batches:
+        if batch.num_rows:
+            raise InvalidRequestError(
+                f"table {table_name} has dynamic buckets, and Spark brings the rows of format('lakelog') to any tasks: "
+                "two could give one key two buckets. Write one task with df.coalesce(1), or a stream with "
+                "lakelog.spark.write_stream or LakelogSink, which bring the rows of a key to one task"
+            )
+        yield batch
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
+    """What the tasks answered. Raises the first error that one of them found in its rows."""
+    written = [message for message in messages if isinstance(message, WrittenFiles)]
+    for message in written:
+        if message.error is not None:
+            raise message.error
+    return written
+
+
+def _with_kind_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with row kinds as numbers. Raises InvalidRequestError for a text that is none."""
+    if ROW_KIND_COLUMN not in batch.schema.names:
+        return batch
+    at = batch.schema.get_field_index(ROW_KIND_COLUMN)
+    kinds = kinds_of_texts(batch.column(at), what=f"column {ROW_KIND_COLUMN!r}")
+    return batch.set_column(at, pa.field(ROW_KIND_COLUMN, pa.int8()), kinds)

@@ -1,0 +1,87 @@
+"""The Spark plan of one write: rows to the tasks that own them, messages back to the driver. One action."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.spark.failures import raised_error
+from lakelog.spark.projection import project_rows, quoted, refused_row_error
+from lakelog.spark.sink.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
+from lakelog.spark.sink.task import MESSAGE_COLUMN, TaskMessage, parse_messages
+
+logger = logging.getLogger("lakelog.spark")
+
+Body = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+ROWS_PER_BATCH_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BYTES_PER_BATCH_KEY = "spark.sql.execution.arrow.maxBytesPerBatch"
+ROWS_PER_BATCH_MAX = 2000
+NO_LIMIT = str((1 << 31) - 1)
+
+
+def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) -> DataFrame:
+    """Checked rows, every bucket in the task that owns it, as blocks that keep the order of the rows.
+
+    The columns `order_by` come before the rows' own order.
+    """
+    order = [sf.col(quoted(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
+    checked = project_rows(rows, sender.table.schema, table_name=sender.table.name, extra=order)
+    return checked.mapInArrow(sender, BLOCKS_SQL).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
+
+
+def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
+    """Run `body` over every partition. Raises a row's failed check, or what the last attempt of a task of ours met."""
+    try:
+        with batches_cut_by_rows(rows.sparkSession):
+            messages = rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
+    except Exception as error:
+        ours = refused_row_error(error) or raised_error(error)
+        if ours is None:
+            raise
+        logger.info("a write has failed: %s", ours, exc_info=error)
+        raise ours from None  # Spark's report of it would hide the message
+    return parse_messages(message[0] for message in messages)
+
+
+@contextmanager
+def batches_cut_by_rows(session: SparkSession) -> Iterator[None]:
+    """Let Spark cut Arrow batches by their rows alone, a few at a time.
+
+    While there is a limit of bytes, Spark adds up the size of all columns after each row: 40 % of what it takes to
+    bring rows to Python (Spark 4.3, `BatchedPythonArrowInput`).
+    """
+    rows_max = session.conf.get(ROWS_PER_BATCH_KEY)
+    bytes_max = session.conf.get(BYTES_PER_BATCH_KEY, None)
+    is_few = rows_max is not None and 0 < int(rows_max) <= ROWS_PER_BATCH_MAX
+    try:
+        if not is_few:
+            session.conf.set(ROWS_PER_BATCH_KEY, str(ROWS_PER_BATCH_MAX))
+        session.conf.set(BYTES_PER_BATCH_KEY, NO_LIMIT)
+        yield
+    finally:
+        if rows_max is not None:
+            session.conf.set(ROWS_PER_BATCH_KEY, rows_max)
+        if bytes_max is None:
+            session.conf.unset(BYTES_PER_BATCH_KEY)
+        else:
+            session.conf.set(BYTES_PER_BATCH_KEY, bytes_max)
+
+
+def run_nothing(rows: DataFrame) -> None:
+    """Run the plan for nothing: a stateful query fails when a batch is not run to its end."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def check_order(rows: DataFrame, order_by: Sequence[str]) -> None:
+    """Raise InvalidRequestError for a column of `order_by` that the rows lack."""
+    for name in order_by:
+        if name not in rows.columns:
+            raise InvalidRequestError(f"order_by names {name!r}; the rows have {listed(rows.columns)}")

@@ -1,0 +1,235 @@
+"""Streaming writes: every micro-batch takes effect in the table once.
+
+The sink is a foreachBatch function. A table with a log is written bucket by bucket through the commit protocol; a table
+without one by plain tasks whose files one snapshot takes in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from lakelog.catalog import Catalog, Table
+from lakelog.catalog.place import check_no_copy, recorded_place
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.patience import Patience
+from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
+from lakelog.protocol.state import Batch
+from lakelog.protocol.stores import DriverSnapshots
+from lakelog.spark.compaction.compaction import compaction_beside
+from lakelog.spark.projection import check_is_projected, check_schema
+from lakelog.spark.session import core_count, is_connect, prepare_session
+from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
+from lakelog.spark.sink.batch_write import BatchWrite
+from lakelog.spark.sink.plan import check_order, run_nothing
+from lakelog.spark.sink.query import TableQuery
+from lakelog.spark.tables import TableName, log_target, resolve_table
+
+logger = logging.getLogger("lakelog.spark")
+
+REPLAYS_MAX = 10
+CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
+
+
+class LakelogSink:
+    """Writes micro-batches to one table: `df.writeStream.foreachBatch(LakelogSink(table))`.
+
+    Or inside of a foreachBatch function of one's own: `sink(rows, batch_id)`, with rows derived from the batch. Each
+    row is an upsert; with a column `_row_kind` (`+I`, `-U`, `+U`, `-D`) it is that change. Several changes of one key
+    in a batch keep the order of their rows, or that of the columns `order_by`.
+    """
+
+    def __init__(
+        self,
+        table: TableName,
+        *,
+        catalog: Catalog | None = None,
+        warehouse: str | Path | None = None,
+        writer_name: str | None = None,
+        commit_user: str | None = None,
+        order_by: str | Sequence[str] = (),
+        task_count: int | None = None,
+    ) -> None:
+        """Open the table. Raises NotFoundError.
+
+        `writer_name` tells several sinks on one table in one query apart. `commit_user` replaces Spark's query id; it
+        is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a
+        log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it.
+        """
+        self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
+        self.order_by = [order_by] if isinstance(order_by, str) else list(order_by)
+        self._writer_name = writer_name
+        self._commit_user = commit_user
+        self._task_count = task_count
+        self._visited_run: str | None = None
+        self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch, whole, once, whatever happened before.
+
+        Raises InvalidRequestError for rows that do not fit, and what the protocol raises; then nothing is in the table
+        that another run of the same batch would not complete.
+        """
+        self.check_rows(rows)
+        micro = identify_batch(rows, batch_id, writer_name=self._writer_name, commit_user=self._commit_user)
+        _FINISHED.check_new(self.table, micro)
+        self._write_once(rows, micro)
+        _FINISHED.add(self.table, micro)
+
+    def check_rows(self, rows: DataFrame) -> None:
+        """Raise InvalidRequestError unless rows with these columns can be written. Runs nothing.
+
+        Columns of `order_by` that the table lacks are only looked at.
+        """
+        check_order(rows, self.order_by)
+        looked_at = set(self.order_by).difference(self.table.schema.field_names)
+        fields = [field for field in rows.schema.fields if field.name not in looked_at]
+        check_schema(StructType(fields), self.table.schema, table_name=self.table.name)
+        check_is_projected(self.table.schema, table_name=self.table.name)
+
+    def _tasks_of(self, rows: DataFrame) -> int:
+        """How many tasks write buckets of their own: no more than there are buckets, where their number is fixed."""
+        wanted = self._task_count or core_count(rows)
+        schema = self.table.schema
+        return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))
+
+    def _write_once(self, rows: DataFrame, micro: MicroBatch) -> None:
+        target = log_target(self.table)
+        write = BatchWrite(
+            table=self.table.file_store,
+            batch=Batch(
+                user=micro.user, identifier=micro.identifier, source_digest=micro.source_digest, lineage=micro.lineage
+            ),
+            snapshots=DriverSnapshots(
+                self.table.file_store, None if target is None else target.topic_id, self.table.kafka
+            ),
+            task_count=self._tasks_of(rows),
+            order_by=self.order_by,
+            is_settled_later=self.is_settled_later,
+        )
+        for attempt in range(1, REPLAYS_MAX + 1):
+            state = write.snapshots.newest()
+            check_no_copy(self.table.file_store, state.place)
+            if check_identity(state, write.batch) is Verdict.REPLAY:
+                logger.info("batch %d of %s is in %s already", micro.identifier, micro.user, self.table.name)
+                run_nothing(rows)
+                return
+            try:
+                if target is None:
+                    write.write_files(rows, state)
+                else:
+                    is_first = micro.run is None or self._visited_run != micro.run
+                    if is_first and self.table.log is not None:
+                        Patience(target.unavailable_seconds).keep_trying(self.table.log.check_topic)
+                    write.write_logged(rows, state, target, visits_all=is_first)
+                    self._visited_run = micro.run
+                return
+            except BucketConflictError as error:
+                if attempt == REPLAYS_MAX:
+                    raise
+                logger.info("batch %d of %s is run again: %s", micro.identifier, micro.user, error)
+
+
+class _FinishedBatches:
+    """The last batch that this process has finished for each user and table in a run.
+
+    Spark gives a batch to the sink once in a run. A second write of it is a second sink on the same table, whose rows
+    would be taken for a replay and dropped.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: dict[tuple[str | None, str, str], int] = {}
+
+    def check_new(self, table: Table, micro: MicroBatch) -> None:
+        """Raise InvalidRequestError when the batch is finished already."""
+        with self._lock:
+            last = self._last.get((micro.run, table.path, micro.user), -1)
+        if last >= micro.identifier:
+            raise InvalidRequestError(
+                f"batch {micro.identifier} writes table {table.name} a second time: give each sink on one table in one "
+                "query a writer_name of its own, or unite their rows before one write"
+            )
+
+    def add(self, table: Table, micro: MicroBatch) -> None:
+        """Remember a finished batch."""
+        with self._lock:
+            self._last[(micro.run, table.path, micro.user)] = micro.identifier
+
+
+_FINISHED = _FinishedBatches()
+
+
+def write_stream(
+    rows: DataFrame,
+    table: TableName,
+    *,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+    checkpoint_location: str | Path | None = None,
+    output_mode: str = "append",
+    available_now: bool = False,
+    processing_time: str | None = None,
+    query_name: str | None = None,
+    writer_name: str | None = None,
+    commit_user: str | None = None,
+    order_by: str | Sequence[str] = (),
+    task_count: int | None = None,
+) -> StreamingQuery:
+    """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
+
+    `output_mode` is `append` or `update`; updated rows of an aggregation are upserts. Without `available_now` or
+    `processing_time` Spark starts each batch as soon as the one before it has ended. Raises, before anything starts,
+    NotFoundError for the table, InvalidRequestError for what does not fit, UnavailableError when the log does not
+    answer.
+    """
+    sink = LakelogSink(
+        table,
+        catalog=catalog,
+        warehouse=warehouse,
+        writer_name=writer_name,
+        commit_user=commit_user,
+        order_by=order_by,
+        task_count=task_count,
+    )
+    _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
+    sink.check_rows(rows)
+    if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
+        raise no_checkpoint()
+    if sink.table.log is not None:
+        check_no_copy(sink.table.file_store, recorded_place(sink.table.file_store))
+        sink.table.log.check_topic()
+    prepare_session(rows.sparkSession)
+    sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
+    writer = rows.writeStream.foreachBatch(sink).outputMode(output_mode)
+    if checkpoint_location is not None:
+        writer = writer.option("checkpointLocation", str(checkpoint_location))
+    if query_name is not None:
+        writer = writer.queryName(query_name)
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif processing_time is not None:
+        writer = writer.trigger(processingTime=processing_time)
+    query = writer.start()
+    if not isinstance(query, StreamingQuery):  # Spark Connect: the sink, and its compaction, are on the server
+        return query
+    target = log_target(sink.table)
+    snapshots = DriverSnapshots(sink.table.file_store, None if target is None else target.topic_id, sink.table.kafka)
+    return TableQuery(query, compaction_beside(snapshots), settles=available_now)
+
+
+def _check_stream(rows: DataFrame, output_mode: str, *, available_now: bool, processing_time: str | None) -> None:
+    if not rows.isStreaming:
+        raise InvalidRequestError("the rows are no stream: read them with spark.readStream, or write them as a batch")
+    if output_mode not in ("append", "update"):
+        raise InvalidRequestError(
+            f"output_mode is {output_mode!r}; a table takes 'append' or 'update' (complete would rewrite it each time)"
+        )
+    if available_now and processing_time is not None:
+        raise InvalidRequestError("give available_now or processing_time, not both")

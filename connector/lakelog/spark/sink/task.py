@@ -1,0 +1,192 @@
+"""The part of a write that runs in Spark's Python workers.
+
+A task gets rows as Arrow batches, writes what they say, and gives back one message for the driver: an error of the rows
+comes back in it, any other error fails the task, see `lakelog.spark.failures`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakelog.common.errors import LakelogError
+from lakelog.common.patience import Patience
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.write.assigning import AssignRules, BucketAssigner
+from lakelog.filestore.write.write_buffer import write_batches
+from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.protocol.header import BucketFile
+from lakelog.protocol.kept import KeptProducers, ProducerPool
+from lakelog.protocol.state import Batch
+from lakelog.protocol.steps import process_observer
+from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket
+from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.spark.failures import ANSWERED
+from lakelog.spark.sink.exchange import check_owned, received
+from lakelog.spark.worker import spare_modules_from_collection, task_number
+
+MESSAGE_COLUMN = "message"
+MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
+
+SEQUENCES_PER_TASK = 1 << 26
+_POOL = ProducerPool[EncodedRecords]()  # of this process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMessage:
+    """What a task tells the driver. `answers` are of buckets with a log, the files of a table without one."""
+
+    answers: tuple[BucketAnswer, ...] = ()
+    files: tuple[tuple[int, BucketFile], ...] = ()
+    changelog: tuple[tuple[int, BucketFile], ...] = ()
+    hashes: HashIndexChange | None = None
+    row_count: int = 0
+    error: LakelogError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedWrite:
+    """What a task needs to write its buckets, those with `bucket % task_count` == its number, to log and files."""
+
+    table: TableStore
+    target: LogTarget
+    batch: Batch
+    task_count: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The body of mapInArrow behind the exchange."""
+        yield _to_batch(answered(lambda: self.write(received(batches), task_number())))
+
+    def write(self, rows: Mapping[int, pa.Table], task: int) -> TaskMessage:
+        """Write the rows of each bucket. Raises what the protocol raises."""
+        check_owned(rows, self.task_count, task, self.table.name)
+        changes = {bucket: _changes(part) for bucket, part in rows.items()}
+        return TaskMessage(
+            answers=tuple(write_buckets(self, changes)), row_count=sum(part.num_rows for part in rows.values())
+        )
+
+
+def _changes(part: pa.Table) -> ChangeRows:
+    if ROW_KIND_COLUMN not in part.column_names:
+        return ChangeRows(rows=part, kinds=None)
+    kinds = part.column(ROW_KIND_COLUMN).combine_chunks()
+    return ChangeRows(rows=part.drop_columns([ROW_KIND_COLUMN]), kinds=kinds)
+
+
+def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) -> list[BucketAnswer]:
+    """Write each bucket, or only visit it where there are no rows, in a thread of its own.
+
+    One more thread encodes the records, bucket after bucket, while the others wait for the broker. Raises the first
+    error after all have ended.
+    """
+    if not changes:
+        return []
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="lakelog-encode") as encoder,
+        ThreadPoolExecutor(len(changes), thread_name_prefix="lakelog-bucket") as pool,
+    ):
+        encoded = {
+            bucket: None
+            if rows is None
+            else encoder.submit(encode_bucket, write.table, write.target, bucket, rows).result
+            for bucket, rows in changes.items()
+        }
+        size_bytes = sum(rows.rows.nbytes for rows in changes.values() if rows is not None)
+        return list(pool.map(write_bucket, _bucket_tasks(write, encoded, size_bytes)))
+
+
+def _bucket_tasks(
+    write: LoggedWrite, encoded: Mapping[int, Encoded | None], size_bytes: int
+) -> list[BucketTask[Encoded, EncodedRecords]]:
+    return [
+        BucketTask(
+            table_uuid=write.table.uuid,
+            schema_id=write.table.schema.id,
+            batch=write.batch,
+            bucket=bucket,
+            rows=rows,
+            log=TaskLog(write.table, write.target, size_bytes),
+            files=TaskFiles(write.table, write.target),
+            kept=KeptProducers(_POOL, write.table.uuid, write.target.topic_id),
+            observe=process_observer(),
+            patience=Patience(write.target.unavailable_seconds),
+        )
+        for bucket, rows in encoded.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesWrite:
+    """What a task needs to write level-0 files of a table without a log.
+
+    Each task has a range of sequence numbers of its own, in the order of the tasks: no shuffle is needed, but where the
+    user's columns give the order of the rows, and where buckets are dynamic (`is_exchanged`). `index` and `rules` are
+    what these are chosen by: the HASH index of the snapshot that is written on, None for a table without.
+    """
+
+    table: TableStore
+    first_sequence: int
+    is_exchanged: bool = False
+    is_overwrite: bool = False
+    index: HashIndex | None = None
+    rules: AssignRules | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The body of mapInArrow."""
+        yield _to_batch(answered(lambda: self.write(self._in_order(batches), task_number())))
+
+    def _in_order(self, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        if self.is_exchanged:
+            return (batch for part in received(batches).values() for batch in part.to_batches())
+        return batches
+
+    def write(self, batches: Iterable[pa.RecordBatch], task: int) -> TaskMessage:
+        """Write the rows, a write buffer at a time."""
+        assigner = None if self.index is None else BucketAssigner(self.table, self.index, rules=self.rules)
+        written, row_count = write_batches(
+            self.table,
+            batches,
+            first_sequence=self.first_sequence + task * SEQUENCES_PER_TASK,
+            assigner=assigner,
+            is_overwrite=self.is_overwrite,
+            rows_max=SEQUENCES_PER_TASK,
+        )
+        return TaskMessage(
+            files=tuple(_bucket_files(written.entries)),
+            changelog=tuple(_bucket_files(written.changelog)),
+            hashes=None if assigner is None else assigner.write_index(),
+            row_count=row_count,
+        )
+
+
+def _bucket_files(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, BucketFile]]:
+    return ((entry.bucket, BucketFile(partition=entry.partition, meta=entry.file)) for entry in entries)
+
+
+def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:
+    """What the tasks answered. Raises the first error that one of them found in its rows."""
+    parsed = [pickle.loads(message) for message in messages]
+    for message in parsed:
+        if message.error is not None:
+            raise message.error
+    return parsed
+
+
+def answered(write: Callable[[], TaskMessage]) -> TaskMessage:
+    """What `write` gives, or an error of the rows. Raises every other error."""
+    spare_modules_from_collection()
+    try:
+        return write()
+    except ANSWERED as error:
+        return TaskMessage(error=error)
+
+
+def _to_batch(message: TaskMessage) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], schema=MESSAGE_SCHEMA)

@@ -1,0 +1,1 @@
+"""The source: batch reads and streams."""

@@ -1,0 +1,202 @@
+"""Reading in Spark's Python workers: partitions, and their rows in the form that Spark takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.patience import Patience
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
+from lakelog.filestore.read.changes import read_change_file
+from lakelog.filestore.read.read import read_splits, read_splits_as_changes
+from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.kafka.reader import read_range
+from lakelog.protocol.log_gaps import gap_test
+from lakelog.protocol.stores import LogTarget
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.spark.worker import spare_modules_from_collection
+
+BATCH_BYTES = 16 << 20
+BATCH_RECORDS = 65_536
+PARTITION_BYTES = 128 << 20
+_ADDS = pa.array([kind.value for kind in RowKind if kind.is_add], pa.int8())
+_KIND_TEXTS = pa.array(ROW_KIND_TEXTS)
+
+Item = TypeVar("Item")
+
+
+class SplitsPartition(InputPartition):
+    """Splits of a snapshot."""
+
+    def __init__(self, splits: Sequence[DataSplit]) -> None:
+        super().__init__(tuple(splits))
+        self.splits = tuple(splits)
+
+
+class LogPartition(InputPartition):
+    """Ranges of the log, each (bucket, start, end)."""
+
+    def __init__(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
+
+
+class DeltaPartition(InputPartition):
+    """Level-0 files of a table without a log, in the order of their snapshots."""
+
+    def __init__(self, entries: Sequence[ManifestEntry]) -> None:
+        super().__init__(None)
+        self.entries = tuple(entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """The rows of partitions, as Arrow batches of the schema that Spark expects. Travels to the workers."""
+
+    table: FileStoreTable
+    target: LogTarget | None
+    fields: tuple[DataField, ...]
+    where: Predicate | None
+    has_row_kind: bool
+    schema: pa.Schema
+
+    @classmethod
+    def of(
+        cls, table: FileStoreTable, target: LogTarget | None, schema: spark.StructType, options: ReadOptions
+    ) -> TableRows:
+        """The rows in the columns of `schema`, which a user may have given. Raises InvalidRequestError."""
+        check_read_schema(schema, table.schema, table_name=table.name)
+        names = [name for name in schema.names if name != ROW_KIND_COLUMN]
+        return cls(
+            table=table,
+            target=target,
+            fields=table.schema.select(names),
+            where=options.where,
+            has_row_kind=ROW_KIND_COLUMN in schema.names,
+            schema=spark_arrow_schema(schema),
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        spare_modules_from_collection()
+        match partition:
+            case SplitsPartition():
+                return self._splits(partition.splits)
+            case LogPartition():
+                return self._log(partition.ranges)
+            case DeltaPartition():
+                return self._deltas(partition.entries)
+            case _:  # Spark's own, where a plan has no partition
+                return iter(())
+
+    def _splits(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
+        columns = [field.name for field in self.fields]
+        if self.has_row_kind:
+            for batch, kinds in read_splits_as_changes(
+                self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES
+            ):
+                yield self._shaped(batch, kinds)
+            return
+        for batch in read_splits(self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES):
+            yield self._shaped(batch, None)
+
+    def _log(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
+        assert self.target is not None
+        for bucket, start, end in ranges:
+            for batch in read_range(
+                self.target.client_config,
+                self.target.topic,
+                self._read_fields(),
+                partition=bucket,
+                start=start,
+                end=end,
+                batch_rows=BATCH_RECORDS,
+                holds_nothing=gap_test(self.table, self.target.topic_id, bucket),
+                patience=Patience(self.target.unavailable_seconds),
+            ):
+                yield from self._changes(batch)
+
+    def _deltas(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
+        for entry in entries:
+            for batch in read_change_file(self.table, entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
+                yield from self._changes(batch)
+
+    def _read_fields(self) -> list[DataField]:
+        filtered = () if self.where is None else resolved_columns(self.where, self.table.schema.fields)
+        return [*self.fields, *(field for field in filtered if field not in self.fields)]
+
+    def _changes(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes that are asked for; one without row kinds gives what is there after a change."""
+        if not self.has_row_kind:
+            batch = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=_ADDS))
+        if self.where is not None:
+            test = RowTest(self.where, self.table.schema.fields)
+            batch = batch.filter(test.passing(pa.Table.from_batches([batch])))
+        if batch.num_rows:
+            yield self._shaped(batch, batch.column(ROW_KIND_COLUMN))
+
+    def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array | None) -> pa.RecordBatch:
+        if kinds is not None and self.has_row_kind:
+            columns = {field.name: batch.column(field.name) for field in self.fields}
+            columns[ROW_KIND_COLUMN] = _KIND_TEXTS.take(kinds)
+            batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        return conform(batch, self.schema)
+
+
+def read_schema(table: TableSchema, options: ReadOptions) -> spark.StructType:
+    """The schema of a read: the columns asked for, and `_row_kind` where it is."""
+    fields = table.fields if options.columns is None else table.select(options.columns)
+    schema = to_spark_schema(fields)
+    if options.has_row_kind:
+        schema = spark.StructType([*schema.fields, _ROW_KIND_FIELD])
+    return schema
+
+
+_ROW_KIND_FIELD = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
+
+
+def check_read_schema(given: spark.StructType, table: TableSchema, *, table_name: str) -> None:
+    """Raise InvalidRequestError when a user's schema has other columns or types than the table."""
+    for field in given.fields:
+        if field.name == ROW_KIND_COLUMN:
+            expected: spark.DataType = spark.StringType()
+        else:
+            expected = to_spark_schema(table.select([field.name])).fields[0].dataType
+        if field.dataType.simpleString() != expected.simpleString():  # nullability left out
+            raise InvalidRequestError(
+                f"the schema given for table {table_name} has {field.name!r} as {field.dataType.simpleString()}, "
+                f"the table has {expected.simpleString()}; leave the schema out, or choose columns of it"
+            )
+
+
+def partition_count() -> int:
+    """How many partitions a small read is cut into: each costs a worker's turn."""
+    return os.cpu_count() or 1
+
+
+def pack(items: Sequence[Item], size_of: Callable[[Item], int], *, count: int, size_max: int) -> list[list[Item]]:
+    """The items in about `count` groups of neighbours; more where a group of several would exceed `size_max`."""
+    target = sum(size_of(item) for item in items) / count
+    groups: list[list[Item]] = []
+    held = 0
+    for item in items:
+        size = size_of(item)
+        if not groups or held >= target or held + size > size_max:
+            groups.append([])
+            held = 0
+        groups[-1].append(item)
+        held += size
+    return groups

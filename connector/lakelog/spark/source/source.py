@@ -1,0 +1,328 @@
+"""The streaming source: snapshot rows first, then the log from the very offsets that the snapshot holds.
+
+Spark runs one planner process for a query's whole run; it asks for offsets and partitions, and ships what reads them
+to the workers. Nothing but the offsets survives a restart, so they say everything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any  # Any: offsets are JSON objects
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.patience import Patience
+from lakelog.filestore.metadata.consumers import ConsumerManager, check_reader_id
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.read.changes import check_followable
+from lakelog.filestore.read.scan import DataSplit, plan
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.options import LogScan
+from lakelog.protocol.stores import LogTarget
+from lakelog.spark.options import CONSUMER_ID, ReadOptions
+from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, take_splits
+from lakelog.spark.source.lease import SnapshotLease
+from lakelog.spark.source.offsets import (
+    FollowOffset,
+    LogOffset,
+    Offset,
+    SnapshotOffset,
+    StartOffset,
+    TableMark,
+    offset_from_json,
+    offset_to_json,
+)
+from lakelog.spark.source.reading import (
+    PARTITION_BYTES,
+    SplitsPartition,
+    TableRows,
+    pack,
+    partition_count,
+)
+from lakelog.spark.source.stream_follow import FollowPhase
+from lakelog.spark.source.stream_head import TableHead
+from lakelog.spark.source.stream_log import LogPhase
+
+logger = logging.getLogger("lakelog.spark")
+
+
+class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a table as a stream of changes."""
+
+    def __init__(self, table: FileStoreTable, target: LogTarget | None, rows: TableRows, options: ReadOptions) -> None:
+        """Read nothing yet. Raises InvalidRequestError for options that do not go together."""
+        self._rows = rows
+        self._planner: StreamPlanner | None = StreamPlanner(table, target, options)
+
+    def __getstate__(self) -> TableRows:
+        # Workers only read; what the planner remembers stays in its process.
+        return self._rows
+
+    def __setstate__(self, rows: TableRows) -> None:
+        self._rows = rows
+        self._planner = None
+
+    @property
+    def planner(self) -> StreamPlanner:
+        """What plans; only in the planner process."""
+        assert self._planner is not None
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Always the same: where to start is decided by the first batch, which Spark stores."""
+        return self.planner.to_json(self.planner.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of the options, in the one form that Spark can carry."""
+        limits = self.planner.limits
+        if limits.rows is not None:
+            return ReadMaxRows(limits.rows)
+        return ReadAllAvailable() if limits.size_bytes is None else ReadMaxBytes(limits.size_bytes)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the batch that begins at `start` ends."""
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
+        end = self.planner.end_of_batch(self.planner.from_json(start), limits)
+        return self.planner.to_json(end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Let what is there now be all that there is."""
+        self.planner.fix_head()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """What the tasks of a batch read."""
+        return self.planner.partitions(self.planner.from_json(start), self.planner.from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in a worker."""
+        return self._rows.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything up to `end` is processed: snapshots before it are let go."""
+        self.planner.let_go(self.planner.from_json(end))
+
+    def stop(self) -> None:
+        """Let go of every snapshot. Spark calls this after errors only."""
+        self.planner.release()
+
+
+class StreamPlanner:
+    """Decides where batches end, and what they consist of."""
+
+    def __init__(self, table: FileStoreTable, target: LogTarget | None, options: ReadOptions) -> None:
+        """Check table and options. Raises InvalidRequestError, UnsupportedError."""
+        if target is None:
+            check_followable(table)
+        self._table = table
+        self._target = target
+        self._options = options
+        self._mark = TableMark(uuid=table.uuid, name=table.name)
+        self._lease = SnapshotLease(table)
+        self._head = TableHead(table, target)
+        self._log = None if target is None else LogPhase(table, target, self._head)
+        self._following = FollowPhase(table, self._head)
+        self._consumers = ConsumerManager(table.file_io, table.paths)
+        self._recorded: int | None = None
+        self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
+        self._is_waiting = False  # for a log that does not answer
+        self._patience = Patience(0 if target is None else target.unavailable_seconds)
+        self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
+        if options.consumer_id is not None and target is not None:
+            raise InvalidRequestError(
+                f"table {table.name} has a log, whose offsets are in the checkpoint: leave {CONSUMER_ID.key} out"
+            )
+        if options.consumer_id is not None:
+            check_reader_id(options.consumer_id)
+        if options.scan is LogScan.FROM_SNAPSHOT and options.snapshot_id is None:
+            raise InvalidRequestError("log.scan=from-snapshot needs scan.snapshot-id")
+        if options.scan is LogScan.FROM_TIMESTAMP and options.timestamp_millis is None:
+            raise InvalidRequestError("log.scan=from-timestamp needs scan.timestamp or scan.timestamp-millis")
+
+    @property
+    def log(self) -> LogPhase:
+        """What plans batches of the log; only of a table that has one."""
+        assert self._log is not None
+        return self._log
+
+    def to_json(self, offset: Offset) -> dict[str, Any]:
+        """The offset as Spark stores it."""
+        return offset_to_json(offset, self._mark)
+
+    def from_json(self, fields: Mapping[str, Any]) -> Offset:
+        """A stored offset. Raises InvalidRequestError for another table's."""
+        offset = offset_from_json(fields, self._mark)
+        if isinstance(offset, LogOffset) and (self._target is None or offset.topic_id != self._target.topic_id):
+            found = "no log" if self._target is None else f"the topic {self._target.topic_id}"
+            raise CorruptDataError(
+                f"the checkpoint has read topic {offset.topic_id} of table {self._mark.name}, which has {found} now: "
+                "start anew with another checkpoint location"
+            )
+        return offset
+
+    def initial(self) -> Offset:
+        """Where a new query starts: where its consumer is, or as `log.scan` says.
+
+        Spark asks again after a crash in the first batch. The answer is the same: a consumer moves with a batch that is
+        committed.
+        """
+        if self._options.consumer_id is not None:
+            following = self._consumers.find(self._options.consumer_id)
+            if following is not None:
+                return FollowOffset(consumed=following - 1)
+        return StartOffset(start=self._options.scan.value)
+
+    def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        """Where the batch that begins at `start` ends; `start` when there is nothing to read.
+
+        While the log does not answer there is nothing to read, as long as there is patience.
+        """
+        if not self._is_waiting:
+            self._patience.succeeded()
+        try:
+            end = self._end_of_batch(start, limits)
+        except UnavailableError as error:
+            if self._target is None or self._head.is_fixed or not self._patience.allows():
+                raise
+            logger.warning("table %s is read on later: %s", self._mark.name, error)
+            self._is_waiting = True
+            return start
+        self._is_waiting = False
+        return end
+
+    def _end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        match start:
+            case StartOffset():
+                return self._first_end(start, limits)
+            case SnapshotOffset():
+                return self._snapshot_end(start.snapshot, start.split, limits)
+            case LogOffset():
+                return self.log.end(start, limits)
+            case FollowOffset():
+                return self._following.end(start, limits)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """What lies between two offsets."""
+        if isinstance(end, SnapshotOffset):
+            first = start.split if isinstance(start, SnapshotOffset) else 0
+            return self._split_partitions(end.snapshot, first, end.split)
+        if isinstance(start, SnapshotOffset):
+            return self._split_partitions(start.snapshot, start.split, None)
+        if isinstance(start, StartOffset):
+            return self._first_partitions(start, end)
+        if isinstance(start, LogOffset) and isinstance(end, LogOffset):
+            return self.log.partitions(start.offsets, end.offsets)
+        if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
+            return self._following.partitions(start.consumed, end.consumed)
+        raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
+
+    def fix_head(self) -> None:
+        """Read up to where the table is now, and no further."""
+        self._patience.succeeded()
+        self._head.fix(self._patience)
+
+    def let_go(self, end: Offset) -> None:
+        """Keep what comes after `end`."""
+        match end:
+            case SnapshotOffset():
+                self._lease.hold(end.snapshot)
+            case FollowOffset():
+                self._record(end.consumed + 1)
+                self._lease.hold(end.consumed + 1)
+            case LogOffset():
+                self.log.lease.hold(end.offsets)
+                self._lease.release()
+            case StartOffset():
+                self._lease.release()
+
+    def _record(self, next_snapshot: int) -> None:
+        consumer_id = self._options.consumer_id
+        if consumer_id is not None and self._recorded != next_snapshot:
+            self._consumers.put(consumer_id, next_snapshot)
+            self._recorded = next_snapshot
+
+    def release(self) -> None:
+        """Keep nothing."""
+        self._lease.release()
+        if self._log is not None:
+            self._log.lease.release()
+
+    # The first batch decides where the stream starts.
+
+    def _first_end(self, start: StartOffset, limits: Limits) -> Offset:
+        scan = LogScan(start.start)
+        base = self._base_snapshot(scan)
+        if scan is LogScan.FULL and base is not None:
+            self._lease.hold(base.id)
+            return self._snapshot_end(base.id, 0, limits)
+        offset = self._after(base)
+        if scan is LogScan.FULL:  # nothing to read at once, and maybe nothing at all yet
+            return start if self._end_of_batch(offset, limits) == offset else offset
+        if scan is LogScan.LATEST and isinstance(offset, LogOffset):
+            return advance_log(offset, (), self._head.now().ends, NO_LIMITS)
+        return offset
+
+    def _base_snapshot(self, scan: LogScan) -> Snapshot | None:
+        """The snapshot that the stream starts with (full) or after (otherwise); None before the first."""
+        options = self._options
+        snapshots = self._table.snapshots
+        if options.snapshot_id is not None:
+            chosen = snapshots.get(options.snapshot_id)
+            if scan is not LogScan.FROM_SNAPSHOT:
+                return chosen
+            return snapshots.get(chosen.id - 1) if chosen.id > 1 else None
+        if options.timestamp_millis is not None:
+            found = snapshots.at_or_before(options.timestamp_millis)
+            if found is None and (snapshots.earliest_id() or 1) > 1:
+                raise NotFoundError(
+                    f"table {self._mark.name} has no snapshot at or before {options.timestamp_millis} ms any more; "
+                    "name a later moment"
+                )
+            return found
+        newest = self._head.now().snapshot_id
+        return snapshots.get(newest) if newest else None
+
+    def _after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
+        """Where the changes after a snapshot begin."""
+        if self._log is None:
+            return FollowOffset(consumed=snapshot.id if snapshot else 0)
+        return self._log.after(snapshot)
+
+    def _first_partitions(self, start: StartOffset, end: Offset) -> list[InputPartition]:
+        is_full = LogScan(start.start) is LogScan.FULL
+        if is_full and isinstance(end, LogOffset | FollowOffset) and end.consumed:
+            return self._split_partitions(end.consumed, 0, None)
+        return []
+
+    # Snapshot rows.
+
+    def _snapshot_end(self, snapshot_id: int, first: int, limits: Limits) -> Offset:
+        self._lease.hold(snapshot_id)
+        splits = self._splits_of(snapshot_id)
+        end = take_splits([(split.row_count, split.size_bytes) for split in splits], first, limits)
+        if end < len(splits):
+            return SnapshotOffset(snapshot=snapshot_id, split=end)
+        return self._after(self._table.snapshots.get(snapshot_id))
+
+    def _splits_of(self, snapshot_id: int) -> tuple[DataSplit, ...]:
+        """All splits, also those without a row that passes `where`: their numbers are in offsets."""
+        if self._splits is None or self._splits[0] != snapshot_id:
+            snapshot = self._table.snapshots.get(snapshot_id)
+            is_followed = self._target is None
+            self._splits = (snapshot_id, plan(self._table, snapshot, is_followed=is_followed).splits)
+        return self._splits[1]
+
+    def _split_partitions(self, snapshot_id: int, first: int, end: int | None) -> list[InputPartition]:
+        self._lease.hold(snapshot_id)
+        splits = self._splits_of(snapshot_id)[first:end]
+        groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
+        return [SplitsPartition(group) for group in groups]

@@ -1,0 +1,1 @@
+"""Changes of a schema, and of the number of buckets."""

@@ -1,0 +1,57 @@
+"""Changing the schema of a table: the next schema file, which only one of many can create. The loser tries again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from lakelog.common.errors import ConflictError, UnsupportedError
+from lakelog.common.options import Option
+from lakelog.filestore.alter.schema_applying import apply_changes
+from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.commit_tries import CommitTries
+from lakelog.filestore.metadata.identity import check_same_table
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.schema.schema import TableSchema
+
+Check = Callable[[TableSchema, TableSchema], None]
+
+
+def alter_schema(
+    table: TableStore,
+    changes: Sequence[SchemaChange],
+    *,
+    check: Check | None = None,
+    also: Iterable[Option[object]] = (),
+    also_prefixes: Iterable[str] = (),
+    clock: CommitClock | None = None,
+) -> TableSchema:
+    """Apply changes to the newest schema of a table, and give the schema that is the newest then.
+
+    When somebody else's change was first, these are applied on top of it. `check` is asked each time, with the newest
+    schema and the next one, and raises to refuse. `also` and `also_prefixes` declare options of other parts of the
+    table. No file of data is touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also
+    when they fitted before somebody else's; ConflictError when too many races were lost.
+    """
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
+    clock = clock or CommitClock()
+    check_same_table(table, None)
+    tries = CommitTries(table.schema.options, clock)
+    while True:
+        newest = table.schemas.latest() or table.schema
+        changed = apply_changes(newest, changes, time_millis=clock.now_millis(), also=also, also_prefixes=also_prefixes)
+        if changed == newest:
+            return newest
+        if check is not None:
+            check(newest, changed)
+        try:
+            table.schemas.create(changed)
+        except ConflictError:
+            if table.schemas.get(changed.id) == changed:  # a store that retries by itself lost against its first try
+                return changed
+            if tries.has_another():
+                continue
+            raise
+        return changed

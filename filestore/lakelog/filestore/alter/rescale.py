@@ -1,0 +1,193 @@
+"""Another number of buckets: a schema that says so, then every row written anew in one OVERWRITE snapshot.
+
+Cut off between the two, the table is read as before, and writers are refused by the number of buckets of its files,
+until the rescale is asked for again. Snapshots of before stay as they are. Source: Paimon spec, "Rescale bucket".
+
+The moved rows are no changes. In tables whose compactions tell changes or look rows up, what is not told yet is
+compacted first, a snapshot of its own; then the rows go to the highest level, where they are rows of before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from lakelog.common.arrow import pieces_of
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.commit_tries import CommitTries
+from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
+from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.picking import CompactUnit
+from lakelog.filestore.compact.rewriting import compact_bucket
+from lakelog.filestore.data.data_writer import discard_files
+from lakelog.filestore.merge.lookups import needs_lookup
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.layout import BUCKET
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    ChangelogProducer,
+)
+from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
+from lakelog.filestore.read.read import read_splits
+from lakelog.filestore.read.scan import plan
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema_rules import check_bucket, check_writable
+from lakelog.filestore.write.write import add_entry, check_table_writable, starting_at, write_rows
+
+# What becomes of several rows of a key, which kind a row has, and who is told: none of it is asked of rows that move.
+_RULES = frozenset(
+    option.key
+    for option in (MERGE_ENGINE, SEQUENCE_FIELD, IGNORE_DELETE, ROWKIND_FIELD, CHANGELOG_PRODUCER, DELETION_VECTORS)
+)
+
+
+def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) -> TableSchema:
+    """Make the schema with the number of buckets the newest one, unless it is; gives it.
+
+    Raises InvalidRequestError or UnsupportedError where the rows cannot move, ConflictError when somebody else changed
+    the schema at the same time.
+    """
+    check_table_writable(table)
+    newest = table.schemas.latest() or table.schema
+    if bucket_count < 1 or newest.bucket_count < 1:
+        raise InvalidRequestError(
+            f"table {table.name} has bucket={newest.bucket_count}: only a positive number becomes another, found "
+            f"{bucket_count}"
+        )
+    if newest.bucket_count == bucket_count:
+        return newest
+    options = {**newest.options, BUCKET.key: str(bucket_count)}
+    changed = replace(newest, id=newest.id + 1, options=options, time_millis=clock.now_millis())
+    check_bucket(changed)
+    check_writable(changed)
+    table.schemas.create(changed)
+    return changed
+
+
+def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
+    """Write the rows of files with another number of buckets than the table's anew; None when there are none.
+
+    Starts over when another commit comes first; raises ConflictError when that happens too often.
+    """
+    tries = CommitTries(table.schema.options, clock)
+    while True:
+        base = table.snapshots.latest()
+        live = table.live_files.of(base)
+        if base is None or all(entry.total_buckets == table.bucket_count for entry in live.entries()):
+            return None
+        try:
+            if _compact_untold(table, base, live, clock):
+                continue  # what others write meanwhile is untold again
+        except ConflictError:
+            if tries.has_another():
+                continue
+            raise
+        added = _rewritten(table.stored, base)
+        commit = TableCommit(table, clock=clock)
+        try:
+            return commit.commit(_Move(table, base, added).resolve)
+        except ConflictError:
+            if commit.has_unknown_outcome:
+                raise
+            discard_files(table, (table.data_path(entry.partition, entry.bucket, entry.file) for entry in added))
+            if not tries.has_another():
+                raise
+
+
+def _compact_untold(table: TableStore, base: Snapshot, live: LiveFiles, clock: CommitClock) -> bool:
+    """Compact what no compaction has looked up or told of yet, in the buckets as they are. False when there is nothing.
+
+    Rows in level 0 of tables that look up are not read, and the rows that are moved are told by no changelog: their
+    changes must be told before.
+    """
+    is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.FULL_COMPACTION
+    if not is_followed and not needs_lookup(table.schema):
+        return False
+    for bucket_count in sorted({entry.total_buckets for entry in live.entries()}):
+        old = _with_options(table, {**table.schema.options, BUCKET.key: str(bucket_count)})
+        buckets = {(entry.partition, entry.bucket) for entry in live.entries() if entry.total_buckets == bucket_count}
+        work = due_work(old, base, buckets, partial(_pick_untold, old, is_full=is_followed))
+        results = [result for one in work if (result := compact_bucket(old, one)) is not None]
+        if results:
+            commit_results(old, results, clock=clock)
+            return True
+    return False
+
+
+def _pick_untold(
+    table: TableStore, _: BucketId, files: Sequence[DataFileMeta], __: Collection[str], *, is_full: bool
+) -> CompactUnit | None:
+    is_due = is_full or any(file.level == 0 for file in files)
+    return pick_unit(table, files, is_full=is_full) if is_due else None
+
+
+class _Move:
+    """The commit that puts new files in the place of all that a snapshot has."""
+
+    def __init__(self, table: TableStore, base: Snapshot, added: Sequence[ManifestEntry]) -> None:
+        self._table = table
+        self._base = base
+        self._added = added
+        self._user = str(uuid.uuid4())
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest:
+        """The change, on top of the snapshot whose rows were moved. Raises ConflictError for another one."""
+        if latest != self._base:
+            raise ConflictError(f"{self._table.name} changed while its rows were moved to other buckets; rescale again")
+        gone = (replace(entry, kind=FileKind.DELETE) for entry in self._table.live_files.of(latest).entries())
+        return CommitRequest(
+            commit_user=self._user,
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE,
+            entries=[*gone, *self._added],
+            operation="RESCALE",
+        )
+
+
+def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
+    """All rows of a snapshot in new files, of each bucket with a primary key in one run of the highest level.
+
+    Rows are read and written a write buffer at a time; what that gives of a bucket is merged. The rows of a snapshot
+    are whole, and there: no rule says what becomes of them.
+    """
+    plain = _with_options(table, {key: text for key, text in table.schema.options.items() if key not in _RULES})
+    written: dict[BucketId, list[DataFileMeta]] = {}
+    row_count = 0
+    batches = read_splits(table, plan(table, base).splits)
+    for rows in pieces_of(batches, WRITE_BUFFER_SIZE.of(table.schema.options)):
+        for entry in write_rows(plain, rows, first_sequence=starting_at(row_count)).entries:
+            written.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+        row_count += rows.num_rows
+    return [
+        add_entry(table, *bucket, file)
+        for bucket, files in written.items()
+        for file in (_as_one_run(plain, bucket, files) if table.schema.primary_keys else files)
+    ]
+
+
+def _as_one_run(table: TableStore, bucket: BucketId, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+    """New files of level 0 as a run of the highest level: nobody is to look up or tell their rows."""
+    unit = pick_unit(table, files, is_full=True)
+    assert unit is not None, "there are files in level 0"
+    result = compact_bucket(table, BucketWork(bucket, unit))
+    assert result is not None, "no file of level 0 stays there"
+    kept = {file.file_name for file in result.after}
+    discard_files(table, (table.data_path(*bucket, file) for file in files if file.file_name not in kept))
+    return result.after
+
+
+def _with_options(table: TableStore, options: Mapping[str, str]) -> TableStore:
+    return replace(table, schema=replace(table.schema, options=options))

@@ -1,0 +1,386 @@
+"""What comes of changes to a table's schema. Pure: no clock, no disk.
+
+Columns keep their field ids for life, and an id that was given is never given again: so old files are read right under
+every later schema. Source: Paimon spec, "Changing a schema"; Paimon, `SchemaManager`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakelog.common.arrow import from_arrow_type
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.options import Option
+from lakelog.common.quoting import listed
+from lakelog.common.quoting import shown as quoted
+from lakelog.common.types import DataField, DataType, parse_type
+from lakelog.filestore.alter.schema_changes import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetNullability,
+    SetOption,
+    SetTableComment,
+    WidenColumn,
+)
+from lakelog.filestore.alter.widening import becomes_text, check_widening
+from lakelog.filestore.data.value_stats import stats_modes
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.options import check_options
+from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
+from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, WRITE_MODE, MergeEngine
+from lakelog.filestore.schema.column_options import (
+    DEFAULT_AGGREGATE,
+    check_changeable,
+    columns_named,
+    merge_rules,
+    options_naming,
+    renamed_in_options,
+)
+from lakelog.filestore.schema.column_paths import (
+    Fields,
+    Path,
+    edit_siblings,
+    edit_type,
+    find,
+    named_fields,
+    path_of,
+    shown,
+)
+from lakelog.filestore.schema.counted_schema import check_write_mode
+from lakelog.filestore.schema.schema import (
+    KEY_FIELD_ID_START,
+    SCHEMA_VERSION,
+    TableSchema,
+    number_type,
+    with_orc_options,
+)
+from lakelog.filestore.schema.schema_rules import (
+    check_bucket,
+    check_keys,
+    check_names,
+    check_types,
+    check_writable,
+    is_writable,
+)
+
+_Edit = Callable[[Fields], Fields]
+_Change = Callable[[DataField], DataField]
+
+
+def apply_changes(
+    schema: TableSchema,
+    changes: Sequence[SchemaChange],
+    *,
+    time_millis: int = 0,
+    also: Iterable[Option[object]] = (),
+    also_prefixes: Iterable[str] = (),
+) -> TableSchema:
+    """The next schema: one change after the other, all or none. The same schema when nothing comes of them.
+
+    `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
+    options) or UnsupportedError, naming what does not fit and what to do.
+    """
+    if not changes:
+        raise InvalidRequestError("no change is given; name at least one")
+    given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    check_options(given, also=also, also_prefixes=also_prefixes)
+    if schema.is_change_log:
+        _check_rows_stay(changes)
+    changed = _of_this_version(schema)
+    for change in changes:
+        changed = _apply(changed, change)
+    if changed == _of_this_version(schema):
+        return schema
+    changed = with_orc_options(changed, before=schema)
+    _check(schema, changed)
+    return replace(changed, id=schema.id + 1, time_millis=time_millis)
+
+
+def _check_rows_stay(changes: Sequence[SchemaChange]) -> None:
+    """Raise InvalidRequestError for a change that would make other rows of those that a change-log table counts."""
+    for change in changes:
+        if isinstance(change, AddColumn | DropColumn | WidenColumn):
+            raise InvalidRequestError(
+                f"column {shown(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
+                f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
+                "rows"
+            )
+
+
+def _of_this_version(schema: TableSchema) -> TableSchema:
+    """The schema as today's version writes it: what older versions took for granted is written out."""
+    if schema.version >= SCHEMA_VERSION:
+        return schema
+    implied = {BUCKET.key: str(schema.bucket_count), FILE_FORMAT.key: schema.file_format.value}
+    return replace(schema, version=SCHEMA_VERSION, options={**implied, **schema.options})
+
+
+def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
+    match change:
+        case SetOption(key, value):
+            check_changeable(key, schema.options.get(key), value)
+            return replace(schema, options={**schema.options, key: value})
+        case RemoveOption(key):
+            return _without_option(schema, key)
+        case SetTableComment(comment):
+            return replace(schema, comment=comment)
+        case AddColumn():
+            return _added(schema, change)
+        case DropColumn(column):
+            return _dropped(schema, path_of(column))
+        case RenameColumn(column, name):
+            return _renamed(schema, path_of(column), name)
+        case MoveColumn(column, position):
+            path = path_of(column)
+            return _with_siblings(schema, path, lambda siblings: _moved(siblings, path, position))
+        case WidenColumn(column, kind):
+            return _widened(schema, path_of(column), _parsed(kind, shown(path_of(column))))
+        case SetNullability(column, nullable):
+            return _with_nullability(schema, path_of(column), nullable=nullable)
+        case SetComment(column, comment):
+            path = path_of(column)
+            return _with_siblings(
+                schema, path, lambda siblings: _replaced(siblings, path, lambda one: replace(one, description=comment))
+            )
+
+
+def _without_option(schema: TableSchema, key: str) -> TableSchema:
+    if key not in schema.options:
+        raise InvalidRequestError(f"option {key!r} is not set; there is nothing to take away")
+    check_changeable(key, schema.options[key], None)
+    return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
+
+
+def _with_siblings(schema: TableSchema, path: Path, edit: _Edit) -> TableSchema:
+    return replace(schema, fields=edit_siblings(schema.fields, path, edit))
+
+
+def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
+    path = path_of(change.column)
+    kind = _parsed(change.type, shown(path))
+    if not kind.nullable:
+        raise InvalidRequestError(
+            f"column {shown(path)!r} cannot be added as {kind}: the rows that are there have no value for it; leave "
+            "out NOT NULL"
+        )
+    own = max(schema.highest_field_id, *(field.id for _, field in named_fields(schema.fields))) + 1
+    numbers = itertools.count(own + 1)
+    field = DataField(id=own, name=path[-1], type=number_type(kind, numbers), description=change.comment)
+
+    def add(siblings: Fields) -> Fields:
+        _check_is_new(siblings, path, path[-1])
+        at = len(siblings) if change.position is None else _place(siblings, change.position, path)
+        return (*siblings[:at], field, *siblings[at:])
+
+    highest = next(numbers) - 1
+    if highest >= KEY_FIELD_ID_START:
+        raise InvalidRequestError(
+            f"column {shown(path)!r} cannot be added: the table's highest field id is {schema.highest_field_id}, and "
+            f"columns have ids below {KEY_FIELD_ID_START}; write the rows to a new table"
+        )
+    return replace(_with_siblings(schema, path, add), highest_field_id=highest)
+
+
+def _dropped(schema: TableSchema, path: Path) -> TableSchema:
+    name = path[0]
+    if len(path) == 1:
+        _check_is_no(schema.primary_keys, "primary key", path, "dropped")
+        _check_is_no(schema.partition_keys, "partition", path, "dropped")
+        schema = _without_bucket_key(schema, name)
+        naming = sorted(options_naming(schema.options, name))
+        if naming:
+            raise InvalidRequestError(
+                f"column {name!r} cannot be dropped: the option {naming[0]!r} = {schema.options[naming[0]]!r} names "
+                "it; change or remove the option in the same alter, if it is one that can be changed"
+            )
+
+    def drop(siblings: Fields) -> Fields:
+        at = find(siblings, path[-1], path)
+        if len(siblings) == 1:
+            raise InvalidRequestError(f"column {shown(path)!r} is the last one, and cannot be dropped")
+        return (*siblings[:at], *siblings[at + 1 :])
+
+    return _with_siblings(schema, path, drop)
+
+
+def _without_bucket_key(schema: TableSchema, name: str) -> TableSchema:
+    """One bucket holds all rows whatever its key: there a column can leave a bucket key that has others."""
+    left = [key for key in schema.bucket_keys if key != name]
+    if schema.bucket_count != 1 or BUCKET_KEY.key not in schema.options or not left:
+        return schema
+    return replace(schema, options={**schema.options, BUCKET_KEY.key: ",".join(left)})
+
+
+def _renamed(schema: TableSchema, path: Path, name: str) -> TableSchema:
+    if len(path) == 1:
+        _check_is_no(schema.partition_keys, "partition", path, "renamed")
+
+    def rename(siblings: Fields) -> Fields:
+        find(siblings, path[-1], path)
+        _check_is_new(siblings, path, name)
+        return _replaced(siblings, path, lambda field: replace(field, name=name))
+
+    renamed = _with_siblings(schema, path, rename)
+    if len(path) > 1:
+        return renamed
+    keys = tuple(name if key == path[0] else key for key in schema.primary_keys)
+    return replace(renamed, primary_keys=keys, options=renamed_in_options(schema.options, path[0], name))
+
+
+def _widened(schema: TableSchema, path: Path, wanted: DataType) -> TableSchema:
+    if len(path) == 1:
+        _check_is_no(schema.primary_keys, "primary key", path, "changed in type")
+        _check_is_no(schema.partition_keys, "partition", path, "changed in type")
+        _check_is_no(schema.bucket_keys if schema.bucket_count != 1 else (), "bucket key", path, "changed in type")
+
+    def widen(kind: DataType) -> DataType:
+        check_widening(kind, wanted, name=shown(path))
+        if becomes_text(kind, wanted):
+            _check_may_be_text(schema, path, kind, wanted)
+        return wanted.with_nullable(kind.nullable)
+
+    return replace(schema, fields=edit_type(schema.fields, path, widen))
+
+
+def _check_may_be_text(schema: TableSchema, path: Path, kind: DataType, wanted: DataType) -> None:
+    options = schema.options
+    is_folded = MERGE_ENGINE.of(options) is MergeEngine.AGGREGATION or DEFAULT_AGGREGATE in options
+    if is_folded or path[0] in SEQUENCE_FIELD.of(options) or path[0] in merge_rules(options):
+        raise InvalidRequestError(
+            f"column {shown(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "
+            "and texts have another order and no sums"
+        )
+
+
+def _with_nullability(schema: TableSchema, path: Path, *, nullable: bool) -> TableSchema:
+    if len(path) == 1 and nullable:
+        _check_is_no(schema.primary_keys, "primary key", path, "made nullable")
+
+    def change(kind: DataType) -> DataType:
+        if kind.nullable and not nullable:
+            raise InvalidRequestError(
+                f"column {shown(path)!r} is nullable and may hold nulls, so it cannot become NOT NULL; add a column, "
+                "and fill it"
+            )
+        return kind.with_nullable(nullable)
+
+    return replace(schema, fields=edit_type(schema.fields, path, change))
+
+
+def _moved(siblings: Fields, path: Path, position: Position) -> Fields:
+    at = find(siblings, path[-1], path)
+    if position.beside == path[-1]:
+        raise InvalidRequestError(f"column {shown(path)!r} cannot be moved {position.place.value} itself")
+    rest = (*siblings[:at], *siblings[at + 1 :])
+    to = _place(rest, position, path)
+    return (*rest[:to], siblings[at], *rest[to:])
+
+
+def _place(siblings: Fields, position: Position, path: Path) -> int:
+    match position.place:
+        case Place.FIRST:
+            return 0
+        case Place.LAST:
+            return len(siblings)
+    beside = position.beside or ""
+    return find(siblings, beside, (*path[:-1], beside)) + (position.place is Place.AFTER)
+
+
+def _replaced(siblings: Fields, path: Path, change: _Change) -> Fields:
+    at = find(siblings, path[-1], path)
+    return (*siblings[:at], change(siblings[at]), *siblings[at + 1 :])
+
+
+def _check_is_new(siblings: Fields, path: Path, name: str) -> None:
+    if any(field.name == name for field in siblings):
+        raise InvalidRequestError(f"column {shown((*path[:-1], name))!r} is there already; choose another name")
+
+
+def _check_is_no(keys: Sequence[str], what: str, path: Path, verb: str) -> None:
+    if path[0] in keys:
+        raise InvalidRequestError(
+            f"column {path[0]!r} belongs to the {what} ({listed(keys)}) and cannot be {verb}; make a table with "
+            "other keys, and copy the rows"
+        )
+
+
+def _parsed(kind: DataType | pa.DataType | str, name: str) -> DataType:
+    if isinstance(kind, str):
+        return parse_type(kind)
+    return kind if isinstance(kind, DataType) else from_arrow_type(kind, name=name)
+
+
+def _check(old: TableSchema, new: TableSchema) -> None:
+    """Raise for a schema that is none, cannot be written though the old one could, or misreads stored rows."""
+    check_names(new.fields)
+    check_write_mode(new)
+    check_keys(new)
+    check_types(new.fields)
+    check_bucket(new)
+    changed = {key: value for key, value in new.options.items() if value != old.options.get(key)}
+    check_foreign_options(changed, *Use)
+    if is_writable(old):
+        check_writable(new)
+    _check_named_columns(old, new)
+    _check_merge_rules(old, new)
+    row_merge(new)
+    if any(key.endswith("stats-mode") for key in changed):
+        stats_modes(new)
+
+
+def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
+    """Raise for an option that names a column which is not there: it would have no effect."""
+    for key, value in new.options.items():
+        unknown = [name for name in columns_named(key, value) if name not in new.field_names]
+        if unknown and old.options.get(key) != value:
+            raise InvalidRequestError(
+                f"option {key!r} = {quoted(value)} names the column {unknown[0]!r}, which does not exist; the columns "
+                f"are {listed(new.field_names)}"
+            )
+
+
+def _check_merge_rules(old: TableSchema, new: TableSchema) -> None:
+    """Raise for options that would merge the stored values of a column in another way than before."""
+    before, after = _rules_by_id(old), _rules_by_id(new)
+    names = {field.id: field.name for field in new.fields}
+    for number in names.keys() & {field.id for field in old.fields}:
+        if before.get(number) != after.get(number):
+            raise InvalidRequestError(
+                f"the options fields.* of column {names[number]!r} cannot be changed: stored values were merged by "
+                "them; give such options to columns that the same alter adds"
+            )
+    if bool(_groups(new)) and not _groups(old) and old.primary_keys:
+        raise InvalidRequestError(
+            f"option {_groups(new)[0]!r} would be the first sequence group of the table, which changes what stored "
+            "deletes mean; make a table with it, and copy the rows"
+        )
+
+
+def _rules_by_id(schema: TableSchema) -> dict[int, dict[str, object]]:
+    ids = {field.name: field.id for field in schema.fields}
+    rules = merge_rules(schema.options)
+    return {
+        ids[name]: {
+            what: tuple(ids.get(one, one) for one in rule) if isinstance(rule, tuple) else rule
+            for what, rule in found.items()
+        }
+        for name, found in rules.items()
+        if name in ids
+    }
+
+
+def _groups(schema: TableSchema) -> list[str]:
+    return [key for key in schema.options if key.startswith("fields.") and key.endswith(".sequence-group")]

@@ -1,0 +1,414 @@
+"""Commits: one snapshot, or nothing.
+
+A commit looks at the newest snapshot, asks what to do about it, writes manifests, and creates the next snapshot's file,
+which only one of many writers can. The loser looks again.
+Source: Paimon spec, "Snapshot"; Paimon, `FileStoreCommitImpl`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from lakelog.common.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakelog.filestore.commit.commit_clock import CommitClock, next_commit_millis
+from lakelog.filestore.commit.commit_tries import CommitTries
+from lakelog.filestore.commit.conflicts import check_conflicts, check_indexed
+from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
+from lakelog.filestore.metadata.identity import UUID_KEY, OutdatedSnapshotError, carried_anyhow, carried_by
+from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
+from lakelog.filestore.metadata.manifest_merging import pick_manifests
+from lakelog.filestore.metadata.removed_files import check_not_removed
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import (
+    LINEAGE_KEY,
+    NO_USERS,
+    USERS_KEY,
+    CommitUser,
+    check_not_forgotten,
+    forgotten_millis,
+    is_same_source,
+    parse_users,
+    users_properties,
+    with_user,
+)
+from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
+from lakelog.filestore.read.scan import check_schema
+from lakelog.filestore.schema.paths import FileNames
+
+logger = logging.getLogger("lakelog.filestore")
+
+CHECKPOINT_CHANGED = (
+    "The checkpoint was reset, restored or copied, or a file of it was lost: start with a new checkpoint location (and "
+    "another commit_user, where one is given), or with the checkpoint that goes with the table"
+)
+BEFORE_CREATE = "before snapshot create"
+AFTER_CREATE = "after snapshot create"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """What one commit changes. An APPEND that deletes files becomes an OVERWRITE.
+
+    `hashes` says by which HASH index the buckets of rows were chosen, where a table has dynamic buckets.
+    `properties` join those that the newest snapshot carries on, see `filestore.metadata.users`. `takes_lost_state` says
+    that it is known that these are lost.
+    """
+
+    commit_user: str
+    commit_identifier: int
+    kind: CommitKind
+    entries: Sequence[ManifestEntry] = ()
+    changelog: Sequence[ManifestEntry] = ()
+    deletions: Sequence[BucketDeletions] = ()
+    hashes: HashIndexChange | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    watermark: int | None = None
+    operation: str | None = None
+    takes_lost_state: bool = False
+
+
+Resolve = Callable[[Snapshot | None], CommitRequest | None]
+
+
+@cache
+def _writer_version() -> str:
+    try:
+        return f"lakelog-{version('lakelog')}"
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "lakelog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """A snapshot ready to be created, and the manifests that were written for it."""
+
+    snapshot: Snapshot
+    live: LiveFiles
+    written: Sequence[str]
+
+
+class TableCommit:
+    """Commits to one table."""
+
+    def __init__(self, table: TableStore, *, clock: CommitClock | None = None) -> None:
+        self._table = table
+        self._clock = clock or CommitClock()
+        self._has_unknown_outcome = False
+
+    @property
+    def has_unknown_outcome(self) -> bool:
+        """True once a snapshot may have been created, or may still be, without our knowledge.
+
+        Files that such an attempt names must not be deleted before a later attempt has succeeded.
+        """
+        return self._has_unknown_outcome
+
+    def commit(self, resolve: Resolve, *, on_step: Callable[[str], None] | None = None) -> Snapshot | None:
+        """Commit what `resolve` asks for, and give the snapshot; None when it says that nothing is left to do.
+
+        `resolve` is asked at every attempt, with the newest snapshot (None before the first), and decides anew; what
+        it raises goes through. `on_step` is told "before snapshot create" and "after snapshot create".
+        Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
+        UnknownOutcomeError when the change may be in the table, or may come to be: ask `find_commit`, or again with a
+        `resolve` that knows its own commit.
+        """
+        tries = CommitTries(self._table.schema.options, self._clock)
+        commit_uuid = str(uuid.uuid4())
+        unknown = UnknownAttempts(self._table, commit_uuid)
+        with unknown.told():
+            for attempt in itertools.count():
+                latest = self._table.snapshots.latest()
+                own = unknown.find()
+                if own is not None:
+                    return self._finish(own, None)
+                try:
+                    prepared = self._resolved(resolve, latest, unknown, commit_uuid, may_merge=attempt == 0)
+                except NotFoundError as error:
+                    # Maybe others were so much faster that the base has expired: another lost race.
+                    is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
+                    if is_outdated and tries.has_another():
+                        continue
+                    raise
+                if prepared is None:
+                    return None
+                done = self._tried(prepared, unknown, on_step)
+                if done is not None:
+                    return done
+                if not tries.has_another():
+                    own = unknown.find()
+                    if own is not None:
+                        return self._finish(own, None)
+                    raise ConflictError(f"{self._table.name}: the commit {tries}")
+        raise AssertionError("unreachable")
+
+    def _resolved(
+        self, resolve: Resolve, latest: Snapshot | None, unknown: UnknownAttempts, commit_uuid: str, *, may_merge: bool
+    ) -> _Attempt | None:
+        request = resolve(latest)
+        if request is None:
+            return None
+        if request.commit_identifier == BATCH_COMMIT_IDENTIFIER:  # else `resolve` has looked for its own commit
+            unknown.check_none_expired(latest)
+        return self._prepare(latest, request, commit_uuid, may_merge=may_merge)
+
+    def _tried(
+        self, prepared: _Attempt, unknown: UnknownAttempts, on_step: Callable[[str], None] | None
+    ) -> Snapshot | None:
+        """The snapshot when it was created; None when another has the id, or when nobody knows."""
+        if on_step is not None:
+            on_step(BEFORE_CREATE)
+        try:
+            is_created = self._create(prepared)
+        except (UnavailableError, NotFoundError) as error:
+            number = prepared.snapshot.id
+            logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, number, error)
+            self._has_unknown_outcome = True
+            unknown.add(number, error)
+            return None
+        if not is_created:
+            return None
+        if on_step is not None:
+            on_step(AFTER_CREATE)
+        return self._finish(prepared.snapshot, prepared.live)
+
+    def _has_expired(self, snapshot: Snapshot | None) -> bool:
+        return snapshot is not None and not self._table.file_io.exists(self._table.paths.snapshot(snapshot.id))
+
+    def _create(self, prepared: _Attempt) -> bool:
+        """Create the snapshot's file. False when another has the id.
+
+        Raises UnavailableError and NotFoundError when nobody knows.
+        """
+        snapshot = prepared.snapshot
+        if not self._table.snapshots.create_new(snapshot):
+            winner = self._table.snapshots.get(snapshot.id)
+            if winner != snapshot:  # else the store retried by itself, and lost against its own first try
+                self._delete_manifests(prepared.written)
+                return False
+        if continues_table(self._table, snapshot, prepared.live):
+            return True
+        self._delete_manifests(prepared.written)
+        return False
+
+    def _finish(self, snapshot: Snapshot, live: LiveFiles | None) -> Snapshot:
+        if live is not None:
+            self._table.live_files.put(snapshot, live)
+        self._table.state_keeper.after_commit(snapshot.id, snapshot.properties, now_millis=snapshot.time_millis)
+        try:
+            self._table.snapshots.write_latest_hint(snapshot.id)
+        except UnavailableError as error:
+            logger.warning("%s: the hint to snapshot %d was not written: %s", self._table.name, snapshot.id, error)
+        return snapshot
+
+    def _prepare(
+        self, latest: Snapshot | None, request: CommitRequest, commit_uuid: str, *, may_merge: bool
+    ) -> _Attempt:
+        """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
+        table = self._table
+        check_schema(table, latest)
+        read = carried_anyhow if request.takes_lost_state else carried_by
+        carried = read(table, latest).properties
+        has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
+        is_overwrite = request.kind is CommitKind.APPEND and has_deletes
+        kind = CommitKind.OVERWRITE if is_overwrite else request.kind
+        if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT:
+            check_indexed(request.entries, request.hashes, table_name=table.name)
+        live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
+        names = FileNames()
+        index_manifest = index_after(
+            table,
+            latest,
+            deleted=_deleted_files(request.entries),
+            deletions=request.deletions,
+            hashes=request.hashes,
+            is_compaction=kind is CommitKind.COMPACT,
+            names=names,
+        )
+        schema_id = self._newest_schema_id(latest)
+        base = self._base_manifests(latest, names, schema_id, may_merge=may_merge)
+        delta = table.manifests.write(request.entries, names=names, schema_id=schema_id)
+        base_list, base_size = table.manifests.write_list(base, names=names)
+        delta_list, delta_size = table.manifests.write_list(delta, names=names)
+        written = [manifest.file_name for manifest in (*base, *delta) if names.uuid in manifest.file_name]
+        written += [base_list, delta_list]
+        if index_manifest is not None and names.uuid in index_manifest:
+            written.append(index_manifest)
+        changelog_list, changelog_size = None, None
+        if request.changelog:
+            changelog = table.manifests.write(request.changelog, names=names, schema_id=schema_id)
+            changelog_list, changelog_size = table.manifests.write_list(changelog, names=names)
+            written += [*(manifest.file_name for manifest in changelog), changelog_list]
+        delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
+        index_files = (
+            ()
+            if request.hashes is None
+            else map(table.paths.index, (file.file_name for file in request.hashes.files.values()))
+        )
+        now_millis = self._clock.now_millis()
+        check_not_removed(table, [*request.entries, *request.changelog], index_files, now_millis=now_millis)
+        snapshot = Snapshot(
+            id=1 if latest is None else latest.id + 1,
+            uuid=commit_uuid,
+            schema_id=schema_id,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_list,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog_list,
+            changelog_manifest_list_size=changelog_size,
+            changelog_record_count=sum(entry.file.row_count for entry in request.changelog) or None,
+            index_manifest=index_manifest,
+            commit_user=request.commit_user,
+            writer_version=_writer_version(),
+            commit_identifier=request.commit_identifier,
+            commit_kind=kind,
+            time_millis=next_commit_millis(latest, now_millis, table_name=table.name),
+            total_record_count=delta_count + (0 if latest is None else latest.total_record_count),
+            delta_record_count=delta_count,
+            watermark=_later(None if latest is None else latest.watermark, request.watermark),
+            statistics=None if latest is None or latest.schema_id != schema_id else latest.statistics,
+            properties=self._properties(carried, request) | {SCHEMA_DIGEST_KEY: table.schemas.digest_of(schema_id)},
+            next_row_id=None if latest is None else latest.next_row_id,
+            operation=request.operation,
+        )
+        table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
+        return _Attempt(snapshot=snapshot, live=live, written=written)
+
+    def _base_manifests(
+        self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool
+    ) -> list[ManifestFileMeta]:
+        """The manifests of everything before the new snapshot, small ones joined when enough have gathered."""
+        if latest is None:
+            return []
+        read = self._table.manifests.read_list
+        manifests = [
+            *read(latest.base_manifest_list, size_bytes=latest.base_manifest_list_size),
+            *read(latest.delta_manifest_list, size_bytes=latest.delta_manifest_list_size),
+        ]
+        if not may_merge:
+            return manifests
+        options = self._table.schema.options
+        picked = pick_manifests(
+            manifests,
+            count_min=MANIFEST_MERGE_MIN_COUNT.of(options),
+            full_size_bytes=MANIFEST_FULL_COMPACTION_SIZE.of(options),
+        )
+        if not picked:
+            return manifests
+        merged = merge_entries(self._table.manifests.read_entries(picked))
+        kept = manifests[: len(manifests) - len(picked)]
+        return kept + self._table.manifests.write(merged, names=names, schema_id=schema_id)
+
+    def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
+        """Always with the users, so that looking for them never walks past a snapshot of ours."""
+        own = {UUID_KEY: self._table.uuid} if self._table.uuid else {}
+        return {USERS_KEY: NO_USERS, **carried, **own, **request.properties}
+
+    def _newest_schema_id(self, latest: Snapshot | None) -> int:
+        newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)
+        while self._table.file_io.exists(self._table.paths.schema(newest + 1)):
+            newest += 1
+        return newest
+
+    def _delete_manifests(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                self._table.file_io.delete(self._table.paths.manifest(name))
+            except UnavailableError as error:
+                logger.warning("%s: manifest %s is left behind: %s", self._table.name, name, error)
+
+
+def append_commit(
+    table: TableStore,
+    *,
+    user: str,
+    identifier: int,
+    digest: str | None,
+    entries: Sequence[ManifestEntry],
+    changelog: Sequence[ManifestEntry] = (),
+    hashes: HashIndexChange | None = None,
+    lineage: Sequence[Mapping[str, object]] = (),
+    clock: CommitClock | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Snapshot | None:
+    """Commit one batch of a user to a table without log, once; None when it is there already.
+
+    `identifier` grows from batch to batch; `digest` stands for the source offsets of the batch. `hashes` is what the
+    assigner of dynamic buckets wrote. Raises InvalidRequestError for an identifier that the table has passed, or the
+    same one with another digest, ConflictError when others have given keys dynamic buckets meanwhile.
+    """
+    clock = clock or CommitClock()
+
+    def resolve(latest: Snapshot | None) -> CommitRequest | None:
+        carried = carried_by(table, latest).properties
+        users = parse_users(carried)
+        check_not_forgotten(user, identifier, users, forgotten_millis(carried))
+        if is_done(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
+            return None
+        last = CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())
+        properties = users_properties(
+            with_user(users, user, last),
+            carried=carried,
+            base_millis=None if latest is None else latest.time_millis,
+            kept_millis=USERS_TIME_RETAINED.of(table.schema.options),
+            in_use=(user,),
+        )
+        if lineage:
+            properties[LINEAGE_KEY] = json.dumps(list(lineage), separators=(",", ":"))
+        return CommitRequest(
+            commit_user=user,
+            commit_identifier=identifier,
+            kind=CommitKind.APPEND,
+            entries=entries,
+            changelog=changelog,
+            hashes=hashes,
+            properties=properties,
+            operation="WRITE",
+        )
+
+    return TableCommit(table, clock=clock).commit(resolve, on_step=on_step)
+
+
+def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
+    """True when a user's last batch is this one. Raises InvalidRequestError when it is a later or another one."""
+    if last is None or last.identifier < identifier:
+        return False
+    if last.identifier == identifier and is_same_source(last.digest, digest):
+        return True
+    found = "the same batch with other source offsets" if last.identifier == identifier else "a later batch"
+    raise InvalidRequestError(
+        f"{what} cannot be written: the table holds {found} ({last.identifier}). {CHECKPOINT_CHANGED}"
+    )
+
+
+def _later(previous: int | None, given: int | None) -> int | None:
+    """The larger watermark of those that are known."""
+    known = [watermark for watermark in (previous, given) if watermark is not None]
+    return max(known, default=None)
+
+
+def _deleted_files(entries: Sequence[ManifestEntry]) -> dict[BucketId, set[str]]:
+    """The names of files that a change takes away. A file that changes its level stays."""
+    added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
+    deleted: dict[BucketId, set[str]] = {}
+    for entry in entries:
+        if entry.kind is FileKind.DELETE and entry.file.file_name not in added:
+            deleted.setdefault((entry.partition, entry.bucket), set()).add(entry.file.file_name)
+    return deleted

@@ -1,0 +1,62 @@
+"""The clock of commits, and how they are dated by it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lakelog.filestore.metadata.commit_times import CLOCK_SET_MILLIS, CLOCK_SKEW_MAX_MILLIS
+from lakelog.filestore.metadata.snapshot import Snapshot
+
+logger = logging.getLogger("lakelog.filestore")
+
+
+def _wall_clock_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitClock:
+    """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1).
+
+    `seconds` is a clock that nobody sets: what passes is measured by it.
+    """
+
+    now_millis: Callable[[], int] = _wall_clock_millis
+    seconds: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+
+
+def next_commit_millis(latest: Snapshot | None, now_millis: int, *, table_name: str) -> int:
+    """The date of the commit after `latest`: now, but not before `latest` when that is ahead by little.
+
+    When it is ahead by more, one of the two clocks is wrong: that is logged, and the own one believed, if it was ever
+    set.
+    """
+    if latest is None or latest.time_millis <= now_millis:
+        return now_millis
+    if latest.time_millis - now_millis <= CLOCK_SKEW_MAX_MILLIS:
+        return latest.time_millis
+    is_set = now_millis >= CLOCK_SET_MILLIS
+    logger.warning(
+        "%s: snapshot %d is dated %s, but it is %s by this machine's clock: one of the two clocks is wrong; the next "
+        "snapshot is dated by %s",
+        table_name,
+        latest.id,
+        _shown(latest.time_millis),
+        _shown(now_millis),
+        "this machine" if is_set else f"snapshot {latest.id}, for this clock was never set",
+    )
+    return now_millis if is_set else latest.time_millis
+
+
+def _shown(time_millis: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(time_millis / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError):  # beyond the years of Python
+        return f"{time_millis} ms"

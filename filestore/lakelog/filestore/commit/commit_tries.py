@@ -1,0 +1,61 @@
+"""How often, and for how long, a commit that lost a race tries again.
+
+Waits are a random part of a limit that doubles with each lost race: so writers that race spread out until one of them
+has the time that it needs. The limit stays within what some tries take, or who lost often would wait, while others that
+never lost commit one time after the other. Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.options.writing import (
+    COMMIT_MAX_RETRIES,
+    COMMIT_MAX_RETRY_WAIT,
+    COMMIT_MIN_RETRY_WAIT,
+    COMMIT_TIMEOUT,
+)
+
+_DOUBLINGS_MAX = 32  # the longest wait is reached long before
+_TRIES_WAITED_MAX = 8  # a wait takes no longer than so many tries
+
+
+class CommitTries:
+    """The tries of one commit by the options of its table."""
+
+    def __init__(self, options: Mapping[str, str], clock: CommitClock) -> None:
+        self._clock = clock
+        self._retries_max = COMMIT_MAX_RETRIES.of(options)
+        self._timeout_millis = COMMIT_TIMEOUT.of(options)
+        self._wait_min_millis = COMMIT_MIN_RETRY_WAIT.of(options)
+        self._wait_max_millis = COMMIT_MAX_RETRY_WAIT.of(options)
+        self._started = self._try_started = clock.seconds()
+        self._lost_count = 0
+
+    def has_another(self) -> bool:
+        """Whether the commit may be tried again, now that it has lost; waits before it says so."""
+        doublings = min(self._lost_count, _DOUBLINGS_MAX)
+        self._lost_count += 1
+        if self._retries_max is not None and self._lost_count > self._retries_max:
+            return False
+        left_millis = self._timeout_millis - self._waited_millis
+        if left_millis <= 0:
+            return False
+        try_millis = (self._clock.seconds() - self._try_started) * 1000
+        useful = max(self._wait_min_millis, try_millis * _TRIES_WAITED_MAX)
+        longest = min(self._wait_min_millis << doublings, self._wait_max_millis, useful, left_millis)
+        self._clock.sleep(longest * self._clock.chance() / 1000)
+        self._try_started = self._clock.seconds()
+        return True
+
+    def __str__(self) -> str:
+        """What was lost in which time, and the options that allow more."""
+        return (
+            f"lost {self._lost_count} races against other writers in {self._waited_millis} ms; commit again, or raise "
+            f"{COMMIT_TIMEOUT.key}" + ("" if self._retries_max is None else f" and {COMMIT_MAX_RETRIES.key}")
+        )
+
+    @property
+    def _waited_millis(self) -> int:
+        return int((self._clock.seconds() - self._started) * 1000)

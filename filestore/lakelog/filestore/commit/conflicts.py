@@ -1,0 +1,75 @@
+"""Whether a change still fits the table: what a commit checks against the newest snapshot. Pure.
+
+Source: Paimon spec, "Snapshot" (conflicts); Paimon, `ConflictDetection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
+from lakelog.common.types import DataType
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.metadata.live_files import LiveFiles
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import CommitKind
+
+
+def check_conflicts(
+    live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
+) -> LiveFiles:
+    """The live files after the change. Raises ConflictError when somebody else's commit left no room for it.
+
+    Checked: a DELETE needs its ADD alive, an ADD must not be alive; the number of buckets stays, unless the commit
+    overwrites; in each changed bucket the files of one level above 0 stay apart in key range.
+    """
+    if kind is not CommitKind.OVERWRITE:
+        _check_total_buckets(live, entries)
+    _check_identities(live, entries)
+    after = live.apply(entries)
+    for partition, bucket in {(entry.partition, entry.bucket) for entry in entries if entry.file.level > 0}:
+        try:
+            runs_of(after.files(partition, bucket), key_types)
+        except CorruptDataError as error:
+            raise ConflictError(
+                f"bucket {bucket} was compacted by somebody else: {error}; compact again from the newest snapshot"
+            ) from error
+    return after
+
+
+def check_indexed(entries: Sequence[ManifestEntry], hashes: HashIndexChange | None, *, table_name: str) -> None:
+    """Raise InvalidRequestError for rows in dynamic buckets that were not chosen by the HASH index."""
+    known = set() if hashes is None else hashes.partitions
+    if any(entry.kind is FileKind.ADD and entry.partition not in known for entry in entries):
+        raise InvalidRequestError(
+            f"table {table_name} has dynamic buckets: rows are committed with the HASH index that their buckets were "
+            "chosen by, and this commit has none; use FileStoreTable.write"
+        )
+
+
+def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:
+    changed: dict[object, FileKind] = {}
+    for entry in entries:
+        before = changed.get(entry.identifier)
+        is_live = live.find(entry) is not None if before is None else before is FileKind.ADD
+        changed[entry.identifier] = entry.kind
+        name = entry.file.file_name
+        if entry.kind is FileKind.DELETE and not is_live:
+            raise ConflictError(
+                f"file {name} of bucket {entry.bucket} is no longer there: somebody else compacted or overwrote it; "
+                "start again from the newest snapshot"
+            )
+        if entry.kind is FileKind.ADD and is_live:
+            raise ConflictError(f"file {name} is in bucket {entry.bucket} already: it was committed before")
+
+
+def _check_total_buckets(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:
+    totals = live.total_buckets({entry.partition for entry in entries})
+    for entry in entries:
+        found = totals.get(entry.partition, entry.total_buckets)
+        if found != entry.total_buckets:
+            raise ConflictError(
+                f"the files of bucket {entry.bucket} were written for {entry.total_buckets} buckets, the table has "
+                f"{found}: open the table anew; only an overwrite may change the number of buckets"
+            )

@@ -1,0 +1,207 @@
+"""What became of a snapshot that a commit has tried to create, where the answer alone does not tell.
+
+A commit whose answers were lost looks for itself as long as it runs. When it has ended with UnknownOutcomeError,
+`find_commit` looks for it: that is all that a process needs which knows no more than the commit's uuid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakelog.common.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from lakelog.filestore.metadata.changelogs import ChangelogManager
+from lakelog.filestore.metadata.identity import is_same_table
+from lakelog.filestore.metadata.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+
+logger = logging.getLogger("lakelog.filestore")
+
+_UNKNOWN_MAX = 10  # a store that answers reads and no creation is not tried until a commit's timeout
+
+
+def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> bool:
+    """Whether a created snapshot is the one after its base. Deletes it when it is not; `live` are its files.
+
+    A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot stands
+    behind the newest one and nobody would see its rows. Snapshots expire in their order: as long as the one before is
+    there, the id cannot have been used. Raises NotFoundError when the snapshot itself has expired.
+    """
+    if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
+        return True
+    if not is_same_table(table):
+        logger.warning("%s: the table was dropped meanwhile: snapshot %d is taken back", table.name, snapshot.id)
+        table.file_io.delete(table.paths.snapshot(snapshot.id))
+        return False
+    ids = table.snapshots.ids()
+    if snapshot.id not in ids:
+        raise NotFoundError(f"snapshot {snapshot.id} was created and has expired")
+    following = min((number for number in ids if number > snapshot.id), default=None)
+    if following is None or (following == snapshot.id + 1 and _is_base_of(table, live, following)):
+        return True
+    logger.warning("%s: id %d was used and has expired: committing again", table.name, snapshot.id)
+    table.file_io.delete(table.paths.snapshot(snapshot.id))
+    return False
+
+
+def _is_base_of(table: TableStore, live: LiveFiles, snapshot_id: int) -> bool:
+    following = table.snapshots.get(snapshot_id)
+    base = table.manifests.read_list(following.base_manifest_list, size_bytes=following.base_manifest_list_size)
+    before = LiveFiles().apply(table.manifests.read_entries(base))
+    return _names(before) == _names(live)
+
+
+def _names(live: LiveFiles) -> set[tuple[object, ...]]:
+    return {(bucket, identifier) for bucket, files in live.buckets.items() for identifier in files}
+
+
+class UnknownAttempts:
+    """The attempts of one commit whose snapshots may be there. All snapshots of a commit have its uuid."""
+
+    def __init__(self, table: TableStore, commit_uuid: str) -> None:
+        self._table = table
+        self._uuid = commit_uuid
+        self._ids: set[int] = set()
+        self._count = 0
+
+    def add(self, snapshot_id: int, error: LakelogError) -> None:
+        """Remember an attempt that got no answer. Raises UnknownOutcomeError when that happens too often."""
+        self._ids.add(snapshot_id)
+        self._count += 1
+        if self._count > _UNKNOWN_MAX:
+            raise self._open(f"{self._count} attempts got no answer, at last {error}") from error
+
+    def find(self) -> Snapshot | None:
+        """The snapshot of an attempt that is there after all. Forgets those whose ids others have."""
+        for snapshot_id in sorted(self._ids):
+            try:
+                snapshot = self._table.snapshots.get(snapshot_id)
+                if snapshot.uuid == self._uuid:
+                    live = self._table.live_files.of(snapshot)
+                    if continues_table(self._table, snapshot, live):
+                        return snapshot
+            except NotFoundError:  # not there, or expired meanwhile
+                continue
+            self._ids.discard(snapshot_id)
+        return None
+
+    def check_none_expired(self, latest: Snapshot | None) -> None:
+        """Raise UnknownOutcomeError when a snapshot that may have been one of these was there and has expired."""
+        gone = [number for number in self._ids if latest is not None and number <= latest.id]
+        if gone:
+            raise self._error(
+                f"snapshot {min(gone)} may have been it, and has expired meanwhile. Look for the rows before they are "
+                "written again"
+            )
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """What ends a commit says that nothing was committed: where that is not known, it says so instead."""
+        try:
+            yield
+        except UnknownOutcomeError:
+            raise
+        except (ConflictError, NotFoundError, UnavailableError) as error:
+            if not self._ids:
+                raise
+            raise self._open(str(error)) from error
+
+    def _open(self, reason: str) -> UnknownOutcomeError:
+        """The error of a commit that can be looked for."""
+        command = f"lakelog table find-commit {self._table.path} {self._uuid} --snapshot-id {min(self._ids)}"
+        return self._error(
+            f"{reason}. Before its rows are written again ask: {command}. A stream that runs its batch again asks by "
+            "itself"
+        )
+
+    def _error(self, reason: str) -> UnknownOutcomeError:
+        number = min(self._ids)
+        return UnknownOutcomeError(
+            f"{self._table.name}: nobody can tell whether the commit is in the table, as snapshot {number} with the "
+            f"uuid {self._uuid}: {reason}",
+            commit_uuid=self._uuid,
+            snapshot_id=number,
+        )
+
+
+class CommitOutcome(StrEnum):
+    """What became of a commit."""
+
+    COMMITTED = "committed"
+    NOT_COMMITTED = "not committed"
+    NOT_KNOWABLE = "not knowable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCommit:
+    """What is known of a commit: `snapshot_id` is where it is, `expired_up_to` the last snapshot nobody can look into.
+
+    `is_open` says of a commit that is not there that the snapshot it tried to create is still free: a request that the
+    store has not worked off may create it.
+    """
+
+    outcome: CommitOutcome
+    snapshot_id: int | None = None
+    expired_up_to: int | None = None
+    is_open: bool = False
+
+
+def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
+    """Look for a commit among the living snapshots, and among the expired ones that a changelog or a tag keeps.
+
+    With `snapshot_id`, which UnknownOutcomeError names, it can be in no other snapshot: then snapshots before it may
+    have expired. Raises InvalidRequestError for what cannot be a commit's.
+    """
+    if not commit_uuid or (snapshot_id is not None and snapshot_id < 1):
+        raise InvalidRequestError(
+            f"a commit is looked for by its uuid and a snapshot id from 1 on, found {commit_uuid!r} and {snapshot_id}: "
+            "take both from the error that the commit ended with"
+        )
+    kept = {tagged.id: tagged for tagged in map(table.snapshots.tagged, table.snapshots.tags())}
+    changelogs = ChangelogManager(table.file_io, table.paths)
+    ids = table.snapshots.ids()
+    newest = max(ids, default=0)
+    wanted = range(newest, 0, -1) if snapshot_id is None else range(snapshot_id, snapshot_id - 1, -1)
+    looked_into: set[int] = set()
+    for number in sorted((number for number in {*ids, *kept, *changelogs.ids()} if number in wanted), reverse=True):
+        living = table.snapshots.find(number)
+        found = living or changelogs.find(number) or kept.get(number)
+        if found is None:  # has expired since the folder was listed
+            continue
+        if found.uuid == commit_uuid:
+            is_of_table = living is None or _is_living(table, living, ids)
+            if is_of_table:
+                return FoundCommit(outcome=CommitOutcome.COMMITTED, snapshot_id=number)
+            if is_of_table is None:
+                continue
+        looked_into.add(number)
+    expired = next((number for number in wanted if number <= newest and number not in looked_into), None)
+    if expired is not None:
+        return FoundCommit(outcome=CommitOutcome.NOT_KNOWABLE, expired_up_to=expired)
+    return FoundCommit(outcome=CommitOutcome.NOT_COMMITTED, is_open=snapshot_id is None or snapshot_id > newest)
+
+
+def _is_living(table: TableStore, found: Snapshot, ids: Collection[int]) -> bool | None:
+    """False for one under an id that had expired, which its writer has not deleted yet: see `continues_table`.
+
+    None when that cannot be told, because its files expire.
+    """
+    if found.id - 1 in ids or found.id == max(ids):
+        return True
+    if found.id + 1 not in ids:
+        return False
+    try:
+        return _is_base_of(table, table.live_files.of(found), found.id + 1)
+    except NotFoundError:
+        return None

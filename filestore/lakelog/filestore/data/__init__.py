@@ -1,0 +1,1 @@
+"""Data files: reading and writing rows, and the statistics of columns."""

@@ -1,0 +1,1 @@
+"""Expiry: snapshots, partitions and files that nothing names any longer."""

@@ -1,0 +1,303 @@
+"""Expiry of snapshots and of their changes: what nobody can ask for any more is deleted, file by file.
+
+Kept are the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
+snapshot, a tag or a branch shows. Changes may be kept longer than their snapshots, see `filestore.metadata.changelogs`.
+The oldest snapshot goes first and its own file last, so that an expiry which ends half-way is taken up by the next.
+Source: Paimon spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakelog.common.errors import NotFoundError
+from lakelog.filestore.expire.references import (
+    References,
+    branches_of,
+    brought_by_appends,
+    entries_of,
+    index_names,
+    line_of,
+    lists_of,
+    manifest_names,
+    names_of,
+)
+from lakelog.filestore.expire.retention import Retention, first_kept
+from lakelog.filestore.metadata.commit_times import CommitTimes
+from lakelog.filestore.metadata.consumers import ConsumerManager
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
+
+__all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What an expiry deleted. `changelog_ids` are snapshots whose changes are gone, long after they themselves."""
+
+    snapshot_ids: tuple[int, ...] = ()
+    changelog_ids: tuple[int, ...] = ()
+    consumers: tuple[str, ...] = ()
+    data_files: int = 0
+    metadata_files: int = 0
+
+
+def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:
+    """Delete the snapshots that need not be kept, oldest first, and the files that only they show; then changes.
+
+    Consumers that are too old by the table's options are forgotten before. Raises CorruptDataError for a consumer or a
+    manifest that is not readable: then nothing more is deleted.
+    """
+    consumers = ConsumerManager(table.file_io, table.paths)
+    forgotten = consumers.expire(now_millis=now_millis, age_millis=CONSUMER_EXPIRATION_TIME.of(table.schema.options))
+    newest = table.snapshots.latest()
+    earliest = table.snapshots.earliest_id()
+    if newest is None or earliest is None:
+        return Expired(consumers=tuple(forgotten))
+    expiry = _Expiry(table, retention or Retention.of(table), newest, now_millis, consumers.first_wanted())
+    gone = expiry.expire_snapshots(earliest)
+    changes_gone = expiry.expire_changelogs()
+    return Expired(
+        snapshot_ids=gone,
+        changelog_ids=changes_gone,
+        consumers=tuple(forgotten),
+        data_files=expiry.data_files,
+        metadata_files=expiry.metadata_files,
+    )
+
+
+def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> CommitTimes:
+    """When the snapshots of a table were committed, also those of which only the changelog is left."""
+    changelogs = line_of(table, table.branch).changelogs
+
+    def date_of(number: int) -> int | None:
+        found = table.snapshots.find(number) or changelogs.find(number)
+        return None if found is None else found.time_millis
+
+    def ids() -> Iterable[int]:
+        return (*changelogs.ids(), *table.snapshots.ids())
+
+    return CommitTimes(date_of, ids=ids, newest_id=newest_id, now_millis=now_millis)
+
+
+class _Expiry:
+    """One expiry: the decisions, and which files go with which snapshot."""
+
+    def __init__(
+        self, table: TableStore, retention: Retention, newest: Snapshot, now_millis: int, wanted: int | None
+    ) -> None:
+        self._table = table
+        self._retention = retention
+        self._for_changes = retention.for_changes(table)
+        self._newest = newest
+        self._now_millis = now_millis
+        self._line = line_of(table, table.branch)
+        self._has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
+        self._first_changelog = self._line.changelogs.earliest_id()
+        self._keeps_changes = self._for_changes.exceeds(retention) or self._first_changelog is not None
+        limits = [at for at in (wanted, self._carrier()) if at is not None]
+        self._wanted = min(limits, default=None)
+        self.data_files = 0
+        self.metadata_files = 0
+
+    def expire_snapshots(self, earliest: int) -> tuple[int, ...]:
+        """Delete the snapshots that are due; gives their ids."""
+        end = self._first_kept(range(earliest, self._newest.id + 1), self._retention)
+        if end == earliest:
+            return ()
+        found = [snapshot for number in range(earliest, end + 1) if (snapshot := self._table.snapshots.find(number))]
+        if not found or found[-1].id != end:  # somebody else expires, and is further
+            return ()
+        keeps_deltas = self._keeps_changes and not self._has_producer
+        files = _Files(self._table, found[:-1], found[-1])
+        removed = _removed_by(self._table, found)
+        for snapshot, following in itertools.pairwise(found):
+            changes = {*names_of(brought_by_appends(removed[following.id]))} if keeps_deltas else set()
+            for entry in removed[following.id]:
+                if entry.file.file_name not in changes:
+                    self._delete_data(files, entry)
+            if self._keeps_changes:
+                self._line.changelogs.put(snapshot)
+            else:
+                self._delete_changelog(files, snapshot)
+            lists = () if keeps_deltas else lists_of(snapshot)
+            self._delete_metadata(files, snapshot, following, lists)
+            self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
+        self._table.snapshots.write_earliest_hint(end)
+        if self._keeps_changes and self._first_changelog is None:
+            self._line.changelogs.write_earliest_hint()
+        return tuple(snapshot.id for snapshot in found[:-1])
+
+    def expire_changelogs(self) -> tuple[int, ...]:
+        """Delete the changelogs that are due; gives their ids. Without any it does no I/O."""
+        if not self._keeps_changes:
+            return ()
+        first = self._line.changelogs.earliest_id()
+        oldest = self._table.snapshots.earliest_id()
+        if first is None or oldest is None:
+            return ()
+        end = min(self._first_kept(range(first, self._newest.id + 1), self._for_changes), oldest)
+        kept = self._line.changelogs.find(end) or self._table.snapshots.find(end)
+        living = self._table.snapshots.find(oldest)
+        if end <= first or kept is None or living is None:
+            return ()
+        gone = [found for number in range(first, end) if (found := self._line.changelogs.find(number))]
+        following = [*gone[1:], kept]
+        files = _Files(self._table, gone, living)
+        for changelog, behind in zip(gone, following, strict=True):
+            if changelog.changelog_manifest_list is None and not self._has_producer:
+                for entry in _net_removed(_entries_left(self._table, changelog.delta_manifest_list)):
+                    self._delete_data(files, entry)
+            else:
+                self._delete_changelog(files, changelog)
+            lists = () if self._has_producer else lists_of(changelog)
+            self._delete_metadata(files, changelog, behind, lists, has_index=False)
+            self._line.changelogs.delete(changelog.id)
+        self._line.changelogs.write_earliest_hint()
+        return tuple(changelog.id for changelog in gone)
+
+    def _first_kept(self, ids: Sequence[int], retention: Retention) -> int:
+        times = commit_times(self._table, self._newest.id, now_millis=self._now_millis)
+        return first_kept(ids, retention, time_of=times.of, now_millis=self._now_millis, consumed_up_to=self._wanted)
+
+    def _carrier(self) -> int | None:
+        """The snapshot that holds what commits carry on, where others wrote the ones behind it; it must stay."""
+        carried = carried_properties(self._newest, self._table.snapshots)
+        return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
+
+    def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
+        if entry.file.file_name in files.kept or entry.file.external_path is not None:  # nothing outside is deleted
+            return
+        path = self._table.data_path(entry.partition, entry.bucket, entry.file)
+        for name in entry.file.extra_files:
+            self._table.file_io.delete(f"{path.rpartition('/')[0]}/{name}")
+        self._table.file_io.delete(path)
+        self.data_files += 1
+
+    def _delete_changelog(self, files: _Files, snapshot: Snapshot) -> None:
+        """The changelog files of a snapshot, and behind them their manifests."""
+        changelog = snapshot.changelog_manifest_list
+        if changelog is None or changelog in files.kept:
+            return
+        for entry in _entries_left(self._table, changelog):
+            self._delete_data(files, entry)
+        self._delete_named(files, _names_left(self._table, changelog))
+
+    def _delete_metadata(
+        self,
+        files: _Files,
+        snapshot: Snapshot,
+        following: Snapshot,
+        lists: Sequence[str],
+        *,
+        has_index: bool = True,
+    ) -> None:
+        """The manifests of a snapshot that the one behind it does not name, with their lists; and what is beside them.
+
+        A list goes behind its manifests, which it names.
+        """
+        if lists:
+            named_next = set(manifest_names(self._table, *lists_of(following)))
+            own = _names_left(self._table, *lists)
+            self._delete_named(files, [name for name in own if name not in named_next])
+        if has_index:
+            self._delete_index(files, snapshot, following)
+
+    def _delete_index(self, files: _Files, snapshot: Snapshot, following: Snapshot) -> None:
+        file_io, paths = self._table.file_io, self._table.paths
+        index, statistics = snapshot.index_manifest, snapshot.statistics
+        if index is not None and index not in files.kept and index != following.index_manifest:
+            behind = following.index_manifest
+            named_next = () if behind is None else index_names(self._table, behind)
+            for name in _index_left(self._table, index):
+                if name not in files.kept and name not in named_next:
+                    file_io.delete(paths.index(name))
+                    self.metadata_files += 1
+            file_io.delete(paths.manifest(index))
+            self.metadata_files += 1
+        if statistics is not None and statistics not in files.kept and statistics != following.statistics:
+            file_io.delete(paths.statistics(statistics))
+            self.metadata_files += 1
+
+    def _delete_named(self, files: _Files, names: Sequence[str]) -> None:
+        for name in reversed(names):
+            if name not in files.kept:
+                self._table.file_io.delete(self._table.paths.manifest(name))
+                self.metadata_files += 1
+
+
+class _Files:
+    """What an expiry must leave: looked up once, after it is known what goes."""
+
+    def __init__(self, table: TableStore, gone: Sequence[Snapshot], kept: Snapshot) -> None:
+        """`gone` are the snapshots that go, oldest first, `kept` is the oldest that stays."""
+        references = References(table)
+        references.add_metadata(kept)
+        for branch in branches_of(table):
+            line = line_of(table, branch)
+            if branch != table.branch:
+                references.add_line(line)
+                continue
+            # A file that a snapshot lost was in the newest tag before it, or in none that is as old.
+            tags = sorted((line.snapshots.tagged(tag) for tag in line.snapshots.tags()), key=lambda tag: tag.id)
+            ids = [tag.id for tag in tags]
+            nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in gone}
+            for at in sorted(nearest - {-1}):
+                references.add_state(tags[at])
+        self.kept = references.names
+
+
+def _removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[ManifestEntry]]:
+    """For each snapshot but the first, what it took out of the table and none of the others put back."""
+    removed: dict[str, tuple[int, ManifestEntry]] = {}
+    for snapshot in found[1:]:
+        entries = _entries_left(table, snapshot.delta_manifest_list)
+        for entry in entries:
+            if entry.kind is FileKind.ADD:
+                removed.pop(entry.file.file_name, None)
+        for entry in _net_removed(entries):
+            removed[entry.file.file_name] = (snapshot.id, entry)
+    by_snapshot: dict[int, list[ManifestEntry]] = {snapshot.id: [] for snapshot in found}
+    for snapshot_id, entry in removed.values():
+        by_snapshot[snapshot_id].append(entry)
+    return by_snapshot
+
+
+def _net_removed(entries: Sequence[ManifestEntry]) -> Iterator[ManifestEntry]:
+    """What a delta takes out; a file that only changes its level stays."""
+    added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
+    return (entry for entry in entries if entry.kind is FileKind.DELETE and entry.file.file_name not in added)
+
+
+# What an earlier expiry has deleted before it was cut off is not there any more.
+
+
+def _entries_left(table: TableStore, manifest_list: str) -> list[ManifestEntry]:
+    try:
+        return list(entries_of(table, manifest_list))
+    except NotFoundError:
+        return []
+
+
+def _names_left(table: TableStore, *lists: str) -> list[str]:
+    names: list[str] = []
+    for name in lists:
+        try:
+            names.extend(manifest_names(table, name))
+        except NotFoundError:
+            continue
+    return names
+
+
+def _index_left(table: TableStore, index_manifest: str) -> list[str]:
+    try:
+        return index_names(table, index_manifest)
+    except NotFoundError:
+        return []

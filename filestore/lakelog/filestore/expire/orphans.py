@@ -1,0 +1,183 @@
+"""Orphans: files that no snapshot, changelog, tag or branch names, left by writers and expiries that were cut off.
+
+First the files that may be orphans are listed, then what is named is gathered: a file that a commit takes in meanwhile
+is seen. A file that a writer may still be about to name is told by its age alone, so younger ones stay.
+
+Looked at are the folders that the table's files are in: manifests, indexes, statistics, and the buckets; other folders
+hold temporary files at most. Data at external paths is never touched: another table may share it.
+Source: Paimon spec, "Manage snapshots", "Remove orphan files"; Paimon, `OrphanFilesClean`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.expire.references import References, branches_of, line_of
+from lakelog.filestore.io.fileio import FileEntry
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY
+from lakelog.filestore.schema.paths import TablePaths
+
+logger = logging.getLogger("lakelog.filestore")
+
+DEFAULT_AGE_MILLIS = 24 * 3_600_000
+AGE_MILLIS_MIN = 3_600_000  # longer than a batch takes from its first file to its commit
+_TEMPORARY = re.compile(r"\..+\.tmp")
+_BUCKET = re.compile(r"bucket-(\d+|postpone)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanFile:
+    """A file that nothing names."""
+
+    path: str
+    size_bytes: int
+    modified_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """What was found, or deleted unless `is_dry_run`: files, and old folders of buckets and partitions left empty."""
+
+    files: tuple[OrphanFile, ...]
+    folders: tuple[str, ...]
+    is_dry_run: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+NamedElsewhere = Callable[[], Collection[str]]
+
+
+def remove_orphans(
+    table: TableStore,
+    *,
+    named_elsewhere: NamedElsewhere,
+    older_than_millis: int = DEFAULT_AGE_MILLIS,
+    is_dry_run: bool = True,
+    allows_young: bool = False,
+    now_millis: int | None = None,
+) -> Orphans:
+    """Delete the files older than an age that nothing names, or with `is_dry_run` only find them.
+
+    `named_elsewhere` gives the names of files that are to be in a snapshot later: it is asked before the snapshots are.
+    Raises InvalidRequestError for an age below an hour without `allows_young`: the files of a running write are named
+    by nothing yet. Raises CorruptDataError when anything that names files is damaged or missing; then nothing is
+    deleted.
+    """
+    if older_than_millis < AGE_MILLIS_MIN:
+        if not allows_young:
+            raise InvalidRequestError(
+                f"files younger than {AGE_MILLIS_MIN} ms may belong to a write that runs now, found {older_than_millis}"
+                " ms; give a longer age, or say that nobody writes: allow_young=True, --allow-young"
+            )
+        logger.warning(
+            "%s: orphans as young as %d ms are looked for: the files of a write that runs now are among them",
+            table.name,
+            older_than_millis,
+        )
+    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    found = _Candidates(table, before_millis=now - older_than_millis)
+    found.look()
+    named = set(named_elsewhere())
+    named |= _named(table)
+    files = [file for file in found.files if not _is_named(file.path, named)]
+    if is_dry_run:
+        gone = {file.path for file in files}
+        folders = [folder for folder in found.folders if found.is_emptied(folder, gone)]
+        return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=True)
+    for file in files:
+        table.file_io.delete(file.path)
+    folders = [folder for folder in found.folders if table.file_io.delete_empty_dir(folder)]
+    return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=False)
+
+
+def _named(table: TableStore) -> set[str]:
+    """The names that all branches hold. A snapshot that is committed meanwhile is looked at too."""
+    references = References(table)
+    for branch in branches_of(table):
+        line = line_of(table, branch)
+        newest = references.add_line(line)
+        while newest is not None:
+            behind = line.snapshots.find(newest.id + 1)
+            if behind is not None:
+                references.add_state(behind)
+                references.add_changelog(behind)
+            newest = behind
+    return references.names
+
+
+def _is_named(path: str, named: Collection[str]) -> bool:
+    folder, _, name = path.rpartition("/")
+    if name in named:
+        return True
+    # Others write files beside a manifest whose names go on from the manifest's.
+    return folder.endswith("/manifest") and name.partition(".")[0] in named
+
+
+class _Candidates:
+    """The old files of a table, and the old folders of its buckets and partitions, deepest first."""
+
+    def __init__(self, table: TableStore, *, before_millis: int) -> None:
+        self._table = table
+        self._before_millis = before_millis
+        self._content: dict[str, list[str]] = {}  # of the folders
+        self.files: list[OrphanFile] = []
+        self.folders: list[str] = []
+
+    def look(self) -> None:
+        """List every folder that may hold files of the table."""
+        root = self._table.path
+        for folder in ("manifest", "index", "statistics"):
+            self._add_files(f"{root}/{folder}")
+        for branch in branches_of(self._table):
+            own = TablePaths(root, branch)
+            for folder in (own.snapshot_dir, own.schema_dir, own.tag_dir, own.changelog_dir, own.consumer_dir):
+                self._add_files(folder, only=_TEMPORARY)
+        sub_folder = DATA_FILE_DIRECTORY.of(self._table.schema.options)
+        self._walk(f"{root}/{sub_folder}" if sub_folder else root, list(self._table.schema.partition_keys))
+
+    def is_emptied(self, folder: str, gone: Collection[str]) -> bool:
+        """Whether nothing is left in an old folder without the files `gone`. Ask for the deepest first."""
+        return all(
+            path in gone or (path in self._content and self.is_emptied(path, gone)) for path in self._content[folder]
+        )
+
+    def _add_files(self, folder: str, *, only: re.Pattern[str] | None = None) -> list[FileEntry]:
+        entries = self._table.file_io.list_entries(folder)
+        for entry in entries:
+            if entry.is_folder or entry.modified_millis >= self._before_millis:
+                continue
+            if only is None or only.fullmatch(entry.name):
+                path = f"{folder}/{entry.name}"
+                self.files.append(
+                    OrphanFile(path=path, size_bytes=entry.size_bytes, modified_millis=entry.modified_millis)
+                )
+        return entries
+
+    def _walk(self, folder: str, partition_keys: list[str]) -> None:
+        """The buckets below a folder, in partitions of these columns. Folders with other names are left alone."""
+        for entry in self._folders(folder):
+            path = f"{folder}/{entry.name}"
+            if partition_keys:
+                if "=" not in entry.name:
+                    continue
+                self._content[path] = [f"{path}/{one.name}" for one in self._table.file_io.list_entries(path)]
+                self._walk(path, partition_keys[1:])
+            elif _BUCKET.fullmatch(entry.name):
+                self._content[path] = [f"{path}/{one.name}" for one in self._add_files(path)]
+            else:
+                continue
+            if entry.modified_millis < self._before_millis:
+                self.folders.append(path)
+
+    def _folders(self, folder: str) -> Iterator[FileEntry]:
+        return (entry for entry in self._table.file_io.list_entries(folder) if entry.is_folder)

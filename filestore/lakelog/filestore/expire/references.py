@@ -1,0 +1,199 @@
+"""Which files the snapshots, changelogs and tags of a table name: what an expiry must keep, and what is no orphan.
+
+Files are known by their names alone, which hold a uuid: no two of a table are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.index.index_manifest import read_index
+from lakelog.filestore.io.name_cache import NameCache
+from lakelog.filestore.metadata.changelogs import ChangelogManager
+from lakelog.filestore.metadata.data_file import FileSource
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
+
+_NAME_BYTES = 128
+_STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The snapshots, changelogs and tags of one branch. All branches share manifests, indexes and data files."""
+
+    branch: str
+    snapshots: SnapshotManager
+    changelogs: ChangelogManager
+
+
+def line_of(table: TableStore, branch: str) -> Line:
+    """One branch of the table."""
+    paths = TablePaths(table.path, branch)
+    return Line(branch, SnapshotManager(table.file_io, paths), ChangelogManager(table.file_io, paths))
+
+
+def branches_of(table: TableStore) -> list[str]:
+    """The names of all branches, the main one first. Lists a folder."""
+    names = table.file_io.list_names(f"{table.path}/branch")
+    found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
+    return [MAIN_BRANCH, *found]
+
+
+def keeps_deltas(table: TableStore, line: Line) -> bool:
+    """Whether the files of expired deltas stay as the changes: longer than snapshots, and nothing else tells them."""
+    has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
+    retention = Retention.of(table)
+    is_longer = retention.for_changes(table).exceeds(retention)
+    return not has_producer and (is_longer or line.changelogs.earliest_id() is not None)
+
+
+def names_of(entries: Iterable[ManifestEntry]) -> Iterator[str]:
+    """The names of data files and of the files that belong to each."""
+    for entry in entries:
+        yield entry.file.file_name
+        yield from entry.file.extra_files
+
+
+def brought_by_appends(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
+    """The entries of files that a compaction did not make: where nothing else tells the changes, they do."""
+    return (entry for entry in entries if entry.file.file_source is not FileSource.COMPACT)
+
+
+def lists_of(snapshot: Snapshot) -> tuple[str, ...]:
+    """The manifest lists of a snapshot's state: base, then delta."""
+    return (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+
+
+def entries_of(table: TableStore, *lists: str) -> Iterator[ManifestEntry]:
+    """The entries of manifest lists, in order. Raises NotFoundError, CorruptDataError."""
+    for name in lists:
+        yield from table.manifests.read_entries(table.manifests.read_list(name))
+
+
+def manifest_names(table: TableStore, *lists: str) -> Iterator[str]:
+    """The names of lists, each before the manifests that it names. Raises NotFoundError, CorruptDataError."""
+    for name in lists:
+        yield name
+        yield from (manifest.file_name for manifest in table.manifests.read_list(name))
+
+
+def index_names(table: TableStore, index_manifest: str) -> list[str]:
+    """The names of the index files in an index manifest. Raises NotFoundError, CorruptDataError."""
+    return [record["_FILE_NAME"] for record in read_index(table, index_manifest)]
+
+
+def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
+    """The names of the live files of a snapshot. Remembered between calls. Raises NotFoundError, CorruptDataError."""
+    key = "+".join(table.paths.manifest(name) for name in lists_of(snapshot))
+    held = _STATE_NAMES.get(key)
+    if held is None:
+        counts: dict[str, int] = {}
+        for entry in entries_of(table, *lists_of(snapshot)):
+            for name in names_of([entry]):
+                counts[name] = counts.get(name, 0) + (1 if entry.kind is FileKind.ADD else -1)
+        held = tuple(name for name, count in counts.items() if count > 0)
+        _STATE_NAMES.put(key, held, _NAME_BYTES * len(held))
+    return held
+
+
+class References:
+    """Gathers names of files that must stay."""
+
+    def __init__(self, table: TableStore) -> None:
+        self._table = table
+        self.names: set[str] = set()
+
+    def add_metadata(self, snapshot: Snapshot) -> None:
+        """Manifests, their lists, index files and statistics of a state. Raises NotFoundError, CorruptDataError."""
+        if snapshot.index_manifest is not None:
+            self.names.add(snapshot.index_manifest)
+            self.names.update(index_names(self._table, snapshot.index_manifest))
+        if snapshot.statistics is not None:
+            self.names.add(snapshot.statistics)
+        self.names.update(lists_of(snapshot))
+        self.names.update(manifest_names(self._table, *lists_of(snapshot)))
+
+    def add_changelog(self, snapshot: Snapshot) -> None:
+        """The changelog files of a snapshot, with their manifests."""
+        if snapshot.changelog_manifest_list is not None:
+            self.names.update(manifest_names(self._table, snapshot.changelog_manifest_list))
+            self.names.update(names_of(entries_of(self._table, snapshot.changelog_manifest_list)))
+
+    def add_state(self, snapshot: Snapshot) -> None:
+        """What is needed to read the rows of a snapshot."""
+        self.add_metadata(snapshot)
+        self.names.update(live_names(self._table, snapshot))
+
+    def add_tags(self, line: Line) -> None:
+        """What the tags of a branch show. Their changelog is not kept, as in Paimon."""
+        for tag in line.snapshots.tags():
+            try:
+                self.add_state(line.snapshots.tagged(tag))
+            except NotFoundError as error:
+                if tag in line.snapshots.tags():
+                    raise CorruptDataError(
+                        f"tag {tag!r} of {self._table.name} names a file that is gone: {error}; delete the tag"
+                    ) from error
+
+    def add_line(self, line: Line) -> Snapshot | None:
+        """All that a branch names; gives its newest snapshot. Raises CorruptDataError when a part of it is missing.
+
+        From the newest snapshot back: what a delta took away was there in the snapshot before. An expiry meanwhile
+        takes the oldest ones, and nothing that a younger one needs.
+        """
+        ids = line.snapshots.ids()
+        newest = None
+        has_deltas = keeps_deltas(self._table, line)
+        removed: list[ManifestEntry] = []  # by the delta of the snapshot behind
+        for number in reversed(ids):
+            snapshot = line.snapshots.find(number)
+            if snapshot is None:
+                break
+            self.names.update(names_of(removed))
+            try:
+                if newest is None:
+                    self.add_state(snapshot)
+                else:
+                    self.add_metadata(snapshot)
+                self.add_changelog(snapshot)
+                delta = entries_of(self._table, snapshot.delta_manifest_list)
+                removed = [entry for entry in delta if entry.kind is FileKind.DELETE]
+            except NotFoundError as error:
+                if newest is None or line.snapshots.find(number - 1) is not None:
+                    raise CorruptDataError(
+                        f"snapshot {number} of {self._table.name} names a file that is gone: {error}; restore it"
+                    ) from error
+                break  # half expired, and nothing older is left
+            newest = newest or snapshot
+        if has_deltas:  # the oldest one's too: they go with its changelog
+            self.names.update(names_of(brought_by_appends(removed)))
+        self._add_changelogs(line)
+        self.add_tags(line)
+        return newest
+
+    def _add_changelogs(self, line: Line) -> None:
+        has_producer = CHANGELOG_PRODUCER.of(self._table.schema.options) is not ChangelogProducer.NONE
+        for number in line.changelogs.ids():
+            changelog = line.changelogs.find(number)
+            if changelog is None:
+                continue
+            try:
+                self.add_changelog(changelog)
+                if changelog.changelog_manifest_list is None:
+                    self.names.update(manifest_names(self._table, *lists_of(changelog)))
+                    delta = entries_of(self._table, changelog.delta_manifest_list)
+                    self.names.update(names_of(brought_by_appends(delta)))
+            except NotFoundError as error:
+                is_half_expired = line.changelogs.find(number - 1) is None
+                if is_half_expired or (has_producer and changelog.changelog_manifest_list is None):
+                    continue
+                raise CorruptDataError(
+                    f"changelog {number} of {self._table.name} names a file that is gone: {error}; restore it"
+                ) from error

@@ -1,0 +1,116 @@
+"""Expiry by writers: after a commit, what is due by the table's options.
+
+A commit must not pay for it when nothing is due. So each process remembers of a table which snapshot is the oldest and
+when the one behind it was committed: that tells when the oldest may go, without a look at any file.
+Source: Paimon, `FileStoreTable.newExpireRunnable`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.expire.expiry import commit_times, expire_snapshots
+from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.metadata.changelogs import ChangelogManager
+from lakelog.filestore.metadata.commit_times import CLOCK_SKEW_MAX_MILLIS
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.writing import WRITE_ONLY
+
+logger = logging.getLogger("lakelog.filestore")
+
+_RETRY_MILLIS = 60_000  # after an expiry that a consumer kept from going on
+
+
+@dataclass(frozen=True, slots=True)
+class _Oldest:
+    """The oldest of a line of snapshots, and the commit time of the one behind; None is not known yet."""
+
+    snapshot_id: int
+    following_millis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What this process knows of a table: its oldest snapshot, its oldest changelog, and when to look again."""
+
+    snapshot: _Oldest | None
+    changelog: _Oldest | None
+    not_before_millis: int = 0
+
+
+_known: dict[tuple[str, str], _Known] = {}
+
+
+def expire_after_commit(
+    table: TableStore, newest_id: int, *, now_millis: int | None = None, is_upkeep: bool = False
+) -> bool:
+    """Expire what is due after the commit of snapshot `newest_id`; True when snapshots were deleted.
+
+    The commit has taken effect, so an error of ours is logged and not raised. Tables with `write-only` are left to
+    those whose task is upkeep, such as a compaction job (`is_upkeep`).
+    """
+    if WRITE_ONLY.of(table.schema.options) and not is_upkeep:
+        return False
+    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    key = (table.path, table.branch)
+    try:
+        known = _known.get(key) or _look(table)
+        if known.snapshot is not None and known.snapshot.snapshot_id > newest_id:  # another table at the same place
+            known = _look(table)
+        known, is_due = _decide(table, known, newest_id, now)
+        has_expired = False
+        if is_due:
+            expired = expire_snapshots(table, now_millis=now)
+            known = _look(table)
+            has_expired = bool(expired.snapshot_ids)
+            if not (expired.snapshot_ids or expired.changelog_ids):
+                known = replace(known, not_before_millis=now + _RETRY_MILLIS)
+        _known[key] = known
+        return has_expired
+    except LakelogError as error:
+        _known.pop(key, None)
+        logger.warning("%s: the expiry after snapshot %d did not happen: %s", table.name, newest_id, error)
+        return False
+
+
+def _decide(table: TableStore, known: _Known, newest_id: int, now_millis: int) -> tuple[_Known, bool]:
+    """Whether anything is due, and what has been learnt."""
+    if 0 < known.not_before_millis - now_millis <= _RETRY_MILLIS:  # more is of a clock that was set back
+        return known, False
+    retention = Retention.of(table)
+    snapshot, is_due = _decide_oldest(table, known.snapshot, newest_id, retention, now_millis)
+    for_changes = retention.for_changes(table)
+    changelog, is_change_due = _decide_oldest(table, known.changelog, newest_id, for_changes, now_millis)
+    return replace(known, snapshot=snapshot, changelog=changelog), is_due or is_change_due
+
+
+def _decide_oldest(
+    table: TableStore, oldest: _Oldest | None, newest_id: int, retention: Retention, now_millis: int
+) -> tuple[_Oldest | None, bool]:
+    if oldest is None:
+        return None, False
+    count = newest_id - oldest.snapshot_id + 1
+    if count > retention.count_max:
+        return oldest, True
+    if count <= retention.count_min:
+        return oldest, False
+    if oldest.following_millis is None or oldest.following_millis > now_millis + CLOCK_SKEW_MAX_MILLIS:
+        times = commit_times(table, newest_id, now_millis=now_millis)
+        oldest = replace(oldest, following_millis=times.of(oldest.snapshot_id + 1))
+        assert oldest.following_millis is not None
+    return oldest, oldest.following_millis < now_millis - retention.age_millis
+
+
+def _look(table: TableStore) -> _Known:
+    """Read where the oldest are. Lists a folder once where no hint tells, and leaves a hint."""
+    earliest, is_hinted = table.snapshots.look_for_earliest()
+    if earliest is not None and not is_hinted:
+        table.snapshots.write_earliest_hint(earliest)
+    changelog = ChangelogManager(table.file_io, table.paths).earliest_id()
+    return _Known(
+        snapshot=None if earliest is None else _Oldest(earliest),
+        changelog=None if changelog is None else _Oldest(changelog),
+    )

@@ -1,0 +1,1 @@
+"""Index files: hash indexes of dynamic buckets and deletion vectors."""

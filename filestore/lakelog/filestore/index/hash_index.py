@@ -1,0 +1,143 @@
+"""The HASH index of a table with dynamic buckets: the hashes of the keys that each bucket holds.
+
+One index file a bucket, named by the index manifest: 4 bytes a key, the default bucket function's hash of its trimmed
+primary key as a big-endian signed number. The order is free; lakelog writes them rising. A hash stays when its key is
+deleted. Source: Paimon spec, "Table index", "Dynamic bucket index".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any  # Any: Avro records are untyped
+
+import numpy as np
+import numpy.typing as npt
+
+from lakelog.common.errors import ConflictError, CorruptDataError
+from lakelog.filestore.index.index_file import write_index_file
+from lakelog.filestore.io.integrity import damaged, read_checked
+from lakelog.filestore.io.name_cache import NameCache
+from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.store import TableStore
+
+HASH_TYPE = "HASH"
+Hashes = npt.NDArray[np.int32]  # rising, each once
+_HASH_BYTES = 4
+_STORED = np.dtype(">i4")
+_READ: NameCache[Hashes] = NameCache(128 << 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashFile:
+    """One bucket's index file. `external_path` is where it is, if not among the table's index files."""
+
+    file_name: str
+    key_count: int
+    size_bytes: int
+    external_path: str | None = None
+
+
+HashIndex = Mapping[bytes, Mapping[int, HashFile]]  # by partition, then by bucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashIndexChange:
+    """What a commit changes of the HASH index, and what its buckets were chosen by.
+
+    `seen` are the index files of each partition that rows go to, `files` the new ones, each in the place of its
+    bucket's. All that `replaced` partitions had goes.
+    """
+
+    seen: HashIndex = field(default_factory=dict)
+    files: Mapping[BucketId, HashFile] = field(default_factory=dict)
+    replaced: Set[bytes] = frozenset()
+
+    @property
+    def partitions(self) -> set[bytes]:
+        """The partitions whose rows may be committed with this."""
+        return {*self.seen, *self.replaced}
+
+    def drops(self, partition: bytes, bucket: int) -> bool:
+        """Whether the index file that a bucket had goes."""
+        return partition in self.replaced or (partition, bucket) in self.files
+
+
+def joined_changes(changes: Sequence[HashIndexChange]) -> HashIndexChange:
+    """The changes of writers that chose by one snapshot, and gave new keys to different buckets."""
+    return HashIndexChange(
+        seen={partition: seen for one in changes for partition, seen in one.seen.items()},
+        files={bucket: file for one in changes for bucket, file in one.files.items()},
+    )
+
+
+def hash_index_of(records: Sequence[Mapping[str, Any]]) -> HashIndex:
+    """The HASH files among the records of an index manifest."""
+    found: dict[bytes, dict[int, HashFile]] = {}
+    for record in records:
+        if record["_INDEX_TYPE"] == HASH_TYPE:
+            found.setdefault(record["_PARTITION"], {})[record["_BUCKET"]] = HashFile(
+                file_name=record["_FILE_NAME"],
+                key_count=record["_ROW_COUNT"],
+                size_bytes=record["_FILE_SIZE"],
+                external_path=record.get("_EXTERNAL_PATH"),
+            )
+    return found
+
+
+def check_unchanged(table: TableStore, index: HashIndex, change: HashIndexChange) -> None:
+    """Raise ConflictError when a bucket was chosen by an index that is no longer the newest one.
+
+    Else one key could be in two buckets.
+    """
+    if is_changed(index, change):
+        raise ConflictError(
+            f"keys of table {table.name} were given buckets by somebody else at the same time; write the rows again "
+            "from the newest snapshot"
+        )
+
+
+def is_changed(index: HashIndex, change: HashIndexChange) -> bool:
+    """Whether the index of a partition is another one than the change was made by."""
+    return any(index.get(partition, {}) != seen for partition, seen in change.seen.items())
+
+
+def check_complete(table: TableStore, index: HashIndex, buckets: Set[BucketId]) -> None:
+    """Raise CorruptDataError for a bucket with files that has no index: a key in it would be written elsewhere."""
+    missing = [(partition, bucket) for partition, bucket in buckets if bucket not in index.get(partition, {})]
+    if missing:
+        raise CorruptDataError(
+            f"{table.bucket_dir(*min(missing))} of table {table.name} has data files, but no HASH index file says "
+            "which keys they hold: they were written without one. Keys could be written twice; read the rows, and "
+            "overwrite the table or the partition with them"
+        )
+
+
+def read_hashes(table: TableStore, file: HashFile) -> Hashes:
+    """The hashes of an index file. Remembered between calls. Raises NotFoundError, CorruptDataError."""
+    path = plain_path(file.external_path) if file.external_path else table.paths.index(file.file_name)
+    held = _READ.get(path)
+    if held is None:
+        data = read_checked(table.file_io, path, size_bytes=file.size_bytes)
+        if len(data) != file.key_count * _HASH_BYTES:
+            raise damaged(path, f"it has {len(data)} bytes, expected {_HASH_BYTES} for each of {file.key_count} keys")
+        held = (_rising(np.frombuffer(data, _STORED).astype(np.int32)),)
+        _READ.put(path, held, held[0].nbytes)
+    return held[0]
+
+
+def _rising(hashes: Hashes) -> Hashes:
+    """The hashes in order, each once. By a sort: np.unique takes a hundred times as long for so many."""
+    if (hashes[1:] > hashes[:-1]).all():
+        return hashes
+    ordered = np.sort(hashes)
+    distinct: Hashes = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return distinct
+
+
+def write_hashes(table: TableStore, hashes: Hashes) -> HashFile:
+    """Write an index file, durable. Nothing names it yet."""
+    data = hashes.astype(_STORED).tobytes()
+    name = write_index_file(table, data)
+    return HashFile(file_name=name, key_count=len(hashes), size_bytes=len(data))

@@ -1,0 +1,276 @@
+"""The files of one table and no others: whatever a table's folder holds, no call through here leaves it.
+
+Names are checked where they are parsed; this is the second guard, at the calls themselves, and the only one against
+links. What is below the table's folder may be a link to another place below it. A link or an external path to
+somewhere else is followed by reads alone, and only to places that the user allows. Nothing is written or deleted
+there. The table's own folder is where the user says it is, be it reached through links or not.
+
+What is read or created trusts a look at its folder for a second, so that a commit does not look at each folder ten
+times; a deletion always looks. A link that somebody puts in place between the look and the call is followed: this
+guards against what a folder holds, not against somebody who changes it meanwhile.
+"""
+
+# Paths are strings, as everywhere in the file store.
+# ruff: noqa: PTH114, PTH120
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
+from lakelog.common.options import Option
+from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
+from lakelog.filestore.io.path_forms import has_control, is_below, is_local, plain_path, shown_path
+from lakelog.filestore.options.parsing import parse_names
+
+_NO_PLACES: tuple[str, ...] = ()
+_NO_PARTS = frozenset({"", ".", ".."})
+KNOWN_FOLDERS: dict[tuple[str, str], float] = {}  # (root, folder) -> until when it need not be looked at
+_KNOWN_MAX = 10_000
+_KNOWN_SECONDS = 1.0
+VARIABLE = "LAKELOG_EXTERNAL_PATHS"
+EXTERNAL_PATHS = Option(
+    key="lakelog.external-paths",
+    parse=parse_names,
+    default=_NO_PLACES,
+    doc="Folders outside of a table's own that its files may be read from, with commas: those of tables with external "
+    f"paths, and those that links in a table's folder lead to. The variable `{VARIABLE}` says the same. Nothing is "
+    "written or deleted there. Without it such a file is refused. A table cannot say it, only who opens it.",
+    kind="folders with commas",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedFileIO:
+    """Calls of `inner` for paths below `root`, and reads at `places`. Others raise and reach nothing.
+
+    Raises CorruptDataError for a path that is no place in the table and for a link out of it, InvalidRequestError for
+    an external path that is not allowed.
+    """
+
+    inner: FileIO
+    root: str
+    places: tuple[str, ...] = ()
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+        self.check_readable(path)
+        return self.inner.read_bytes(path)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write or replace the file; a link of that name is replaced, not followed."""
+        self._check_new(path)
+        self.inner.write_bytes(path, data)
+
+    def create_new(self, path: str, data: bytes) -> bool:
+        """Create the file, or give False when its name is taken, be it by a link."""
+        self._check_new(path)
+        return self.inner.create_new(path, data)
+
+    def exists(self, path: str) -> bool:
+        """True when the file is there, or a link of that name leads to one."""
+        self.check_readable(path, is_followed=False)
+        return self.inner.exists(path)
+
+    def size(self, path: str) -> int:
+        """The file's bytes."""
+        self.check_readable(path)
+        return self.inner.size(path)
+
+    def list_names(self, directory: str) -> list[str]:
+        """Names in a folder."""
+        self.check_readable(directory)
+        return self.inner.list_names(directory)
+
+    def list_entries(self, directory: str) -> list[FileEntry]:
+        """What is in a folder."""
+        self.check_readable(directory)
+        return self.inner.list_entries(directory)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; of a link the link."""
+        self._check_own(path, is_followed=False)
+        self.inner.delete(path)
+
+    def delete_empty_dir(self, directory: str) -> bool:
+        """Delete a folder if nothing is in it."""
+        self._check_own(directory)
+        return self.inner.delete_empty_dir(directory)
+
+    def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
+        """Delete a folder with all that is in it."""
+        self._check_own(directory)
+        self.inner.delete_tree(directory, last=last)
+
+    def make_dirs(self, directory: str) -> None:
+        """Make a folder and its parents."""
+        self._check_own(directory)
+        self.inner.make_dirs(directory)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random reads."""
+        self.check_readable(path)
+        return self.inner.open_input(path)
+
+    def open_output(self, path: str) -> OutputFile:
+        """Open a new file for writing."""
+        self._check_own(path)
+        return self.inner.open_output(path)
+
+    def sync(self, path: str) -> None:
+        """Make a file durable."""
+        self._check_own(path)
+        self.inner.sync(path)
+
+    def check_readable(self, path: str, *, is_followed: bool = True) -> None:
+        """Raise unless the path is in the table, or at a place that may be read."""
+        if self._is_known(path):
+            link = path if is_followed and self._is_local and os.path.islink(path) else None
+        else:
+            parts = self._parts(path)
+            if parts is None:
+                self._check_external(path)
+                return
+            link = self._link(parts if is_followed else parts[:-1])
+            self._remember(path, link)
+        if link is not None:
+            real = os.path.realpath(path)
+            if not self._is_own(real) and not any(is_below(real, os.path.realpath(at)) for at in self._local_places()):
+                raise self._led_out(link, real)
+
+    def _check_new(self, path: str) -> None:
+        """Raise unless a file of that name in the table can be written by a rename or a link, which follow none."""
+        if not self._is_known(path):
+            self._check_own(path, is_followed=False)
+            self._remember(path, None)
+
+    def _check_own(self, path: str, *, is_followed: bool = True) -> None:
+        """Raise unless the path is in the table; `is_followed` False leaves its last part, which may be a link."""
+        parts = self._parts(path)
+        if parts is None:
+            raise CorruptDataError(
+                f"{shown_path(path)} is outside of the table at {self.root}, and nothing is written or deleted there: "
+                "a name in the table's metadata is wrong; restore its files from a copy"
+            )
+        link = self._link(parts if is_followed else parts[:-1])
+        if link is not None:
+            real = os.path.realpath(path if is_followed else os.path.dirname(path))
+            if not self._is_own(real):
+                raise self._led_out(link, real)
+
+    @property
+    def _is_local(self) -> bool:
+        return is_local(self.root)
+
+    def _is_known(self, path: str) -> bool:
+        """Whether the folder of a path was looked at a moment ago, and no link led to it."""
+        folder, _, name = path.rpartition("/")
+        until = KNOWN_FOLDERS.get((self.root, folder))
+        return until is not None and until > time.monotonic() and name not in _NO_PARTS and not has_control(name)
+
+    def _remember(self, path: str, link: str | None) -> None:
+        folder = path.rpartition("/")[0]
+        if link is not None and link != path:
+            return
+        if is_below(folder, self.root):
+            if len(KNOWN_FOLDERS) >= _KNOWN_MAX:
+                KNOWN_FOLDERS.clear()
+            KNOWN_FOLDERS[self.root, folder] = time.monotonic() + _KNOWN_SECONDS
+
+    def _parts(self, path: str) -> list[str] | None:
+        """The names on the way from the table's folder to the path; None for a path that does not begin with it."""
+        if path == self.root:
+            return []
+        if not path.startswith(f"{self.root}/"):
+            return None
+        parts = path[len(self.root) + 1 :].split("/")
+        if not _NO_PARTS.isdisjoint(parts) or has_control(path[len(self.root) :]):
+            raise CorruptDataError(
+                f"{shown_path(path)} is no place in the table at {self.root}: a name in its metadata is wrong; restore "
+                "its files from a copy"
+            )
+        return parts
+
+    def _link(self, parts: Sequence[str]) -> str | None:
+        """The first link on the way to a path; None without one, as in a store that has no links."""
+        if not self._is_local:
+            return None
+        at = self.root
+        for part in parts:
+            at = f"{at}/{part}"
+            if os.path.islink(at):
+                return at
+        return None
+
+    def _is_own(self, real: str) -> bool:
+        return is_below(real, os.path.realpath(self.root))
+
+    def _local_places(self) -> list[str]:
+        return [place for place in self.places if is_local(place)]
+
+    def _check_external(self, path: str) -> None:
+        is_odd = has_control(path) or (not is_local(path) and not {".", ".."}.isdisjoint(path.split("/")))
+        if is_odd or (is_local(path) and not path.startswith("/")):
+            raise CorruptDataError(
+                f"{shown_path(path)} is no place for a file of the table at {self.root}: a name in its metadata is "
+                "wrong; restore its files from a copy"
+            )
+        if is_local(path):
+            real = os.path.realpath(path)
+            is_allowed = any(is_below(real, os.path.realpath(place)) for place in self._local_places())
+        else:
+            is_allowed = any(is_below(_url(path), _url(place)) for place in self.places)
+        if not is_allowed:
+            raise InvalidRequestError(
+                f"the table at {self.root} names the file {shown_path(path)}, which is outside of its folder; when it "
+                f"is to be read, allow the folder that it is in: {_how_to_allow()}"
+            )
+        if _scheme(path) != _scheme(self.root):
+            raise UnsupportedError(
+                f"the table at {self.root} has the file {path} in another store, which is not supported; copy the "
+                "rows with the engine that wrote them"
+            )
+
+    def _led_out(self, link: str, real: str) -> CorruptDataError:
+        return CorruptDataError(
+            f"{link} is a link that leads out of the table at {self.root}, to {real}; put the files themselves in its "
+            f"place. To read, and only read, what is there: {_how_to_allow()}"
+        )
+
+
+def bounded(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
+    """`file_io` for the files of the table at `root` alone, in place of the bounds that it has."""
+    if isinstance(file_io, BoundedFileIO):
+        if file_io.root == root and not places:
+            return file_io
+        file_io = file_io.inner
+    return BoundedFileIO(file_io, root, tuple(places))
+
+
+def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The places that the options or the environment allow. Raises InvalidRequestError for one that is relative."""
+    given = [*EXTERNAL_PATHS.of(options), *parse_names(os.environ.get(VARIABLE, ""))]
+    places = [plain_path(place).rstrip("/") or "/" for place in given]
+    for place in places:
+        if is_local(place) and not place.startswith("/"):
+            raise InvalidRequestError(
+                f"{EXTERNAL_PATHS.key} or {VARIABLE} names {place!r}; expected absolute folders or URLs, with commas"
+            )
+    return tuple(dict.fromkeys(places))
+
+
+def _how_to_allow() -> str:
+    return f"options={{'{EXTERNAL_PATHS.key}': '/folder'}} where the table is opened, or the variable {VARIABLE}"
+
+
+def _scheme(path: str) -> str:
+    return _url(path).partition("://")[0] if not is_local(path) else ""
+
+
+def _url(path: str) -> str:
+    return f"s3://{path[6:]}" if path.startswith("s3a://") else path

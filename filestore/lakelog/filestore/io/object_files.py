@@ -1,0 +1,80 @@
+"""Objects as files: read by ranges, written in parts."""
+
+from __future__ import annotations
+
+import obstore
+import pyarrow as pa
+from obstore.store import S3Store
+
+from lakelog.common.errors import UnavailableError
+from lakelog.filestore.io.object_errors import errors_named
+from lakelog.filestore.io.range_reader import NOTHING, TAIL_BYTES, RangeReader
+from lakelog.filestore.io.store_writer import StoreWriter
+
+PART_BYTES = 8 << 20
+PARTS_AT_ONCE = 4
+
+
+def open_object(store: S3Store, key: str, path: str) -> RangeReader:
+    """Open an object; fetches its end. Raises NotFoundError, UnavailableError, and so do the reader's reads."""
+
+    def fetch(start: int, end: int) -> pa.Buffer:
+        with errors_named(path):
+            return pa.py_buffer(obstore.get_range(store, key, start=start, end=end))
+
+    with errors_named(path):
+        size, tail = _tail(store, key)
+    return RangeReader(size, tail, fetch)
+
+
+def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
+    """The object's size and its last bytes, in one request; two for an empty object, which has no last bytes."""
+    try:
+        found = obstore.get(store, key, options={"range": {"suffix": TAIL_BYTES}})
+        return found.meta["size"], pa.py_buffer(found.bytes())
+    except obstore.exceptions.BaseError:
+        size = obstore.head(store, key)["size"]
+        if size:
+            raise
+        return 0, NOTHING
+
+
+class ObjectWriter(StoreWriter):
+    """A new object, sent in parts while it is written. It is there once `close` has returned, and never in part.
+
+    What is given up, or left behind by a process that died, is an upload that nobody sees; the store's rule for
+    incomplete uploads clears it away.
+    """
+
+    def __init__(self, store: S3Store, key: str, path: str) -> None:
+        """Send nothing yet."""
+        super().__init__(path)
+        with errors_named(path):
+            self._upload: obstore.WritableFile | None = obstore.open_writer(
+                store, key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+            )
+
+    @property
+    def closed(self) -> bool:
+        """True after `close` and `abort`."""
+        return self._upload is None
+
+    def _send(self, data: memoryview) -> None:
+        assert self._upload is not None
+        try:
+            with errors_named(self._path):
+                self._upload.write(data)
+        except UnavailableError:
+            self.abort()  # what is sent now would lack these bytes
+            raise
+
+    def close(self) -> None:
+        """Make the object. Raises UnavailableError; then it may be there or not."""
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            with errors_named(self._path):
+                upload.close()
+
+    def abort(self) -> None:
+        """Give the object up."""
+        self._upload = None

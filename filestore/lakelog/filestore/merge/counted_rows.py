@@ -1,0 +1,78 @@
+"""Change-log tables without primary key: rows and their kinds as counts, and counts as rows. Pure.
+
+A row that is written counts 1 or, taken away, -1. The merge of the files sums the counts of equal rows, and a sum of 0
+is no row. What is read is each row as often as its count says. See `lakelog.filestore.schema.counted_schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.types import RowKind
+from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.order import to_series
+from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+_VALUE_BYTES = 16  # of any value that is no text, at most
+
+
+def counted_rows(rows: pa.Table, kinds: pa.Array) -> tuple[pa.Table, pa.Array]:
+    """The rows as files have them, each with a count of 1 or -1 by its kind; and their kinds then, which are adds."""
+    counts = np.where(are_adds(to_series(kinds)).to_numpy(), 1, -1).astype(np.int64)
+    count = pa.field(COUNT_COLUMN, pa.int64(), nullable=False)
+    return rows.append_column(count, pa.array(counts)), pa.array(np.zeros(rows.num_rows, np.int8))
+
+
+def without_uncounted(rows: pa.Table) -> pa.Table:
+    """The rows that are not taken away as often as they were added; one that is, is as good as none."""
+    counts = _counts(rows)
+    return rows if counts.all() else rows.filter(pa.array(counts != 0))
+
+
+def present_rows(rows: pa.Table, *, piece_bytes: int) -> Iterator[pa.Table]:
+    """Each row as often as its count says, never for a count below zero; in pieces of about `piece_bytes`."""
+    return _repeated(rows, np.maximum(_counts(rows), 0), piece_bytes)
+
+
+def changed_rows(rows: pa.RecordBatch, *, piece_bytes: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """What counts tell as changes: each row as often as it was added or taken away, and the row kinds (int8)."""
+    for piece in _repeated(rows, np.abs(_counts(rows)), piece_bytes):
+        kinds = np.where(_counts(piece) > 0, RowKind.INSERT.value, RowKind.DELETE.value)
+        yield piece, pa.array(kinds.astype(np.int8))
+
+
+def _repeated(rows: Rows, times: npt.NDArray[np.int64], piece_bytes: int) -> Iterator[Rows]:
+    if (times == 1).all():
+        yield rows
+        return
+    sizes = _row_bytes(rows)
+    row_ends, byte_ends = np.cumsum(times), np.cumsum(times * sizes)
+    start, total = 0, int(row_ends[-1])
+    while start < total:
+        first = np.searchsorted(row_ends, start, side="right")
+        limit = byte_ends[first] - (row_ends[first] - start) * sizes[first] + piece_bytes
+        last = min(np.searchsorted(byte_ends, limit, side="left"), len(times) - 1)  # a row that leaves the piece
+        stop = min(int(row_ends[last] - max(0, -(-(byte_ends[last] - limit) // sizes[last]))), total)
+        wanted = np.arange(start, max(stop, start + 1))
+        yield rows.take(pa.array(np.searchsorted(row_ends, wanted, side="right")))
+        start = int(wanted[-1]) + 1
+
+
+def _row_bytes(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """About the bytes of each row in memory: texts may differ much, and one of them may be there many times."""
+    sizes = np.full(rows.num_rows, _VALUE_BYTES * rows.num_columns, np.int64)
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    return sizes
+
+
+def _counts(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
+    return np.asarray(rows.column(COUNT_COLUMN).to_numpy(), np.int64)

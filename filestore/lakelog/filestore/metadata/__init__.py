@@ -1,0 +1,1 @@
+"""What a snapshot names: manifests, data files, changelogs, users; and the times of commits."""

@@ -1,0 +1,124 @@
+"""Consumers: readers that say how far they are, so that what they have not read does not expire.
+
+A consumer is the JSON object {"nextSnapshot": id} in `consumer/consumer-<consumer id>`; the id is that of the first
+snapshot which it has not read whole. Every engine of the format respects them. Source: Paimon spec, "Consumer ID".
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.json_fields import COUNT, parse_object, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.changelogs import ChangelogManager
+from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.store import TableStore
+
+STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.state_keeping`
+LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
+LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for so long belongs to a run that is over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """One reader and the first snapshot that it has not read."""
+
+    consumer_id: str
+    next_snapshot: int
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is no reader but lakelog's own: it keeps what lakelog knows of writers from other engines."""
+        return self.consumer_id == STATE_CONSUMER
+
+
+class ConsumerManager:
+    """The consumers of one branch of a table."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def ids(self) -> list[str]:
+        """The ids of all consumers, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.consumer_dir)
+        return sorted(name.removeprefix(CONSUMER_PREFIX) for name in names if name.startswith(CONSUMER_PREFIX))
+
+    def all(self) -> list[Consumer]:
+        """All consumers, by id. Raises CorruptDataError for a file that is none."""
+        found = [(consumer_id, self.find(consumer_id)) for consumer_id in self.ids()]
+        return [Consumer(consumer_id=one, next_snapshot=at) for one, at in found if at is not None]
+
+    def find(self, consumer_id: str) -> int | None:
+        """The first snapshot that the consumer has not read; None for one that is not there."""
+        path = self._paths.consumer(consumer_id)
+        try:
+            return whole(parse_object(self._file_io.read_bytes(path)), "nextSnapshot", COUNT)
+        except NotFoundError:
+            return None
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is mended or deleted"
+            ) from error
+
+    def put(self, consumer_id: str, next_snapshot: int) -> None:
+        """Record how far a consumer is, or make it."""
+        data = json.dumps({"nextSnapshot": next_snapshot}).encode()
+        self._file_io.write_bytes(self._paths.consumer(consumer_id), data)
+
+    def delete(self, consumer_id: str) -> None:
+        """Forget a consumer; one that is not there is fine."""
+        self._file_io.delete(self._paths.consumer(consumer_id))
+
+    def first_wanted(self) -> int | None:
+        """The first snapshot that some reader has not read; None without readers."""
+        return min((consumer.next_snapshot for consumer in self.all() if not consumer.is_own), default=None)
+
+    def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
+        """Forget consumers that recorded nothing for `age_millis`, and leases of streams after a day; gives their ids.
+
+        A file's modification time tells. None as age leaves consumers other than leases alone.
+        """
+        gone: list[str] = []
+        for entry in self._file_io.list_entries(self._paths.consumer_dir):
+            if not entry.name.startswith(CONSUMER_PREFIX):
+                continue
+            consumer_id = entry.name.removeprefix(CONSUMER_PREFIX)
+            if consumer_id == STATE_CONSUMER:
+                continue
+            age = LEASE_MILLIS if age_millis is None and consumer_id.startswith(LEASE_PREFIX) else age_millis
+            if age is not None and entry.modified_millis < now_millis - age:
+                self.delete(consumer_id)
+                gone.append(consumer_id)
+        return sorted(gone)
+
+
+def check_reader_id(consumer_id: str) -> None:
+    """Raise InvalidRequestError for the id that is lakelog's own."""
+    if consumer_id == STATE_CONSUMER:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} is lakelog's own: it keeps what lakelog knows of a table's writers from the "
+            "expiry of other engines; choose another name for a reader"
+        )
+
+
+def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
+    """Let a consumer read from this snapshot on, back or ahead, or make it.
+
+    Raises InvalidRequestError for a snapshot whose changes are gone, or that is more than one ahead of the newest.
+    """
+    check_reader_id(consumer_id)
+    first = ChangelogManager(table.file_io, table.paths).earliest_id() or table.snapshots.earliest_id() or 1
+    last = (table.snapshots.latest_id() or 0) + 1
+    if not first <= next_snapshot <= last:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} of {table.name} can read from snapshot {first} to {last} on, found "
+            f"{next_snapshot}"
+        )
+    ConsumerManager(table.file_io, table.paths).put(consumer_id, next_snapshot)

@@ -1,0 +1,56 @@
+"""Rows that another engine wrote into a table with a log: they are in the files, and in no log.
+
+One rule: who reads the files reads them, with a warning; what goes by the log (streams, writers) refuses, in the same
+words. A snapshot that names no change is no such thing: a streaming job of Flink makes one at each of its checkpoints,
+also when it has written nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import PROPERTY_PREFIX
+
+_WITHOUT_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
+_log = logging.getLogger(__name__)
+
+
+def snapshot_with_rows(table: TableStore, foreign: Iterable[Snapshot]) -> Snapshot | None:
+    """The newest of other engines' snapshots, newest first, that changed rows; None without one."""
+    return next((snapshot for snapshot in foreign if _has_rows(table, snapshot)), None)
+
+
+def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
+    """What such a snapshot means, and what to do."""
+    return (
+        f"snapshot {snapshot.id} of {table_path} is an {snapshot.commit_kind} by {snapshot.commit_user!r}, not by "
+        "lakelog: its rows are not in the log, so log and files differ. Batch reads show its rows, streams and writers "
+        "refuse the table. Roll it back to the snapshot before, and write tables with a log with lakelog alone"
+    )
+
+
+def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
+    """Log a warning where a batch read of a snapshot shows rows that the table's log lacks."""
+    if snapshot is None or not table.has_log:
+        return
+    for found in table.snapshots.walk_back(snapshot):
+        if any(key.startswith(PROPERTY_PREFIX) for key in found.properties):
+            return
+        if _has_rows(table, found):
+            _log.warning("%s", foreign_rows_text(table.path, found))
+            return
+
+
+def _has_rows(table: TableStore, snapshot: Snapshot) -> bool:
+    """Whether a snapshot may have changed rows. An index can hide rows without a file: with one, it may have.
+
+    Reads the list of what it changed, unless its kind says it.
+    """
+    if snapshot.commit_kind in _WITHOUT_ROWS:
+        return False
+    return snapshot.index_manifest is not None or bool(
+        table.manifests.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+    )

@@ -1,0 +1,87 @@
+"""Which table a folder holds, and whether it still knows who wrote it.
+
+Every snapshot of lakelog names the table's uuid (property `lakelog.table-uuid`), so that a writer whose table was
+dropped and made anew under the same name is told by the snapshot that it reads anyway. Tables of others have no
+uuid: there the time in the schema's file is compared. `filestore.metadata.state_keeping` says what must not be lost.
+"""
+
+from __future__ import annotations
+
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import CarriedProperties, carried_properties
+from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema.schema_manager import SchemaManager
+
+UUID_KEY = TABLE_UUID.key
+PLACE_KEY = TABLE_PLACE.key
+
+
+class StateLostError(CorruptDataError):
+    """What lakelog knew of the writers of a table was in snapshots that another engine has expired."""
+
+
+class OutdatedSnapshotError(NotFoundError):
+    """A snapshot is not the newest any more, and the one whose properties it carried on has expired: look again."""
+
+
+def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
+    """What a snapshot carries of lakelog's, for those who commit behind it or read its log.
+
+    Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots are gone
+    that would have told, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
+    """
+    carried = carried_anyhow(table, snapshot)
+    if not carried.properties and snapshot is not None:
+        _check_state_not_lost(table, snapshot, oldest=carried.foreign[-1].id)
+    return carried
+
+
+def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
+    """As `carried_by`, and nothing where the snapshots are gone that would have told."""
+    carried = carried_properties(snapshot, table.snapshots)
+    check_same_table(table, carried.properties.get(UUID_KEY))
+    return carried
+
+
+def check_same_table(table: TableStore, found: str | None) -> None:
+    """Raise ConflictError when the folder holds another table than the one that was opened.
+
+    `found` is the uuid that a snapshot names: when it is the table's own, no file is read.
+    """
+    if not (found and found == table.uuid) and not is_same_table(table):
+        raise ConflictError(
+            f"table {table.path} was dropped, or made anew, since it was opened: nothing is written or read by the "
+            "older one. Open the table again; a stream into the new table needs a new checkpoint location"
+        )
+
+
+def is_same_table(table: TableStore) -> bool:
+    """Whether the schema files in the folder are those of the table that was opened. Reads them."""
+    schemas = SchemaManager(table.file_io, table.paths)
+    try:
+        if table.uuid:
+            newest = schemas.latest()
+            return newest is not None and TABLE_UUID.of(newest.options) == table.uuid
+        opened = schemas.get(table.schema.id)
+    except NotFoundError:
+        return False
+    return opened.time_millis == table.schema.time_millis
+
+
+def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int) -> None:
+    """Raise StateLostError when the oldest living snapshot is not the first, and older ones knew more."""
+    if oldest > 1 and (table.has_log or table.file_io.exists(table.paths.state_mark)):
+        if table.snapshots.latest_id() != snapshot.id:  # which has what this one lacks, or will be told so
+            raise OutdatedSnapshotError(
+                f"snapshot {snapshot.id} of {table.path} is of another engine, and the one before it that says what "
+                "lakelog knew then has expired: name a newer snapshot"
+            )
+        raise StateLostError(
+            f"table {table.path} has lost what lakelog knew of its writers: the snapshots before {oldest} had it, and "
+            "another engine has expired them. A batch that is in the table already could not be told from a new one. "
+            f"Restore a snapshot file before {oldest} and what it names from a copy; or find out which batch of each "
+            "stream was the last, run `lakelog table new-identity PATH`, which goes on from the files as they are, and "
+            "start the streams with new checkpoint locations"
+        )

@@ -1,0 +1,196 @@
+"""The live files of a snapshot, kept up to date from commit to commit."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.io.collection import paused_collection
+from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
+from lakelog.filestore.metadata.layered import Draft, LayeredMap
+from lakelog.filestore.metadata.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, ManifestFiles
+from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+
+BucketId = tuple[bytes, int]
+_NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
+_STATES_HELD = 4
+_WHOLE_MAX = 20_000  # entries that are made into objects even if few are wanted
+_STEPS_MAX = 32  # a state that is further behind is loaded anew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFiles:
+    """What is live in one snapshot: the ADD entries of each (partition, bucket). Immutable."""
+
+    buckets: LayeredMap[BucketId, LayeredMap[FileIdentifier, ManifestEntry]] = field(default_factory=LayeredMap)
+
+    def entries(self) -> Iterator[ManifestEntry]:
+        """All live entries, bucket by bucket."""
+        for live in self.buckets.values():
+            yield from live.values()
+
+    def files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
+        """The live files of a bucket."""
+        return tuple(entry.file for entry in self.buckets.get((partition, bucket), _NO_FILES).values())
+
+    def find(self, entry: ManifestEntry) -> ManifestEntry | None:
+        """The live entry with the same identifier."""
+        return self.buckets.get((entry.partition, entry.bucket), _NO_FILES).get(entry.identifier)
+
+    def next_sequence(self, partition: bytes, bucket: int) -> int:
+        """The sequence number after every live row's in a bucket."""
+        live = self.buckets.get((partition, bucket), _NO_FILES)
+        highest = max((entry.file.max_sequence_number for entry in live.values()), default=-1)
+        if highest >= SEQUENCE_MAX:
+            raise CorruptDataError(
+                f"a file of bucket {bucket} has the sequence number {highest}, and none is left for rows after it; "
+                "restore the table to a snapshot without that file, or copy its rows into a new table"
+            )
+        return highest + 1
+
+    def total_buckets(self, partitions: Collection[bytes]) -> dict[bytes, int]:
+        """The number of buckets that each partition's files were written for; partitions without files are left out."""
+        return {
+            partition: next(iter(live.values())).total_buckets
+            for (partition, _), live in self.buckets.items()
+            if partition in partitions
+        }
+
+    def apply(self, entries: Iterable[ManifestEntry]) -> LiveFiles:
+        """The state after a delta. Raises CorruptDataError for an ADD that is live and a DELETE that is not."""
+        changed: dict[BucketId, Draft[FileIdentifier, ManifestEntry]] = {}
+        for entry in entries:
+            bucket_id = (entry.partition, entry.bucket)
+            live = changed.get(bucket_id)
+            if live is None:
+                live = changed[bucket_id] = self.buckets.get(bucket_id, _NO_FILES).draft()
+            identifier = entry.identifier
+            is_live = identifier in live
+            if entry.kind is FileKind.ADD and not is_live:
+                live.add(identifier, entry)
+            elif entry.kind is FileKind.DELETE and is_live:
+                live.discard(identifier)
+            else:
+                what = "added twice to" if is_live else "deleted but was never added to"
+                raise CorruptDataError(f"file {entry.file.file_name} is {what} bucket {entry.bucket}")
+        buckets = self.buckets.draft()
+        for bucket_id, made in changed.items():
+            files = made.done()
+            if files:
+                buckets.put(bucket_id, files)
+            else:
+                buckets.discard(bucket_id)
+        return LiveFiles(buckets=buckets.done())
+
+
+class BucketChoice(Protocol):
+    """Chooses manifests by what their list says of them, buckets, and the lowest level."""
+
+    min_level: int
+
+    def may_hold_manifest(self, manifest: ManifestFileMeta) -> bool:
+        """False when nobody needs the files that the manifest names."""
+        ...
+
+    def may_need(self, partition: bytes, bucket: int) -> bool:
+        """False when nobody needs the files of the bucket."""
+        ...
+
+
+class LiveFilesCache:
+    """The live files of a few snapshots. A later state is made from an earlier one by the deltas in between.
+
+    Safe to share between threads.
+    """
+
+    def __init__(self, manifests: ManifestFiles, snapshots: SnapshotManager) -> None:
+        self._manifests = manifests
+        self._snapshots = snapshots
+        self._held: OrderedDict[int, tuple[Snapshot, LiveFiles]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def of(self, snapshot: Snapshot | None) -> LiveFiles:
+        """The live files of a snapshot; none before the first commit."""
+        if snapshot is None:
+            return LiveFiles()
+        with self._lock:
+            held = self._held.get(snapshot.id)
+            if held is not None and held[0] == snapshot:
+                return held[1]
+            live = self._step_to(snapshot) or self._load(snapshot)
+            self.put(snapshot, live)
+            return live
+
+    def matching(self, snapshot: Snapshot, wanted: BucketChoice) -> LiveFiles:
+        """The live files of a snapshot, or at least those of the buckets and levels that `wanted` may need.
+
+        A file's ADD and DELETE are of one bucket and level, so both are read or neither. What is known already, and
+        what is small and would be read as a whole, is given as a whole, and remembered.
+        """
+        with self._lock:
+            held = self._held.get(snapshot.id)
+            if (held is not None and held[0] == snapshot) or self._is_near(snapshot):
+                return self.of(snapshot)
+        manifests = self._manifests_of(snapshot)
+        needed = [manifest for manifest in manifests if wanted.may_hold_manifest(manifest)]
+        count = sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)
+        if count <= _WHOLE_MAX and len(needed) == len(manifests):
+            return self.of(snapshot)
+        entries = (
+            entry
+            for manifest in needed
+            for entry in self._manifests.read_buckets(manifest, wanted.may_need, min_level=wanted.min_level)
+        )
+        return self._merged(snapshot, entries)
+
+    def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
+        """Remember a state that the caller has made itself, such as the one it has just committed."""
+        with self._lock:
+            self._held[snapshot.id] = (snapshot, live)
+            self._held.move_to_end(snapshot.id)
+            while len(self._held) > _STATES_HELD:
+                self._held.popitem(last=False)
+
+    def _load(self, snapshot: Snapshot) -> LiveFiles:
+        return self._merged(snapshot, self._manifests.read_entries(self._manifests_of(snapshot)))
+
+    def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        base = self._manifests.read_list(snapshot.base_manifest_list, size_bytes=snapshot.base_manifest_list_size)
+        delta = self._manifests.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+        return [*base, *delta]
+
+    def _merged(self, snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> LiveFiles:
+        with paused_collection():
+            found = list(entries)  # before: a damaged manifest is not one that contradicts others
+            try:
+                return LiveFiles().apply(found)
+            except CorruptDataError as error:
+                raise CorruptDataError(
+                    f"the manifests of snapshot {snapshot.id} contradict each other: {error}"
+                ) from error
+
+    def _is_near(self, snapshot: Snapshot) -> bool:
+        """Whether a state is known that few snapshots lead from to this one."""
+        return any(0 < snapshot.id - held <= _STEPS_MAX for held in self._held)
+
+    def _step_to(self, snapshot: Snapshot) -> LiveFiles | None:
+        """The state made from the nearest earlier one that is still part of the table's history."""
+        earlier = max((held for held in self._held if held < snapshot.id), default=None)
+        if earlier is None or snapshot.id - earlier > _STEPS_MAX:
+            return None
+        before, live = self._held[earlier]
+        try:
+            if self._snapshots.get(earlier) != before:  # rolled back and written anew
+                del self._held[earlier]
+                return None
+            between = [self._snapshots.get(number) for number in range(earlier + 1, snapshot.id)]
+            for step in (*between, snapshot):
+                delta = self._manifests.read_list(step.delta_manifest_list, size_bytes=step.delta_manifest_list_size)
+                live = live.apply(self._manifests.read_entries(delta))
+        except (NotFoundError, CorruptDataError):
+            return None
+        return live

@@ -1,0 +1,44 @@
+"""Files that were removed as orphans while their commit was under way.
+
+Until a snapshot names a file, its age alone protects it from `remove_orphans`: at least an hour. A writer that took
+longer, or whose machine slept, asks for its files before it names them. Between this look and the snapshot a file can
+still go: when a removal began before the commit, and the file was older than the removal's age by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
+from lakelog.filestore.metadata.data_file import wall_clock_millis
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.store import TableStore
+
+ASKED_FROM_MILLIS = AGE_MILLIS_MIN // 2  # an hour by one clock may be less by another
+
+
+def check_not_removed(
+    table: TableStore, entries: Sequence[ManifestEntry], index_files: Iterable[str], *, now_millis: int
+) -> None:
+    """Raise ConflictError when a file that these entries add was removed before. Files just written are not looked for.
+
+    `index_files` are the paths of index files that were written with them. Files at external paths are nobody's to
+    remove.
+    """
+    before = wall_clock_millis(now_millis) - ASKED_FROM_MILLIS
+    old = [entry for entry in entries if entry.kind is FileKind.ADD and _is_older(entry, before)]
+    if not old:
+        return
+    paths = [table.data_path(one.partition, one.bucket, one.file) for one in old if one.file.external_path is None]
+    for path in [*paths, *index_files]:
+        if not table.file_io.exists(path):
+            raise ConflictError(
+                f"{path} is gone: it is older than {ASKED_FROM_MILLIS // 60_000} minutes, and was removed as an orphan "
+                "before the commit named it; write again, and remove orphans of a greater age than a write takes"
+            )
+
+
+def _is_older(entry: ManifestEntry, before_millis: int) -> bool:
+    created = entry.file.creation_time_millis
+    return created is not None and created < before_millis

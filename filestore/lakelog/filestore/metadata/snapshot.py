@@ -1,0 +1,389 @@
+"""Snapshots: the committed states of a table."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.file_names import check_file_names, numbers_of
+from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
+from lakelog.common.json_fields import text as take_text
+from lakelog.common.quoting import cause, listed, shown
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.integrity import damaged, json_digest
+from lakelog.filestore.metadata.commit_times import newest_at
+from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
+
+SNAPSHOT_VERSION = 3
+BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
+DIGEST_KEY = "lakelog.digest"
+SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # of the file of the schema that the snapshot names
+TAG_KEY = "lakelogTag"
+_OWN_WRITER = "lakelog"
+# What a digest is over: the fields that Paimon's readers of every age keep when they write a snapshot as a tag.
+_DIGESTED = (
+    "id",
+    "schema_id",
+    "base_manifest_list",
+    "delta_manifest_list",
+    "changelog_manifest_list",
+    "index_manifest",
+    "commit_user",
+    "commit_identifier",
+    "commit_kind",
+    "time_millis",
+    "total_record_count",
+    "delta_record_count",
+    "changelog_record_count",
+    "watermark",
+    "properties",
+)
+_READ_ALONE_MAX = 64  # more snapshots are read by threads: those of an object store take their time
+_READERS = 16
+_FILE_NAMES = (
+    "base_manifest_list",
+    "delta_manifest_list",
+    "changelog_manifest_list",
+    "index_manifest",
+    "statistics",
+)
+_PARSED_BYTES_MAX = 1 << 20  # what is larger is not held in memory for the next look
+_PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
+
+
+class CommitKind(StrEnum):
+    """What a commit did; the value is what the snapshot file holds."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One committed state of a table, in the file `snapshot/snapshot-<id>`.
+
+    A JSON object whose keys are the attributes in camelCase; what is None or empty is left out, unknown keys are
+    ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
+    id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown.
+    In the file a property `lakelog.digest` joins the others, see `lakelog.filestore.io.integrity`.
+    Source: Paimon spec, "Snapshot".
+    """
+
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    total_record_count: int
+    delta_record_count: int
+    version: int = SNAPSHOT_VERSION
+    uuid: str | None = None
+    base_manifest_list_size: int | None = None
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    changelog_record_count: int | None = None
+    index_manifest: str | None = None
+    writer_version: str | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    next_row_id: int | None = None
+    operation: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """What tells whether the snapshot's file holds what was committed."""
+        values = {name: getattr(self, name) for name in _DIGESTED}
+        return json_digest(values | {"properties": dict(self.properties)})
+
+    def to_json(self, *, tag: str | None = None) -> str:
+        """The text of the snapshot file, or of the file of a tag of that name."""
+        fields: dict[str, object] = {} if tag is None else {TAG_KEY: tag}
+        for name, key in _JSON_KEYS.items():
+            value = {**self.properties, DIGEST_KEY: self.digest} if name == "properties" else getattr(self, name)
+            if value is not None:
+                fields[key] = value
+        return json.dumps(fields, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, path: str, tag: str | None = None) -> Snapshot:
+        """Parse the snapshot file at `path`, or the file of a tag; ignores keys it does not know.
+
+        Raises CorruptDataError, also when the digest is another one, is missing in a snapshot of lakelog, or when a
+        tag's file is that of another tag.
+        """
+        try:
+            given = parse_object(text)
+            values = {name: _take(name, given, key) for name, key in _JSON_KEYS.items() if given.get(key) is not None}
+            values["commit_kind"] = CommitKind(values["commit_kind"])
+            properties = dict(values.get("properties", {}))
+            digest = properties.pop(DIGEST_KEY, None)
+            check_file_names(values[name] for name in _FILE_NAMES if name in values)
+            if not isinstance(values["schema_id"], int):
+                raise TypeError(f"its schema is {shown(values['schema_id'])}, expected a number")
+            snapshot = cls(**values | {"properties": properties})
+            named = given.get(TAG_KEY, tag)
+            is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)
+            expected = snapshot.digest if digest is not None or is_own else None
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(path, f"it is not a readable snapshot: {cause(error)}") from error
+        if digest != expected:
+            raise damaged(path, f"it names the digest {shown(digest)}, its fields have {expected}")
+        if tag is not None and named != tag:
+            raise damaged(path, f"it is the file of tag {shown(named)}")
+        return snapshot
+
+
+_JSON_KEYS = {
+    "version": "version",
+    "uuid": "uuid",
+    "id": "id",
+    "schema_id": "schemaId",
+    "base_manifest_list": "baseManifestList",
+    "base_manifest_list_size": "baseManifestListSize",
+    "delta_manifest_list": "deltaManifestList",
+    "delta_manifest_list_size": "deltaManifestListSize",
+    "changelog_manifest_list": "changelogManifestList",
+    "changelog_manifest_list_size": "changelogManifestListSize",
+    "index_manifest": "indexManifest",
+    "commit_user": "commitUser",
+    "writer_version": "writerVersion",
+    "commit_identifier": "commitIdentifier",
+    "commit_kind": "commitKind",
+    "time_millis": "timeMillis",
+    "total_record_count": "totalRecordCount",
+    "delta_record_count": "deltaRecordCount",
+    "changelog_record_count": "changelogRecordCount",
+    "watermark": "watermark",
+    "statistics": "statistics",
+    "properties": "properties",
+    "next_row_id": "nextRowId",
+    "operation": "operation",
+}
+_TAKEN: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
+    "properties": text_map,
+    **dict.fromkeys(("id", "base_manifest_list_size", "delta_manifest_list_size"), partial(whole, allowed=COUNT)),
+    **dict.fromkeys(("changelog_manifest_list_size", "schema_id"), partial(whole, allowed=COUNT)),
+    **dict.fromkeys(("version", "commit_identifier", "time_millis", "watermark", "next_row_id"), whole),
+    **dict.fromkeys(("total_record_count", "delta_record_count", "changelog_record_count"), whole),
+}
+
+
+def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
+    take = _TAKEN.get(name)
+    return take_text(given, key) if take is None else take(given, key)
+
+
+class SnapshotManager:
+    """The snapshots of one table, read from their files at every call.
+
+    Remembers the newest id that it has seen, as a place to start from, and the file that it parsed last.
+    """
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._seen: int | None = None
+        self._parsed: tuple[str, bytes, Snapshot] | None = None
+
+    def __getstate__(self) -> tuple[FileIO, TablePaths]:
+        return self._file_io, self._paths
+
+    def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
+        self._file_io, self._paths = state
+        self._seen = None
+        self._parsed = None
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, read now; None before the first commit."""
+        while True:
+            newest = self.latest_id()
+            if newest is None:
+                return None
+            try:
+                return self._read(newest)
+            except NotFoundError:  # a rollback or a fresh table between the look and the read
+                self._seen = None
+
+    def latest_id(self) -> int | None:
+        """The newest snapshot's id, looked up now: where one was seen or hinted, the ids after it are probed."""
+        newest = self._probe(self._seen)
+        if newest is None:
+            newest = self._probe(self._hint(self._paths.latest_hint))
+        if newest is None:
+            newest = max(self.ids(), default=None)
+            self._check_not_lost(newest)
+        self._seen = newest
+        return newest
+
+    def _check_not_lost(self, newest: int | None) -> None:
+        """Raise CorruptDataError when the hint names the snapshot after the newest: its file was there once.
+
+        A rollback writes the hint before it deletes snapshots. Hints that are further off are stale or damaged.
+        """
+        hint = self._hint(self._paths.latest_hint)
+        if hint is not None and hint == (newest or 0) + 1 and not self._exists(hint):
+            raise CorruptDataError(
+                f"{self._paths.snapshot(hint)} is gone, though {self._paths.latest_hint} names it as the newest; "
+                f"restore the file, or delete LATEST to go on from snapshot {newest or 'none'} and lose its rows"
+            )
+
+    def earliest_id(self) -> int | None:
+        """The oldest living snapshot's id; None before the first commit."""
+        return self.look_for_earliest()[0]
+
+    def look_for_earliest(self) -> tuple[int | None, bool]:
+        """The oldest living snapshot's id, and whether the hint told it, so that no folder was listed."""
+        hint = self._hint(self._paths.earliest_hint)
+        if hint is not None and self._exists(hint) and not self._exists(hint - 1):
+            return hint, True
+        return min(self.ids(), default=None), False
+
+    def ids(self) -> list[int]:
+        """All living ids, rising. Lists the folder."""
+        return numbers_of(self._file_io.list_names(self._paths.snapshot_dir), SNAPSHOT_PREFIX)
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of an id; None when it is not there."""
+        try:
+            return self._read(snapshot_id)
+        except NotFoundError:
+            return None
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id. Raises NotFoundError, naming the ids that live."""
+        try:
+            return self._read(snapshot_id)
+        except NotFoundError as error:
+            ids = self.ids()
+            living = f"snapshots {ids[0]} to {ids[-1]} are there" if ids else "the table has no snapshot yet"
+            path = self._paths.snapshot(snapshot_id)
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}: name one of these. When it "
+                f"cannot have expired, its file {path} was lost: restore it"
+            ) from error
+
+    def tags(self) -> list[str]:
+        """The names of all tags, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.tag_dir)
+        return sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
+
+    def tagged(self, tag: str) -> Snapshot:
+        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the tags that are there."""
+        path = self._paths.tag(tag)
+        try:
+            return Snapshot.from_json(self._file_io.read_bytes(path), path=path, tag=tag)
+        except NotFoundError as error:
+            tags = self.tags()
+            known = f"the tags are {listed(tags)}" if tags else "it has no tags"
+            raise NotFoundError(
+                f"table {self._paths.root} has no tag {tag!r}; {known}. When the tag was not deleted, its file {path} "
+                "was lost: restore it"
+            ) from error
+
+    def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
+        """The newest snapshot committed at or before a moment; None when all living ones are younger.
+
+        Reads all living snapshots: the date of any of them may be wrong, see `lakelog.filestore.metadata.commit_times`.
+        """
+        now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        living = self._living()
+        at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
+        return None if at is None else living[at]
+
+    def _living(self) -> list[Snapshot]:
+        """All living snapshots, oldest first."""
+        earliest, latest = self.earliest_id(), self.latest_id()
+        if earliest is None or latest is None:
+            return []
+        between = range(earliest, latest + 1)
+        if len(between) <= _READ_ALONE_MAX:
+            return [snapshot for number in between if (snapshot := self.find(number)) is not None]
+        ids = [number for number in self.ids() if number in between]  # the newest may be far beyond the others
+        with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
+            return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
+
+    def walk_back(self, start: Snapshot) -> Iterator[Snapshot]:
+        """`start`, then the snapshots before it, down to the oldest living one."""
+        yield start
+        for snapshot_id in range(start.id - 1, 0, -1):
+            try:
+                yield self._read(snapshot_id)
+            except NotFoundError:
+                return
+
+    def create_new(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file, or give False when its id is taken. The hint is the caller's to write."""
+        if snapshot.id not in COUNT:
+            raise InvalidRequestError(
+                f"snapshot {snapshot.id} of {self._paths.root} would not be read again: ids end at {COUNT.stop - 1}; a "
+                f"snapshot file with a wrong number is in {self._paths.snapshot_dir}: take it away"
+            )
+        data = snapshot.to_json().encode()
+        try:
+            check_json_size(data)
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"snapshot {snapshot.id} of {self._paths.root} would not be read again: {error}; its properties hold "
+                "too much, such as the users of the table or the lineage of a batch"
+            ) from error
+        return self._file_io.create_new(self._paths.snapshot(snapshot.id), data)
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Say where the newest snapshot is; a stale hint only costs later readers a few looks."""
+        self._file_io.write_bytes(self._paths.latest_hint, str(snapshot_id).encode())
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Say where the oldest snapshot is, after an expiry or a rollback."""
+        self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
+
+    def _read(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id, read now; bytes that were parsed a moment ago are not parsed again."""
+        path = self._paths.snapshot(snapshot_id)
+        data = self._file_io.read_bytes(path)
+        parsed = self._parsed
+        if parsed is not None and parsed[:2] == (path, data):
+            return parsed[2]
+        snapshot = Snapshot.from_json(data, path=path)
+        if snapshot.id != snapshot_id:
+            raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
+        if len(data) <= _PARSED_BYTES_MAX:
+            self._parsed = path, data, snapshot
+        return snapshot
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._file_io.exists(self._paths.snapshot(snapshot_id))
+
+    def _probe(self, start: int | None) -> int | None:
+        """The last id without a gap from `start` on; None when `start` is not there or the end too far away."""
+        if start is None or not self._exists(start):
+            return None
+        for snapshot_id in range(start, start + _PROBES_MAX):
+            if not self._exists(snapshot_id + 1):
+                return snapshot_id
+        return None
+
+    def _hint(self, path: str) -> int | None:
+        return read_hint(self._file_io, path)
+
+
+def read_hint(file_io: FileIO, path: str) -> int | None:
+    """The number in a hint; None when the hint is missing, half-written or no number that an id can be."""
+    try:
+        text = file_io.read_bytes(path).decode().strip()
+        return number_of(text, COUNT)
+    except (CorruptDataError, NotFoundError, ValueError):
+        return None

@@ -1,0 +1,92 @@
+"""What lakelog knows of a table's writers survives the upkeep of other engines.
+
+It is in the properties of lakelog's own snapshots, see `filestore.metadata.users`, and other engines carry none of it.
+One that compacts and expires could leave only its own snapshots. Against that stands the consumer `lakelog-state`: a
+file which every engine of the format respects, and which names a snapshot from which on everything is kept. It is never
+ahead of the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while somebody commits: so most
+commits pay nothing for it, and other engines, which keep 10 snapshots by default, expire as without it.
+
+The option `consumer.expiration-time` of a table takes that protection away: other engines delete each consumer that was
+not put for so long, this one too, and a quiet table puts none. So it is a warning.
+
+A crash leaves it where it was, which keeps more. It is put before the first snapshot that has something to keep, behind
+all others. When all the same no snapshot of lakelog is left, the file `lakelog/state` says that there was one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from lakelog.common.errors import UnavailableError
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.consumers import STATE_CONSUMER, ConsumerManager
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, NO_USERS, USERS_KEY
+from lakelog.filestore.schema.paths import TablePaths
+
+logger = logging.getLogger("lakelog.filestore")
+
+LAG_SNAPSHOTS = 8
+LAG_MILLIS = 60_000
+
+
+def has_state(properties: Mapping[str, str]) -> bool:
+    """Whether snapshot properties hold something that must not be lost: users, or positions in a log."""
+    return LOG_STATE_KEY in properties or properties.get(USERS_KEY, NO_USERS) != NO_USERS
+
+
+class StateKeeper:
+    """Moves the consumer of one table behind the commits of this process.
+
+    `consumer_millis` is the table's `consumer.expiration-time`; None keeps consumers for ever.
+    """
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, *, consumer_millis: int | None = None) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._consumer_millis = consumer_millis
+        self._put_at: int | None = None
+        self._put_millis: int | None = None
+        self._is_marked = False
+
+    def before_commit(self, snapshot_id: int, properties: Mapping[str, str], *, carried: Mapping[str, str]) -> None:
+        """Ask other engines to keep the first snapshot that has something to keep. Raises UnavailableError."""
+        if self._put_at is None and has_state(properties) and not has_state(carried):
+            self._put(snapshot_id)
+
+    def after_commit(self, snapshot_id: int, properties: Mapping[str, str], *, now_millis: int) -> None:
+        """Let other engines expire what is behind a snapshot that is in the table now, when that is due.
+
+        The snapshot is there, so an error is logged and not raised: the next commit tries again.
+        """
+        if not has_state(properties):
+            return
+        try:
+            if self._is_due(snapshot_id, now_millis):
+                self._put(snapshot_id)
+                self._put_millis = now_millis
+            if not self._is_marked:
+                self._file_io.create_new(self._paths.state_mark, b"{}")
+                self._is_marked = True
+        except UnavailableError as error:
+            logger.warning("%s: consumer %s was not moved: %s", self._paths.root, STATE_CONSUMER, error)
+
+    def _is_due(self, snapshot_id: int, now_millis: int) -> bool:
+        if self._put_at is None or not self._put_at <= snapshot_id < self._put_at + LAG_SNAPSHOTS:
+            return True
+        if self._put_millis is None:  # put before this very snapshot
+            self._put_millis = now_millis
+        return not self._put_millis <= now_millis < self._put_millis + LAG_MILLIS
+
+    def _put(self, snapshot_id: int) -> None:
+        if self._put_at is None and self._consumer_millis is not None:
+            logger.warning(
+                "%s has the option consumer.expiration-time (%d s): another engine that expires its snapshots deletes "
+                "the consumer %s too when nothing was committed for so long, and then what lakelog knows of the "
+                "table's writers. Where others keep the table in order, take the option out",
+                self._paths.root,
+                self._consumer_millis // 1000,
+                STATE_CONSUMER,
+            )
+        ConsumerManager(self._file_io, self._paths).put(STATE_CONSUMER, snapshot_id)
+        self._put_at = snapshot_id

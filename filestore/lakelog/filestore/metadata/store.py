@@ -1,0 +1,150 @@
+"""What every verb of the file store needs of a table: its schema, its paths and its metadata files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.live_files import LiveFilesCache
+from lakelog.filestore.metadata.manifest import ManifestFiles
+from lakelog.filestore.metadata.snapshot import SnapshotManager
+from lakelog.filestore.metadata.state_keeping import StateKeeper
+from lakelog.filestore.options.files import MANIFEST_COMPRESSION
+from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
+from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
+from lakelog.filestore.schema.counted_schema import stored_schema
+from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths, partition_path
+from lakelog.filestore.schema.schema import (
+    SEQUENCE_NUMBER,
+    SEQUENCE_NUMBER_FIELD_ID,
+    VALUE_KIND,
+    VALUE_KIND_FIELD_ID,
+    TableSchema,
+)
+from lakelog.filestore.schema.schema_manager import SchemaManager
+
+LOG_SYSTEM_KEY = "log.system"
+NO_LOG = "none"
+SEQUENCE_FIELD = DataField(
+    id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
+)
+KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(root=TypeRoot.TINYINT, nullable=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableStore:
+    """One table as of one schema. Pickles small: what it has read and remembered stays behind."""
+
+    path: str
+    file_io: FileIO
+    schema: TableSchema
+    branch: str = MAIN_BRANCH
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"path": self.path, "file_io": self.file_io, "schema": self.schema, "branch": self.branch}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def name(self) -> str:
+        """`database.table` from the last two folders, or the folder's name outside of a database folder."""
+        folder, _, table = self.path.rpartition("/")
+        database = folder.rpartition("/")[2]
+        return f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
+
+    @property
+    def uuid(self) -> str:
+        """The identity that lakelog gave the table; empty for tables that others made."""
+        return TABLE_UUID.of(self.schema.options)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the table has a log, so that its snapshots are made together with it."""
+        return self.schema.options.get(LOG_SYSTEM_KEY, NO_LOG) != NO_LOG
+
+    @property
+    def bucket_count(self) -> int:
+        """Fixed number of buckets; -1 dynamic or none, -2 postponed."""
+        return self.schema.bucket_count
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """Where the table's files live."""
+        return TablePaths(self.path, self.branch)
+
+    @cached_property
+    def schemas(self) -> SchemaManager:
+        """The table's schemas."""
+        return SchemaManager(self.file_io, self.paths)
+
+    @cached_property
+    def snapshots(self) -> SnapshotManager:
+        """The table's snapshots."""
+        return SnapshotManager(self.file_io, self.paths)
+
+    @cached_property
+    def manifests(self) -> ManifestFiles:
+        """The table's manifests and manifest lists."""
+        return ManifestFiles(
+            file_io=self.file_io,
+            paths=self.paths,
+            partition_types=tuple(field.type for field in self.schema.partition_fields),
+            compression=MANIFEST_COMPRESSION.of(self.schema.options),
+        )
+
+    @cached_property
+    def live_files(self) -> LiveFilesCache:
+        """The live files of snapshots, remembered between calls."""
+        return LiveFilesCache(self.manifests, self.snapshots)
+
+    @cached_property
+    def state_keeper(self) -> StateKeeper:
+        """What keeps lakelog's state from other engines."""
+        consumer_millis = CONSUMER_EXPIRATION_TIME.of(self.schema.options)
+        return StateKeeper(self.file_io, self.paths, consumer_millis=consumer_millis)
+
+    @property
+    def stored(self) -> TableStore:
+        """The table as its files have it: another one for change-log tables, whose files count rows."""
+        return self._counted if self.schema.is_change_log else self
+
+    @cached_property
+    def _counted(self) -> TableStore:
+        counted = replace(self, schema=stored_schema(self.schema))
+        shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
+        vars(counted).update(shared, state_keeper=self.state_keeper)  # read once
+        return counted
+
+    @cached_property
+    def key_types(self) -> tuple[DataType, ...]:
+        """Types of the key that the rows of a bucket are sorted by: of the trimmed primary key."""
+        return tuple(field.type for field in self.stored.schema.key_fields)
+
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        """The folder of a bucket's data files."""
+        folder = DATA_FILE_DIRECTORY.of(self.schema.options)
+        root = TablePaths(f"{self.path}/{folder}") if folder else self.paths
+        return root.bucket_dir(partition_path(self.schema, partition), bucket)
+
+    def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Where a data file is."""
+        if file.external_path is not None:
+            return plain_path(file.external_path)
+        return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+
+    def files_at(self, folder: str) -> FileIO:
+        """The files of another folder in the same store, and no others: of another table, or of the warehouse."""
+        return bounded(self.file_io, folder, ())
+
+    def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Where a data file is, for a library that opens it by itself. Raises as `BoundedFileIO.check_readable`."""
+        path = self.data_path(partition, bucket, file)
+        if isinstance(self.file_io, BoundedFileIO):
+            self.file_io.check_readable(path)
+        return path

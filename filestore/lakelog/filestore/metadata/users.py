@@ -1,0 +1,163 @@
+"""What commits remember in snapshot properties: the last batch of each user, and everything else of lakelog's.
+
+Properties whose keys start with `lakelog.` are carried from snapshot to snapshot. Snapshots of other engines carry
+none: then the newest snapshot before them that has some is looked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.json_fields import member, optional, parse_object, text, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+
+PROPERTY_PREFIX = "lakelog."
+USERS_KEY = "lakelog.users"
+LINEAGE_KEY = "lakelog.lineage"
+LOG_STATE_KEY = "lakelog.log"  # what it holds is the business of tables with a log
+NO_USERS = "{}"
+FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was forgotten
+_NOT_CARRIED = {LINEAGE_KEY}  # what made one snapshot is said in that snapshot alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitUser:
+    """The last batch of one user. `digest` stands for the source offsets of the batch; None is unknown.
+
+    See `is_same_source` for what digests hold.
+    """
+
+    identifier: int
+    digest: str | None
+    time_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedProperties:
+    """What the next commit carries on, and the snapshots of others, newest first, that were passed to find it."""
+
+    properties: Mapping[str, str]
+    foreign: tuple[Snapshot, ...]
+
+
+def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> CarriedProperties:
+    """The properties of lakelog as of a snapshot. Reads older snapshots only where other engines' are newest."""
+    foreign: list[Snapshot] = []
+    for found in () if snapshot is None else manager.walk_back(snapshot):
+        own = {key: text for key, text in found.properties.items() if key.startswith(PROPERTY_PREFIX)}
+        if own:
+            carried = {key: text for key, text in own.items() if key not in _NOT_CARRIED}
+            return CarriedProperties(properties=carried, foreign=tuple(foreign))
+        foreign.append(found)
+    return CarriedProperties(properties={}, foreign=tuple(foreign))
+
+
+def read_users(snapshot: Snapshot | None, manager: SnapshotManager) -> dict[str, CommitUser]:
+    """The users as of a snapshot: {user: its last batch}."""
+    return parse_users(carried_properties(snapshot, manager).properties)
+
+
+def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
+    """The users in properties. Stored as JSON {user: {"id", "digest", "time"}}. Raises CorruptDataError."""
+    try:
+        users = parse_object(properties.get(USERS_KEY, "{}"))
+        return {user: _parse_user(member(users, user)) for user in users}
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(f"snapshot property {USERS_KEY} is not readable: {cause(error)}") from error
+
+
+def _parse_user(last: Mapping[str, Any]) -> CommitUser:
+    return CommitUser(
+        identifier=whole(last, "id"), digest=optional(text, last, "digest"), time_millis=whole(last, "time")
+    )
+
+
+def users_to_json(users: Mapping[str, CommitUser]) -> str:
+    """The text of the snapshot property."""
+    return json.dumps(
+        {
+            user: {"id": last.identifier, "digest": last.digest, "time": last.time_millis}
+            for user, last in sorted(users.items())
+        },
+        separators=(",", ":"),
+    )
+
+
+def is_same_source(one: str | None, other: str | None) -> bool:
+    """True unless two digests are known to stand for different source offsets.
+
+    A digest has parts with dots between them; a part that only one of the two has, or that is empty, is not compared.
+    """
+    if one is None or other is None:
+        return True
+    parts = zip(one.split("."), other.split("."), strict=False)
+    return all(mine == yours for mine, yours in parts if mine and yours)
+
+
+def forgotten_millis(properties: Mapping[str, str]) -> int | None:
+    """When the youngest user that the table has forgotten committed last; None when none was forgotten."""
+    found = properties.get(FORGOTTEN_KEY)
+    try:
+        return None if found is None else int(found)
+    except ValueError as error:
+        raise CorruptDataError(f"snapshot property {FORGOTTEN_KEY} is {found!r}, expected a number") from error
+
+
+def without_old_users(
+    users: Mapping[str, CommitUser], *, before_millis: int, in_use: Collection[str]
+) -> tuple[dict[str, CommitUser], int | None]:
+    """The users that committed since or are in use, and when the youngest of the others did; None without any. Pure."""
+    kept = {user: last for user, last in users.items() if last.time_millis >= before_millis or user in in_use}
+    return kept, max((last.time_millis for user, last in users.items() if user not in kept), default=None)
+
+
+def users_properties(
+    users: Mapping[str, CommitUser],
+    *,
+    carried: Mapping[str, str],
+    base_millis: int | None,
+    kept_millis: int,
+    in_use: Collection[str],
+) -> dict[str, str]:
+    """The properties of a snapshot with these users, but for those that wrote nothing for `kept_millis`.
+
+    `carried` are the properties of the snapshot below, which is dated `base_millis`; None keeps all. That date may be
+    wrong, and so may the clock of this process, by which the users `in_use` have written: nobody is forgotten who is
+    not old by both, and who writes now is not taken for older than the snapshot below.
+    """
+    if base_millis is None:
+        return {USERS_KEY: users_to_json(users)}
+    now_millis = min([base_millis, *(users[user].time_millis for user in in_use if user in users)])
+    users = {
+        user: replace(last, time_millis=max(last.time_millis, base_millis)) if user in in_use else last
+        for user, last in users.items()
+    }
+    kept, youngest = without_old_users(users, before_millis=now_millis - kept_millis, in_use=in_use)
+    properties = {USERS_KEY: users_to_json(kept)}
+    if youngest is not None:
+        properties[FORGOTTEN_KEY] = str(max(youngest, forgotten_millis(carried) or 0))
+    return properties
+
+
+def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUser], forgotten: int | None) -> None:
+    """Raise InvalidRequestError for a batch in the middle of a stream that the table may have known and forgotten."""
+    if user in users or identifier == 0 or forgotten is None:
+        return
+    last = datetime.fromtimestamp(forgotten / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    raise InvalidRequestError(
+        f"batch {identifier} of {user} cannot be told from one that is in the table already: the table does not know "
+        f"this writer, and has forgotten writers whose last batch was at {last} or before (users.time-retained). Look "
+        "whether the rows of the batch are in the table, then start the stream with a new checkpoint location (and "
+        "another commit_user, where one is given)"
+    )
+
+
+def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:
+    """The users with one user's last batch replaced."""
+    return {**users, user: last}

@@ -1,0 +1,139 @@
+"""The changes that one snapshot brought, from the files alone: what a reader without a log follows.
+
+A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
+level-0 files of an APPEND tell: the last change of each key, and no old values; of a change-log table without primary
+key all that is added and taken away, but for what one write both adds and takes away. Source: Paimon spec, "Changelog".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+import pyarrow as pa
+
+from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.common.types import DataField
+from lakelog.filestore.data.data_reader import read_data_file
+from lakelog.filestore.merge.counted_rows import changed_rows
+from lakelog.filestore.metadata.changelogs import ChangelogManager
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.levels import highest_level
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
+from lakelog.filestore.schema.counted_schema import count_field
+from lakelog.filestore.schema.schema import VALUE_KIND
+
+_PIECE_BYTES = 32 << 20
+
+
+class ChangeSource(StrEnum):
+    """Which files tell the changes."""
+
+    AUTO = "auto"  # changelog files where the table has a producer of them, else deltas
+    CHANGELOG = "changelog"
+    DELTA = "delta"
+
+
+def check_followable(table: TableStore) -> None:
+    """Raise UnsupportedError for a table whose changes lakelog cannot tell right.
+
+    Its options mean other changes, or its deltas are parts of rows, with nothing that tells whole ones.
+    """
+    options = table.schema.options
+    check_foreign_options(options, Use.FOLLOW, table_name=table.name)
+    engine = MERGE_ENGINE.of(options)
+    folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+    if folds and CHANGELOG_PRODUCER.of(options) is ChangelogProducer.NONE:
+        raise UnsupportedError(
+            f"table {table.name} has merge-engine={engine} and no changelog-producer: its files hold parts of rows, "
+            "which cannot be followed as changes; read it in batches"
+        )
+
+
+def told_files(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
+    """Those of a bucket's files whose rows changelogs have told: what a reader starts with who follows the changes."""
+    options = table.schema.options
+    match CHANGELOG_PRODUCER.of(options):
+        case ChangelogProducer.LOOKUP:
+            return [file for file in files if file.level > 0]
+        case ChangelogProducer.FULL_COMPACTION:
+            highest = highest_level(options, (file.level for file in files))
+            return [file for file in files if file.level == highest]
+        case _:
+            return list(files)
+
+
+def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
+    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError for one whose changes are gone.
+
+    It expires by moving: who does not find it in the one place finds it in the other.
+    """
+    changelogs = ChangelogManager(table.file_io, table.paths)
+    found = table.snapshots.find(snapshot_id) or changelogs.find(snapshot_id)
+    if found is not None:
+        return found
+    first = changelogs.earliest_id()
+    if first is not None:
+        raise NotFoundError(
+            f"the changes of snapshot {snapshot_id} of {table.path} are not there; they are from snapshot {first} to "
+            f"{table.snapshots.latest_id()}"
+        )
+    return table.snapshots.get(snapshot_id)
+
+
+def first_changes(table: TableStore) -> int:
+    """The oldest snapshot whose changes are there, living or not; 1 for a table without any."""
+    changelogs = ChangelogManager(table.file_io, table.paths)
+    return changelogs.earliest_id() or table.snapshots.earliest_id() or 1
+
+
+def change_files(
+    table: TableStore, snapshot: Snapshot, source: ChangeSource = ChangeSource.AUTO
+) -> list[ManifestEntry]:
+    """The files that hold the changes of a snapshot, bucket by bucket in the order of their sequence numbers."""
+    if source is ChangeSource.AUTO:
+        has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
+        source = ChangeSource.CHANGELOG if has_producer else ChangeSource.DELTA
+    if source is ChangeSource.CHANGELOG:
+        name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
+    else:
+        name = snapshot.delta_manifest_list if snapshot.commit_kind is CommitKind.APPEND else None
+        size_bytes = snapshot.delta_manifest_list_size
+    manifests = () if name is None else table.manifests.read_list(name, size_bytes=size_bytes)
+    entries = table.manifests.read_entries(manifests)
+    added = [entry for entry in entries if entry.kind is FileKind.ADD]
+    return sorted(added, key=lambda entry: (entry.partition, entry.bucket, entry.file.min_sequence_number))
+
+
+def read_change_file(
+    table: TableStore, entry: ManifestEntry, fields: Sequence[DataField], *, kind_name: str
+) -> Iterator[pa.RecordBatch]:
+    """The changes in a file: the columns `fields` and the row kind (int8), in the order of the file.
+
+    Raises NotFoundError when the file has expired.
+    """
+    names = [*(field.name for field in fields), kind_name]
+    bucket = (entry.partition, entry.bucket)
+    extra: tuple[DataField, ...] = ()
+    if table.schema.is_change_log:
+        extra = (count_field(table.schema),)
+    elif table.schema.primary_keys:
+        extra = (KIND_FIELD,)
+    for batch in read_data_file(table.stored, bucket, entry.file, [*fields, *extra], piece_bytes=_PIECE_BYTES):
+        for rows, kinds in _with_kinds(table, batch):
+            columns = [rows.column(name) for name in names[:-1]]
+            yield pa.RecordBatch.from_arrays([*columns, kinds], names=names)
+
+
+def _with_kinds(table: TableStore, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+    """Rows that a file holds as changes, and their kinds (int8)."""
+    if table.schema.is_change_log:
+        yield from changed_rows(batch, piece_bytes=_PIECE_BYTES)
+    elif table.schema.primary_keys:
+        yield batch, batch.column(VALUE_KIND)
+    else:  # rows of append tables are inserts
+        yield batch, pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)

@@ -1,0 +1,144 @@
+"""The files of one bucket as merged rows, within a memory budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from lakelog.common.arrow import pieces_of
+from lakelog.common.types import DataField
+from lakelog.filestore.data.data_reader import read_data_file, row_bytes
+from lakelog.filestore.data.row_groups import RowFilter
+from lakelog.filestore.index.deletion_vectors import DeletionFile
+from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merge_unordered, without_deletes
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.levels import Section, SortedRun
+from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.predicate import Bound
+
+COPIES = 3  # of a piece of rows at a time: as read, its keys, as merged
+
+
+class BucketReader:
+    """Reads data files of one bucket. `deletions` are the deletion vectors of files, by their names.
+
+    `where` lets `rows` leave out row groups without a row that passes; it does not filter rows.
+    """
+
+    def __init__(
+        self,
+        table: TableStore,
+        partition: bytes,
+        bucket: int,
+        *,
+        memory_budget_bytes: int,
+        deletions: Mapping[str, DeletionFile] | None = None,
+        where: Bound | None = None,
+    ) -> None:
+        self._table = table
+        self._deletions = deletions or {}
+        self._bucket = (partition, bucket)
+        self._budget_bytes = memory_budget_bytes
+        self._merge = row_merge(table.schema)
+        self._where = where
+        self._rows: RowFilter | None = None
+
+    def rows(self, section: Section, fields: Sequence[DataField]) -> Iterator[pa.Table]:
+        """The rows of a section in the columns `fields` and maybe more, in no order; deletes are applied."""
+        is_single = len(section.runs) == 1
+        if self._where is not None:  # what is merged is judged by its key alone: all versions share it
+            names = None if is_single else frozenset(self._table.schema.trimmed_primary_keys)
+            self._rows = RowFilter(bound=self._where, names=names)
+        if is_single:
+            run = section.runs[0]
+            pieces = self._pieces(run, [*fields, *_kinds_of(run)], self._budget_bytes // COPIES)
+            yield from (without_deletes(piece) for piece in pieces)
+            return
+        if self._merge is not None:
+            read = [*self._merge.needed(fields), SEQUENCE_FIELD, KIND_FIELD]
+            for slices in aligned_slices(self._cursors(section, [read] * len(section.runs))):
+                yield self._merge.merge(slices, keeps_deletes=False)
+            return
+        is_ranked = are_ranked(section.runs)
+        wanted = [*self._with_keys(fields), *([] if is_ranked else [SEQUENCE_FIELD])]
+        for slices in aligned_slices(self._cursors(section, [[*wanted, *_kinds_of(run)] for run in section.runs])):
+            yield from merge_unordered(slices, is_ranked=is_ranked)
+
+    def stored_rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[pa.Table]:
+        """The rows of a section in key order with all columns, sequence numbers and kinds."""
+        is_ranked = are_ranked(section.runs)
+        for slices in self.slices(section):
+            yield self.merged(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
+
+    def slices(self, section: Section) -> Iterator[list[Slice]]:
+        """The rows of a section run by run, youngest first, a key range at a time, as `stored_rows` merges them."""
+        fields = [*self._table.schema.fields, SEQUENCE_FIELD, KIND_FIELD]
+        return aligned_slices(self._cursors(section, [fields] * len(section.runs)))
+
+    def merged(self, slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
+        """The rows of slices that stay, in key order, by the table's merge engine. See `merge_ordered`."""
+        if self._merge is None:
+            return merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
+        return self._merge.merge(slices, keeps_deletes=keeps_deletes)
+
+    def _with_keys(self, fields: Sequence[DataField]) -> list[DataField]:
+        keys = self._table.schema.key_fields
+        return [*fields, *(key for key in keys if key not in fields)]
+
+    def _cursors(self, section: Section, fields: Sequence[Sequence[DataField]]) -> list[RunCursor]:
+        """A cursor for each run, with the columns that are read of it."""
+        wishes = [run.row_count * row_bytes(read) for run, read in zip(section.runs, fields, strict=True)]
+        shares = share_budget(wishes, self._budget_bytes // COPIES)
+        return [
+            RunCursor(
+                tables=self._pieces(run, read, share),
+                key_fields=self._table.schema.key_fields,
+                rows_left=run.row_count,
+                level=run.level,
+            )
+            for run, read, share in zip(section.runs, fields, shares, strict=True)
+        ]
+
+    def _pieces(self, run: SortedRun, fields: Sequence[DataField], piece_bytes: int) -> Iterator[pa.Table]:
+        """The rows of a run in pieces of about `piece_bytes`."""
+        return pieces_of(self._batches(run.files, fields, piece_bytes), piece_bytes)
+
+    def _batches(
+        self, files: Iterable[DataFileMeta], fields: Sequence[DataField], piece_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            deletions = self._deletions.get(file.file_name)
+            yield from read_data_file(
+                self._table,
+                self._bucket,
+                file,
+                fields,
+                piece_bytes=piece_bytes,
+                deletions=deletions,
+                rows=self._rows,
+            )
+
+
+def _kinds_of(run: SortedRun) -> list[DataField]:
+    """The column of row kinds, where it says anything."""
+    return [KIND_FIELD] if run.may_hold_deletes else []
+
+
+def share_budget(wanted: Sequence[int], budget_bytes: int) -> list[int]:
+    """What each of several runs gets of a budget for its pieces: no more than it wants, large ones more than others.
+
+    A merge takes a step for each piece. Shares that grow as the square roots of what is wanted make the fewest pieces.
+    """
+    shares = [0] * len(wanted)
+    left, roots = budget_bytes, [math.sqrt(wish) for wish in wanted]
+    total = sum(roots)
+    for index in sorted(range(len(wanted)), key=lambda index: wanted[index]):
+        fair = left * roots[index] / total if total > 0 else 0
+        shares[index] = max(min(wanted[index], int(fair)), 1)
+        left -= shares[index]
+        total -= roots[index]
+    return shares

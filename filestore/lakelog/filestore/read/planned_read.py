@@ -1,0 +1,76 @@
+"""A read whose splits are known: its rows as batches, and as an Arrow stream that can be opened again and again."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.types import DataField
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read.read import read_splits
+from lakelog.filestore.read.scan import DataSplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRead:
+    """What to read of a snapshot, and how. Every consumer sees the same rows."""
+
+    table: TableStore
+    fields: Sequence[DataField]
+    where: Predicate | None
+    splits: Sequence[DataSplit]
+    budget_bytes: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return to_arrow_schema(self.fields)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows split by split, in no order."""
+        return self._of(self.splits)
+
+    def to_table(self) -> pa.Table:
+        """All rows at once, read on all cores, which share the memory budget."""
+        workers = max(1, min(os.cpu_count() or 1, len(self.splits)))
+        if workers == 1:  # a lookup is over before a thread has started
+            return pa.Table.from_batches(self.batches(), self.schema)
+        shared = replace(self, budget_bytes=self.budget_bytes // workers)
+        left = deque(self.splits)
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(lambda _: list(shared._of(_taken(left))), range(workers)))
+        return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as a stream of Arrow's C interface, cast to `requested_schema` where that is asked for.
+
+        Raises ValueError for a schema that the columns cannot be cast to.
+        """
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
+        stream: object = reader.__arrow_c_stream__(requested_schema)
+        return stream
+
+    def _of(self, splits: Iterable[DataSplit]) -> Iterator[pa.RecordBatch]:
+        return read_splits(
+            self.table,
+            splits,
+            columns=[field.name for field in self.fields],
+            where=self.where,
+            memory_budget_bytes=self.budget_bytes,
+        )
+
+
+def _taken(splits: deque[DataSplit]) -> Iterator[DataSplit]:
+    """Splits that other threads take from too, one when it is asked for."""
+    while splits:
+        try:
+            yield splits.popleft()
+        except IndexError:  # somebody else took the last one
+            return

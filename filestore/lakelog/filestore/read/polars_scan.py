@@ -1,0 +1,190 @@
+"""Reads as lazy polars frames: polars says which columns and rows a query needs, and only those are read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any  # Any: values of polars' literals
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.types import DataField, TypeRoot
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.predicate.tree import And, Compare, Comparison, In, IsNull, Literal, LiteralKind, Or
+from lakelog.filestore.read.planned_read import PlannedRead
+
+_COMPARISONS = {
+    "Eq": Comparison.EQ,
+    "NotEq": Comparison.NE,
+    "Lt": Comparison.LT,
+    "LtEq": Comparison.LE,
+    "Gt": Comparison.GT,
+    "GtEq": Comparison.GE,
+}
+_FLIPPED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+_TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_MICROS_DIGITS = 6
+_OPERATION = '"BinaryExpr"'
+_OPERATIONS_MAX = 200
+
+
+def lazy_frame(
+    fields: Sequence[DataField], planned: Callable[[Sequence[str], Predicate | None], PlannedRead]
+) -> pl.LazyFrame:
+    """The rows of `planned`, which is asked for columns and for rows that a filter may want, as a lazy frame.
+
+    What `planned` gives may hold more rows than the filter passes: polars' own filter comes after it.
+    """
+    names = [field.name for field in fields]
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, rows_max: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        wanted = names if columns is None else columns
+        needed = [] if predicate is None else predicate.meta.root_names()
+        read = planned(
+            [name for name in names if name in wanted or name in needed],
+            None if predicate is None else predicate_of(predicate, fields),
+        )
+        left = rows_max
+        for batch in read.batches():
+            rows = pl.DataFrame(batch)
+            if predicate is not None:
+                rows = rows.filter(predicate)
+            rows = rows.select(wanted)
+            yield rows if left is None else rows.head(left)
+            left = None if left is None else max(0, left - rows.height)
+            if left == 0:
+                return
+
+    empty = pl.DataFrame(to_arrow_schema(fields).empty_table())
+    return register_io_source(source, schema=empty.schema, validate_schema=True)
+
+
+def predicate_of(expression: pl.Expr, fields: Sequence[DataField]) -> Predicate | None:
+    """A filter that passes every row which the expression passes, and maybe more; None where nothing can be said.
+
+    Only comparisons which both sides understand alike are taken over, and of long chains nothing: each of their parts
+    holds all that come before it.
+    """
+    text = expression.meta.serialize(format="json")
+    if text.count(_OPERATION) > _OPERATIONS_MAX:
+        return None
+    by_name = {field.name: field for field in fields}
+    return _predicate(expression, text, by_name)
+
+
+def _predicate(node: pl.Expr, text: str, fields: dict[str, DataField]) -> Predicate | None:
+    """What an expression says; `text` is the expression as polars writes it in JSON."""
+    tree = json.loads(text)
+    if not isinstance(tree, dict) or node.meta.is_column() or node.meta.is_literal():
+        return None
+    kind, content = next(iter(tree.items()))
+    inputs = node.meta.pop()[::-1]
+    if kind == "BinaryExpr" and content["op"] in ("And", "Or", "LogicalAnd", "LogicalOr"):
+        known = [_predicate(part, part.meta.serialize(format="json"), fields) for part in inputs]
+        return _joined(content["op"].removeprefix("Logical"), known)
+    if kind == "BinaryExpr":
+        return _comparison(content["op"], inputs, fields)
+    function = content.get("function") if kind == "Function" else None
+    call = function.get("Boolean") if isinstance(function, dict) else None
+    if call is None or not inputs[0].meta.is_column():
+        return None
+    field = fields.get(inputs[0].meta.output_name())
+    if field is None:
+        return None
+    if call in ("IsNull", "IsNotNull"):
+        return IsNull(column=field.name, is_negated=call == "IsNotNull")
+    if isinstance(call, dict) and "IsIn" in call and len(inputs) == 2:
+        return _membership(field, inputs[1])
+    if isinstance(call, dict) and "IsBetween" in call and len(inputs) == 3:
+        limits = [_literal(field, part) for part in inputs[1:]]
+        pairs = zip((Comparison.GE, Comparison.LE), limits, strict=True)
+        return _joined(
+            "And",
+            [
+                None if limit is None else Compare(column=field.name, operator=operator, literal=limit)
+                for operator, limit in pairs
+            ],
+        )
+    return None
+
+
+def _joined(operator: str, parts: Sequence[Predicate | None]) -> Predicate | None:
+    """Parts that are not known pass everything: they drop out of AND, and of OR nothing is left."""
+    known = tuple(part for part in parts if part is not None)
+    if not known or (operator == "Or" and len(known) < len(parts)):
+        return None
+    if len(known) == 1:
+        return known[0]
+    return And(parts=known) if operator == "And" else Or(parts=known)
+
+
+def _comparison(name: str, inputs: Sequence[pl.Expr], fields: dict[str, DataField]) -> Predicate | None:
+    left, right = inputs
+    if right.meta.is_column():
+        left, right, name = right, left, _FLIPPED.get(name, name)
+    if name not in _COMPARISONS or not left.meta.is_column():
+        return None
+    field = fields.get(left.meta.output_name())
+    literal = None if field is None else _literal(field, right)
+    if field is None or literal is None:
+        return None
+    return Compare(column=field.name, operator=_COMPARISONS[name], literal=literal)
+
+
+def _membership(field: DataField, listed: pl.Expr) -> Predicate | None:
+    if not listed.meta.is_literal():
+        return None
+    values = pl.select(listed).to_series()
+    while isinstance(values.dtype, pl.List | pl.Array):
+        values = values.explode()
+    literals = [_literal_of(field, value) for value in values.drop_nulls()]
+    known = tuple(literal for literal in literals if literal is not None)
+    if len(known) < len(literals) or len(literals) < values.len() or not known:
+        return None
+    return In(column=field.name, literals=known, is_negated=False)
+
+
+def _literal(field: DataField, node: pl.Expr) -> Literal | None:
+    if not node.meta.is_literal():
+        return None
+    values = pl.select(node).to_series()
+    if values.len() != 1 or (isinstance(values.dtype, pl.Datetime) and values.dtype.time_unit == "ns"):
+        return None
+    return _literal_of(field, values.item())
+
+
+def _literal_of(field: DataField, value: Any) -> Literal | None:
+    """The literal of a value that a column compares with as polars does, without a cast of the column."""
+    root = field.type.root
+    if isinstance(value, bool):
+        return Literal(kind=LiteralKind.BOOLEAN, value=value) if root is TypeRoot.BOOLEAN else None
+    if isinstance(value, int):
+        return Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) if root in _INTEGERS else None
+    if isinstance(value, float):
+        is_exact = root is TypeRoot.DOUBLE and math.isfinite(value)
+        return Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) if is_exact else None
+    if isinstance(value, str):
+        return Literal(kind=LiteralKind.TEXT, value=value) if root in _TEXT else None
+    if isinstance(value, datetime):
+        return _moment(field, value)
+    if isinstance(value, date) and root is TypeRoot.DATE:
+        return Literal(kind=LiteralKind.MOMENT, value=value.isoformat())
+    return None
+
+
+def _moment(field: DataField, value: datetime) -> Literal | None:
+    root = field.type.root
+    is_alike = root is (TypeRoot.TIMESTAMP if value.tzinfo is None else TypeRoot.TIMESTAMP_LTZ)
+    if not is_alike or (field.type.precision or 0) > _MICROS_DIGITS:
+        return None
+    offset = value.utcoffset()
+    utc = value.replace(tzinfo=None) - offset if offset is not None else value
+    return Literal(kind=LiteralKind.MOMENT, value=utc.isoformat(sep=" "))

@@ -1,0 +1,182 @@
+"""Which files of a snapshot a read must look at, as splits that can be read independently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups
+from lakelog.filestore.index.deletion_vectors import DeletionFile
+from lakelog.filestore.index.index_manifest import deletion_files
+from lakelog.filestore.io.collection import paused_collection
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table
+from lakelog.filestore.metadata.levels import sections_of_files
+from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
+from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
+from lakelog.filestore.predicate import Predicate, check_filter
+from lakelog.filestore.read.changes import told_files
+from lakelog.filestore.read.file_pruning import Pruning, is_merged_on_read
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+
+FileGroup = tuple[tuple[DataFileMeta, ...], bool]  # files, and whether their rows are the table's rows
+POSTPONE_BUCKET = -2  # read once a compaction has moved its rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSplit:
+    """Files of one bucket that are read together: whoever shares a key range is in one split.
+
+    `raw_convertible` says that the files' rows are the table's rows, but for those at the positions that `deletions`
+    tell for a file's name: no key is there twice and nothing else is deleted. `branch` is the branch of the files,
+    where it is another than the table's: see `lakelog.filestore.read.fallback`.
+    """
+
+    snapshot_id: int
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    raw_convertible: bool
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+    branch: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.file_size_bytes for file in self.files)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all files, before merging."""
+        return sum(file.row_count for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to read of a snapshot; `snapshot` is None for a table without any."""
+
+    snapshot: Snapshot | None
+    splits: tuple[DataSplit, ...]
+
+
+def plan(
+    table: TableStore,
+    snapshot: Snapshot | None,
+    *,
+    where: Predicate | None = None,
+    buckets: Set[int] | None = None,
+    is_followed: bool = False,
+) -> Plan:
+    """The splits of a snapshot that may hold rows which pass `where`, of the given buckets or all.
+
+    `where` only skips; the reader filters. `is_followed` leaves out what later changelogs tell: for a reader that goes
+    on with the changes after the snapshot. Raises InvalidRequestError for a filter that does not fit the table and
+    UnsupportedError for tables that lakelog cannot read right yet.
+    """
+    table = table.stored
+    check_readable(table)
+    if snapshot is None:
+        return Plan(snapshot=None, splits=())
+    check_schema(table, snapshot)
+    if where is not None:
+        check_filter(where, table.schema.fields)
+    wanted = Pruning(table, where, buckets)
+    with paused_collection():
+        return Plan(snapshot=snapshot, splits=tuple(_splits(table, snapshot, wanted, is_followed=is_followed)))
+
+
+def _splits(table: TableStore, snapshot: Snapshot, wanted: Pruning, *, is_followed: bool) -> Iterator[DataSplit]:
+    deletions = deletion_files(table, snapshot)
+    for (partition, bucket), live in sorted(table.live_files.matching(snapshot, wanted).buckets.items()):
+        if bucket == POSTPONE_BUCKET:
+            continue
+        total_buckets = next(iter(live.values())).total_buckets
+        if not wanted.may_hold(partition, bucket, total_buckets):
+            continue
+        bucket_files = [entry.file for entry in live.values()]
+        shown = told_files(table, bucket_files) if is_followed else bucket_files
+        files = [file for file in shown if wanted.keys_may_match(partition, file)]
+        gone = deletions.get((partition, bucket), {})
+        for group, is_raw in _groups(table, partition, files, wanted):
+            yield DataSplit(
+                snapshot_id=snapshot.id,
+                partition=partition,
+                bucket=bucket,
+                files=group,
+                raw_convertible=is_raw,
+                deletions={file.file_name: gone[file.file_name] for file in group if file.file_name in gone},
+            )
+
+
+def check_readable(table: TableStore) -> None:
+    """Raise UnsupportedError for tables whose rows lakelog cannot tell right."""
+    options = table.schema.options
+    if table.branch != MAIN_BRANCH:  # it is the one that was asked for, whatever its schema says
+        options = {key: value for key, value in options.items() if key != "branch"}
+    check_foreign_options(options, Use.READ, table_name=table.name)
+    row_merge(table.schema)
+    if table.schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(table.schema.options):
+        raise UnsupportedError(
+            f"table {table.name} has {DELETION_VECTORS_MERGE_ON_READ.key}=true, which is not read yet"
+        )
+
+
+def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
+    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
+
+    Raises ConflictError where the snapshot is of another table, which was made under the same name since, and
+    CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
+    """
+    if snapshot is None:
+        return
+    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
+        check_same_table(table, None)
+    if snapshot.schema_id > table.schema.id:
+        table.schemas.get(snapshot.schema_id)
+    digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)
+    if digest is not None:
+        table.schemas.check_named(snapshot.schema_id, digest, newest_id=table.schema.id)
+
+
+def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], wanted: Pruning) -> Iterator[FileGroup]:
+    """The files of a bucket as splits, and for each whether its rows are the table's rows."""
+    options = table.schema.options
+    sizes = SOURCE_SPLIT_TARGET_SIZE.of(options), SOURCE_SPLIT_OPEN_FILE_COST.of(options)
+    if is_merged_on_read(table.schema):
+        sections = sections_of_files(files, table.key_types)
+        return _packed(((wanted.left_of(partition, section), section.is_raw) for section in sections), *sizes)
+    if has_row_groups(table.schema):
+        groups = ((group, len(group) == 1) for group in groups_by_row_id(files))
+        return _packed((one for one in groups if not one[1] or wanted.rows_may_match(partition, one[0][0])), *sizes)
+    shown = [file for file in files if file.level > 0 or not table.schema.primary_keys]
+    left = [file for file in shown if wanted.rows_may_match(partition, file)]
+    left.sort(key=lambda file: (file.min_sequence_number, file.file_name))
+    return _packed((((file,), True) for file in left), *sizes)
+
+
+def _packed(parts: Iterable[FileGroup], target_bytes: int, open_file_cost_bytes: int) -> Iterator[FileGroup]:
+    """Neighbouring parts joined, up to the size of a split; those that need no merge apart from the others.
+
+    A part is never cut, and counts for the cost of opening a file at least.
+    """
+    held: dict[bool, list[DataFileMeta]] = {True: [], False: []}
+    held_bytes = {True: 0, False: 0}
+    for part, is_raw in parts:
+        if not part:
+            continue
+        size = max(sum([file.file_size_bytes for file in part]), open_file_cost_bytes)
+        files = held[is_raw]
+        if files and held_bytes[is_raw] + size > target_bytes:
+            yield tuple(files), is_raw
+            files.clear()
+            held_bytes[is_raw] = 0
+        files.extend(part)
+        held_bytes[is_raw] += size
+    for is_raw, files in held.items():
+        if files:
+            yield tuple(files), is_raw

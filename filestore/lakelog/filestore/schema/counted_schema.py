@@ -1,0 +1,147 @@
+"""Change-log tables without primary key: the schema that users see, and the one that files have. Pure.
+
+In files such a table is an LSM whose key is the whole row, with one more column for how often the row is there, which
+is summed: so deletes need no lookup, and it does not matter who writes first. Any reader of the format sees each
+distinct row once, with its count. A private option tells such tables from others with a key of all columns.
+Source: FLIP-188, "write-mode"; docs/rfcs/0013-change-log-tables.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    WRITE_MODE,
+    MergeEngine,
+    StoreWriteMode,
+)
+
+if TYPE_CHECKING:
+    from lakelog.filestore.schema.schema import TableSchema
+
+COUNT_COLUMN = "_VALUE_COUNT"  # FLIP-188's name
+_MARK = "lakelog.row-count-column"
+_OF_THE_FILES = {
+    MERGE_ENGINE.key: MergeEngine.AGGREGATION.value,
+    f"fields.{COUNT_COLUMN}.aggregate-function": "sum",
+    "primary-key.nullable": "true",
+    _MARK: COUNT_COLUMN,
+}
+_STATS_SUFFIX = ".stats-mode"
+_FOR_KEYS = (CHANGELOG_PRODUCER, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD)
+
+
+def is_change_log(schema: TableSchema) -> bool:
+    """Whether a schema, as users see it, is of a change-log table without primary key."""
+    return not schema.primary_keys and WRITE_MODE.of(schema.options) is StoreWriteMode.CHANGE_LOG
+
+
+def is_counted(schema: TableSchema) -> bool:
+    """Whether a schema, as files have it, counts rows."""
+    return _MARK in schema.options
+
+
+def count_field(schema: TableSchema) -> DataField:
+    """The column of the count that files have behind the columns of `schema`, which is as users see it."""
+    return DataField(
+        id=schema.highest_field_id + 1, name=COUNT_COLUMN, type=DataType(root=TypeRoot.BIGINT, nullable=False)
+    )
+
+
+def stored_schema(schema: TableSchema) -> TableSchema:
+    """The schema that files have, of one as users see it: another one for change-log tables only.
+
+    The key has the columns in the order in which the table got them, wherever they are shown.
+    """
+    if not is_change_log(schema):
+        return schema
+    count = count_field(schema)
+    return replace(
+        schema,
+        fields=(*schema.fields, count),
+        highest_field_id=count.id,
+        primary_keys=_in_order(schema),
+        options={**schema.options, **_OF_THE_FILES},
+    )
+
+
+def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
+    """The schema as users see it, of one that the file at `path` has.
+
+    Raises UnsupportedError for change-log tables that are not laid out like ours.
+    """
+    if not is_counted(schema):
+        if is_change_log(schema):
+            raise UnsupportedError(
+                f"schema file {path} is of a table without primary key with {WRITE_MODE.key}=change-log that lakelog "
+                "did not make, such as one of Paimon 0.5 or before: its files are not read; copy the rows with the "
+                "engine that made it"
+            )
+        return schema
+    shown = replace(
+        schema,
+        fields=tuple(field for field in schema.fields if field.name != COUNT_COLUMN),
+        highest_field_id=schema.highest_field_id - 1,
+        primary_keys=(),
+        options={key: value for key, value in schema.options.items() if key not in _OF_THE_FILES},
+    )
+    if stored_schema(shown) != schema:
+        raise UnsupportedError(
+            f"schema file {path} is of a change-log table, whose key is the whole row, and another engine has changed "
+            "its columns or options: lakelog cannot tell its rows any more; take the change back there"
+        )
+    return shown
+
+
+def check_write_mode(schema: TableSchema) -> None:
+    """Raise InvalidRequestError where `write-mode` does not go with the rest of a schema, as users see it."""
+    mode = WRITE_MODE.of(schema.options)
+    if schema.primary_keys and mode is StoreWriteMode.APPEND_ONLY:
+        raise InvalidRequestError(
+            f"{WRITE_MODE.key}={mode} is for tables without primary key; leave out the key or the option"
+        )
+    if is_change_log(schema):
+        _check_change_log(schema)
+
+
+def _check_change_log(schema: TableSchema) -> None:
+    for field in schema.fields:
+        if field.type.is_nested:
+            raise InvalidRequestError(
+                f"column {field.name!r} has the type {field.type}: with {WRITE_MODE.key}=change-log the whole row is "
+                "the key, and keys must have atomic types; give the table a primary key, or leave the column out"
+            )
+        if field.name == COUNT_COLUMN:
+            raise InvalidRequestError(
+                f"column name {COUNT_COLUMN!r} is the one of the count in the files of tables with "
+                f"{WRITE_MODE.key}=change-log; choose another"
+            )
+    if len(schema.partition_keys) == len(schema.fields):
+        raise InvalidRequestError(
+            f"with {WRITE_MODE.key}=change-log a table needs a column that is no partition column; add one"
+        )
+    if schema.bucket_count < 1:
+        raise InvalidRequestError(
+            f"with {WRITE_MODE.key}=change-log equal rows must meet in one bucket, found bucket={schema.bucket_count}; "
+            "use a positive number"
+        )
+    odd = [option.key for option in _FOR_KEYS if option.of(schema.options) != option.default]
+    odd += [key for key in schema.options if key.startswith("fields.") and not key.endswith(_STATS_SUFFIX)]
+    if odd:
+        raise InvalidRequestError(
+            f"option {odd[0]!r} = {schema.options[odd[0]]!r} does not go with {WRITE_MODE.key}=change-log without "
+            "primary key: rows are counted, and every change is told as it is; leave it out"
+        )
+
+
+def _in_order(schema: TableSchema) -> tuple[str, ...]:
+    return tuple(field.name for field in sorted(schema.fields, key=lambda field: field.id))

@@ -1,0 +1,351 @@
+"""Table schemas: columns, keys, options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any  # what a file says of the schema before is compared, and nothing else
+
+import pyarrow as pa
+
+from lakelog.common.arrow import from_arrow_field, to_arrow_schema
+from lakelog.common.errors import (
+    InvalidRequestError,
+    LakelogError,
+    UnsupportedError,
+)
+from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, text_map, texts, whole
+from lakelog.common.json_fields import text as take_text
+from lakelog.common.options import Option
+from lakelog.common.quoting import cause, listed, shown
+from lakelog.common.types import DataField, DataType, TypeRoot, check_type_limits, field_to_json, parse_fields
+from lakelog.filestore.io.integrity import damaged, json_digest
+from lakelog.filestore.options import check_options
+from lakelog.filestore.options.files import (
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    ORC_TIMESTAMP_LTZ_LEGACY_TYPE,
+    FileFormat,
+)
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, PARTITION, PRIMARY_KEY, BucketFunction
+from lakelog.filestore.schema.counted_schema import (
+    check_write_mode,
+    is_change_log,
+    is_counted,
+)
+from lakelog.filestore.schema.schema_rules import (
+    UNAWARE_BUCKET,
+    check_bucket,
+    check_key_names,
+    check_keys,
+    check_names,
+    check_types,
+    check_writable,
+    holds_local_time,
+)
+
+SCHEMA_VERSION = 3
+DIGEST_KEY = "lakelogDigest"
+_JSON_VALUES_MAX = 200_000  # of a schema file: twenty a column at most
+BASE_KEY = "lakelogBase"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+KEY_FIELD_ID_START = 1_073_741_823
+SEQUENCE_NUMBER_FIELD_ID = 2_147_483_646
+VALUE_KIND_FIELD_ID = 2_147_483_645
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """One schema of a table, in the file `schema/schema-<id>`.
+
+    A JSON object: version, id, fields [{id, name, type, description?, defaultValue?}], highestFieldId, partitionKeys,
+    primaryKeys, options {text: text}, comment?, timeMillis, and of lakelog's own lakelogBase, the digest of the schema
+    before, and lakelogDigest, over all the others. Unknown keys are ignored, unknown options kept.
+    Source: Paimon spec, "Schema".
+    """
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # others may keep passwords in them
+    comment: str | None = None
+    time_millis: int = 0
+    version: int = SCHEMA_VERSION
+
+    @cached_property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.fields)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The table's columns as Arrow gives them."""
+        return to_arrow_schema(self.fields)
+
+    @cached_property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Primary key columns without partition columns: the key inside a bucket. Empty for append tables."""
+        return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """The columns of the trimmed primary key, in key order."""
+        return self.select(self.trimmed_primary_keys)
+
+    @cached_property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        """The partition columns, in the order of `partition_keys`."""
+        return self.select(self.partition_keys)
+
+    @cached_property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """The columns whose hash gives the bucket, in hash order; empty where there is no bucket."""
+        return BUCKET_KEY.of(self.options) or self.trimmed_primary_keys
+
+    @cached_property
+    def bucket_fields(self) -> tuple[DataField, ...]:
+        """The columns of the bucket key, in hash order."""
+        return self.select(self.bucket_keys)
+
+    @cached_property
+    def bucket_count(self) -> int:
+        """Fixed number of buckets; -1 dynamic or, without primary key, none; -2 postponed."""
+        if BUCKET.key in self.options:
+            return BUCKET.of(self.options)
+        return 1 if self.version == 1 else UNAWARE_BUCKET
+
+    @cached_property
+    def has_blobs(self) -> bool:
+        """Whether a column is a BLOB."""
+        return any(column.type.root is TypeRoot.BLOB for column in self.fields)
+
+    @property
+    def has_dynamic_buckets(self) -> bool:
+        """Whether a HASH index says which bucket a key is in: not where keys move between partitions."""
+        has_key = bool(self.primary_keys) and set(self.primary_keys).issuperset(self.partition_keys)
+        return has_key and self.bucket_count == UNAWARE_BUCKET
+
+    @cached_property
+    def bucket_function(self) -> BucketFunction:
+        """How the bucket follows from the bucket key."""
+        return BUCKET_FUNCTION.of(self.options)
+
+    @cached_property
+    def file_format(self) -> FileFormat:
+        """The format of new data files."""
+        if FILE_FORMAT.key not in self.options and self.version <= 2:
+            return FileFormat.ORC
+        return FILE_FORMAT.of(self.options)
+
+    @cached_property
+    def is_change_log(self) -> bool:
+        """Whether the table counts equal rows: it has no primary key, and takes deletes."""
+        return is_change_log(self)
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether this is the schema of the files of such a table: see `lakelog.filestore.schema.counted_schema`."""
+        return is_counted(self)
+
+    @property
+    def file_formats(self) -> frozenset[FileFormat]:
+        """The formats that new data files may have."""
+        return frozenset({self.file_format, *(FILE_FORMAT_PER_LEVEL.of(self.options) or {}).values()})
+
+    def field(self, name: str) -> DataField:
+        """The column of a name. Raises InvalidRequestError, naming the columns."""
+        for column in self.fields:
+            if column.name == name:
+                return column
+        raise InvalidRequestError(f"column {name!r} does not exist; the columns are {listed(self.field_names)}")
+
+    def select(self, names: Iterable[str]) -> tuple[DataField, ...]:
+        """The columns of names, in the order of the names."""
+        return tuple(self.field(name) for name in names)
+
+    def to_json(self, *, base: str | None = None) -> str:
+        """The text of the schema file, which vouches for the schema before by its digest `base`."""
+        fields: dict[str, object] = {
+            "version": self.version,
+            "id": self.id,
+            "fields": [field_to_json(column) for column in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": dict(self.options),
+        }
+        if self.comment is not None:
+            fields["comment"] = self.comment
+        fields["timeMillis"] = self.time_millis
+        if base is not None:
+            fields[BASE_KEY] = base
+        return json.dumps({DIGEST_KEY: json_digest(fields), **fields}, indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, path: str) -> TableSchema:
+        """Parse the schema file at `path`. Raises CorruptDataError, or UnsupportedError for a type lakelog lacks."""
+        return parse_schema_file(text, path=path)[0]
+
+
+def parse_schema_file(text: str | bytes, *, path: str) -> tuple[TableSchema, str, Any]:
+    """What the schema file at `path` holds: the schema as it is stored, its digest, and that of the schema before.
+
+    Raises as `TableSchema.from_json`.
+    """
+    try:
+        given = parse_object(text, values_max=_JSON_VALUES_MAX)
+        named, digest = given.get(DIGEST_KEY), _digest(given)
+        if named is not None and named != digest:
+            raise ValueError(f"it names the digest {shown(named)}, its keys have {digest}")
+        version, time_millis = (optional(whole, given, key) for key in ("version", "timeMillis"))
+        schema = TableSchema(
+            version=1 if version is None else version,
+            id=whole(given, "id", COUNT),
+            fields=parse_fields(items(given, "fields")),
+            highest_field_id=whole(given, "highestFieldId", range(-1, INT.stop)),
+            partition_keys=texts(given, "partitionKeys"),
+            primary_keys=texts(given, "primaryKeys"),
+            options=text_map(given, "options"),
+            comment=optional(take_text, given, "comment"),
+            time_millis=time_millis or 0,
+        )
+        for key in (*schema.partition_keys, *schema.primary_keys):
+            schema.field(key)
+        return schema, digest, given.get(BASE_KEY)  # of whatever type: it is compared, and nothing else
+    except UnsupportedError as error:
+        raise UnsupportedError(f"schema file {path}: {error}") from error
+    except (KeyError, ValueError, LakelogError) as error:
+        raise damaged(path, f"it is not a readable schema: {cause(error)}") from error
+
+
+def _digest(given: Mapping[str, object]) -> str:
+    return json_digest({key: value for key, value in given.items() if key != DIGEST_KEY})
+
+
+def build_schema(
+    columns: pa.Schema | Sequence[DataField | pa.Field],
+    *,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    time_millis: int = 0,
+    also: Iterable[Option[object]] = (),
+    also_prefixes: Iterable[str] = (),
+) -> TableSchema:
+    """The first schema of a new table, checked, with field ids numbered as the format numbers them.
+
+    `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
+    options) or UnsupportedError, naming what is wrong and what to do.
+    """
+    given = dict(options or {})
+    check_options(given, also=also, also_prefixes=also_prefixes)
+    check_foreign_options(given, *Use)
+    primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), "primary key")
+    partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), "partition")
+    fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
+    check_names(fields)
+    for column in fields:
+        check_type_limits(column.type)
+    check_key_names("primary key", primary, fields)
+    check_key_names("partition", partition, fields)
+    fields = [_not_null(column) if column.name in primary else column for column in fields]
+    numbered, highest = number_fields(fields)
+    schema = TableSchema(
+        id=0,
+        fields=numbered,
+        highest_field_id=highest,
+        partition_keys=partition,
+        primary_keys=primary,
+        options={BUCKET.key: str(BUCKET.default)} | given,
+        comment=comment,
+        time_millis=time_millis,
+    )
+    check_write_mode(schema)
+    schema = _with_bucket_key(schema)
+    schema = with_orc_options(schema)
+    check_keys(schema)
+    check_types(schema.fields)
+    check_bucket(schema)
+    check_writable(schema)
+    return schema
+
+
+def number_fields(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
+    """Columns with ids from 0 on, and the highest id given.
+
+    A column takes the next id, then the ROW members inside its type; a member that is a ROW itself takes its id after
+    its own members. Source: Paimon, `RowType.Builder` and `ReassignFieldId`.
+    """
+    counter = iter(range(1 << 30))
+    highest = -1
+    numbered = []
+    for column in fields:
+        own = next(counter)
+        numbered.append(replace(column, id=own, type=number_type(column.type, counter)))
+    highest = next(counter) - 1
+    return tuple(numbered), highest
+
+
+def number_type(kind: DataType, counter: Iterable[int]) -> DataType:
+    """The type with ids from the counter for its ROW members: in order, those inside of a member before its own."""
+    numbers = iter(counter)
+
+    def renumber(inner: DataType | None) -> DataType | None:
+        return None if inner is None else number_type(inner, numbers)
+
+    members = []
+    for member in kind.fields:
+        inner = number_type(member.type, numbers)
+        members.append(replace(member, type=inner, id=next(numbers)))
+    if not kind.is_nested:
+        return kind
+    return replace(
+        kind, element=renumber(kind.element), key=renumber(kind.key), value=renumber(kind.value), fields=tuple(members)
+    )
+
+
+def _keys_of(given: Sequence[str], as_option: str | None, what: str) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise InvalidRequestError(f"the {what} must be a list of column names, found the text {given!r}")
+    if as_option is None:
+        return tuple(given)
+    if given:
+        raise InvalidRequestError(f"the {what} is given twice, as an argument and as an option; leave one out")
+    return tuple(name for name in (part.strip() for part in as_option.split(",")) if name)
+
+
+def _not_null(column: DataField) -> DataField:
+    return replace(column, type=column.type.with_nullable(False))
+
+
+def with_orc_options(schema: TableSchema, *, before: TableSchema | None = None) -> TableSchema:
+    """The schema with what keeps other engines from shifting moments in ORC files by the zone of their machine.
+
+    Where the schema `before` had such files already, they may be of either kind: then it is left as it is.
+    """
+    key = ORC_TIMESTAMP_LTZ_LEGACY_TYPE.key
+    if key in schema.options or not _has_moments_in_orc(schema) or (before and _has_moments_in_orc(before)):
+        return schema
+    return replace(schema, options={**schema.options, key: "false"})
+
+
+def _has_moments_in_orc(schema: TableSchema) -> bool:
+    return FileFormat.ORC in schema.file_formats and holds_local_time(schema.fields)
+
+
+def _with_bucket_key(schema: TableSchema) -> TableSchema:
+    """The schema with the whole row, but its partition, as bucket key where rows have a bucket and no other key."""
+    if schema.bucket_count <= 0 or schema.primary_keys or BUCKET_KEY.of(schema.options):
+        return schema
+    others = [column for column in schema.fields if column.name not in schema.partition_keys]
+    usable = [column.name for column in others if not column.type.is_nested]
+    if not usable:
+        raise InvalidRequestError("no column can be the bucket key; set bucket=-1 for a table without primary key")
+    return replace(schema, options={**schema.options, BUCKET_KEY.key: ",".join(usable)})

@@ -1,0 +1,198 @@
+"""One write of rows to a table without a log, and what it replaces."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from enum import Enum, auto
+
+import pyarrow as pa
+
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.data.data_writer import discard_files
+from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
+from lakelog.filestore.index.hash_index import HashIndexChange, is_changed
+from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.write.assigning import bucket_assigner
+from lakelog.filestore.write.write import WrittenRows, write_rows
+
+
+class Overwrite(Enum):
+    """What an overwrite replaces, where no condition tells."""
+
+    EVERYTHING = auto()
+    WRITTEN_PARTITIONS = auto()
+
+
+class PartitionFilter:
+    """A condition on partition columns. Raises InvalidRequestError for other columns."""
+
+    def __init__(self, schema: TableSchema, where: Predicate) -> None:
+        self._schema = schema
+        self._where = where
+        others = [
+            field.name for field in resolved_columns(where, schema.fields) if field.name not in schema.partition_keys
+        ]
+        if others or not schema.partition_keys:
+            known = listed(schema.partition_keys) or "none"
+            raise InvalidRequestError(
+                f"the condition {where} chooses partitions: it can name partition columns only, which are {known}"
+            )
+
+    def matching(self, partitions: Collection[bytes]) -> set[bytes]:
+        """Those of the serialized partitions that meet the condition; unknown is no."""
+        fields = self._schema.partition_fields
+        ordered = list(partitions)
+        rows = to_table(fields, [deserialize_row([field.type for field in fields], one) for one in ordered])
+        meets = RowTest(self._where, fields).passing(rows).to_pylist()
+        return {partition for partition, is_met in zip(ordered, meets, strict=True) if is_met}
+
+    def check_inside(self, written: Collection[bytes]) -> None:
+        """Raise InvalidRequestError when partitions that rows were written to do not meet the condition."""
+        outside = set(written) - self.matching(written)
+        if outside:
+            fields = self._schema.partition_fields
+            values = deserialize_row([field.type for field in fields], min(outside))
+            named = listed(f"{field.name}={shown(value)}" for field, value in zip(fields, values, strict=True))
+            raise InvalidRequestError(
+                f"rows of the partition {named} do not meet the condition {self} of the overwrite; nothing was written"
+            )
+
+    def __str__(self) -> str:
+        return str(self._where)
+
+
+Replaced = Overwrite | PartitionFilter
+
+
+class TableWrite:
+    """One write: prepared before the commit, and again when another writer's rows came first.
+
+    So the rows of the later snapshot are the younger ones, whoever started earlier.
+    """
+
+    def __init__(self, table: TableStore, rows: pa.Table, kinds: pa.Array | None, *, replaces: Replaced | None) -> None:
+        """Write the files. `replaces` None adds the rows to what is there. Raises InvalidRequestError."""
+        self._table = table
+        self._rows = rows
+        self._kinds = kinds
+        self._replaces = replaces
+        self._user = str(uuid.uuid4())
+        self._base = table.snapshots.latest()
+        self.superseded: list[str] = []  # the paths of files of no use once the commit has succeeded
+        self._written, self._hashes = self._prepare(self._base)
+        if isinstance(replaces, PartitionFilter):
+            self._check_inside(replaces)
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest:
+        """What to commit on top of `latest`. Raises ConflictError for an overwrite whose base is no longer newest."""
+        is_overwrite = self._replaces is not None
+        if latest != self._base:
+            if is_overwrite:
+                found = "none" if latest is None else str(latest.id)
+                raise ConflictError(
+                    f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
+                )
+            if self._is_older_than(latest) or self._has_other_buckets(latest):
+                self.superseded += self.paths
+                self._written, self._hashes = self._prepare(latest)
+            self._base = latest
+        gone = self._replaced(latest)
+        live = self._table.live_files.of(latest).entries() if gone else ()
+        return CommitRequest(
+            commit_user=self._user,
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
+            entries=[
+                *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone),
+                *self.entries,
+            ],
+            changelog=self._written.changelog,
+            hashes=None if self._hashes is None else replace(self._hashes, replaced=gone | self._hashes.replaced),
+            operation="OVERWRITE" if is_overwrite else "WRITE",
+        )
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The data files that the commit adds."""
+        return self._written.entries
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all files that were written: data, changelog and index files."""
+        table = self._table
+        entries = [*self._written.entries, *self._written.changelog]
+        indexes = () if self._hashes is None else self._hashes.files.values()
+        return [
+            *(table.data_path(entry.partition, entry.bucket, entry.file) for entry in entries),
+            *(table.paths.index(file.file_name) for file in indexes),
+        ]
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files that no snapshot names."""
+        discard_files(self._table, paths)
+
+    def _replaced(self, latest: Snapshot | None) -> set[bytes]:
+        if self._replaces is None:
+            return set()
+        return replaced_partitions(self._table, latest, self._replaces, {entry.partition for entry in self.entries})
+
+    def _check_inside(self, replaced: PartitionFilter) -> None:
+        try:
+            replaced.check_inside({entry.partition for entry in self.entries})
+        except InvalidRequestError:
+            self.discard(self.paths)
+            raise
+
+    def _prepare(self, latest: Snapshot | None) -> tuple[WrittenRows, HashIndexChange | None]:
+        """The rows in files, and what their buckets were chosen by where they are dynamic."""
+        is_overwrite = self._replaces is not None
+        assigner = bucket_assigner(self._table, None if is_overwrite else latest)
+        live = self._table.live_files.of(latest)
+        written = write_rows(
+            self._table,
+            self._rows,
+            self._kinds,
+            first_sequence=live.next_sequence,
+            assigner=assigner,
+            is_overwrite=is_overwrite,
+        )
+        if assigner is None:
+            return written, None
+        hashes = assigner.write_index()
+        return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
+
+    def _is_older_than(self, latest: Snapshot | None) -> bool:
+        if self._table.schema.is_change_log:  # counts add up in any order
+            return False
+        live = self._table.live_files.of(latest)
+        return any(
+            entry.file.min_sequence_number < live.next_sequence(entry.partition, entry.bucket) for entry in self.entries
+        )
+
+    def _has_other_buckets(self, latest: Snapshot | None) -> bool:
+        """Whether others have given keys buckets in the partitions of these rows."""
+        return self._hashes is not None and is_changed(hash_index(self._table, latest), self._hashes)
+
+
+def replaced_partitions(
+    table: TableStore, latest: Snapshot | None, replaces: Replaced, written: Collection[bytes]
+) -> set[bytes]:
+    """The partitions whose rows an overwrite of rows in `written` replaces, those that have an index alone too."""
+    if replaces is Overwrite.WRITTEN_PARTITIONS:
+        return set(written)
+    there = partitions_of(table, latest)
+    return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
+
+
+def partitions_of(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
+    """The partitions that a snapshot has rows of, or a HASH index."""
+    return {partition for partition, _ in table.live_files.of(snapshot).buckets}.union(hash_index(table, snapshot))

@@ -1,0 +1,162 @@
+"""Rows against a table's columns, before anything is written or logged. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
+from lakelog.filestore.schema.schema import TableSchema
+
+_TEXT = {TypeRoot.CHAR, TypeRoot.VARCHAR}
+_FAMILIES = (
+    (pa.types.is_integer, (pa.types.is_integer,)),
+    (pa.types.is_decimal, (pa.types.is_decimal, pa.types.is_integer)),
+    (pa.types.is_string, (pa.types.is_large_string, pa.types.is_string_view)),
+    (pa.types.is_binary, (pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)),
+    (pa.types.is_date, (pa.types.is_date,)),
+    (pa.types.is_time, (pa.types.is_time,)),
+)
+_LONG_DIGITS = 20  # of the largest 64-bit number
+
+
+def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str) -> pa.Table:
+    """The rows with exactly the table's columns, in their order and types.
+
+    Types may differ where every value is kept: narrower numbers, other string layouts, other units and zones of
+    timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected.
+    """
+    check_columns(schema, rows.schema, table_name=table_name)
+    columns = []
+    keys = () if schema.is_counted else schema.primary_keys  # the whole row is the key, nulls too
+    for field in schema.fields:
+        values = _convert(rows.column(field.name), field, table_name)
+        _check_nulls(values, field, table_name, is_key=field.name in keys)
+        _check_lengths(values, field, table_name)
+        columns.append(values)
+    return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
+
+
+def check_columns(schema: TableSchema, found: pa.Schema, *, table_name: str) -> None:
+    """Raise InvalidRequestError unless the names are the table's, in any order, and the types can be converted."""
+    wanted = schema.field_names
+    names = list(found.names)
+    problems = {
+        "lack": [name for name in wanted if name not in names],
+        "have unknown": [name for name in names if name not in wanted],
+        "repeat": sorted({name for name in names if names.count(name) > 1}),
+    }
+    for verb, columns in problems.items():
+        if columns:
+            raise InvalidRequestError(
+                f"rows for table {table_name} {verb} column(s) {_listed(columns)}; expected {_listed(wanted)}, "
+                f"found {_listed(names)}"
+            )
+    for field in schema.fields:
+        given = found.field(field.name).type
+        if not _is_convertible(given, to_arrow_field(field).type):
+            raise _type_error(field, given, table_name)
+
+
+def _convert(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.ChunkedArray:
+    wanted = to_arrow_field(field).type
+    if values.type == wanted:
+        return values
+    try:
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
+            values = values.cast(pa.decimal128(_LONG_DIGITS, 0))
+        if pa.types.is_decimal128(values.type):
+            values = values.cast(wide_decimal(wanted.scale))
+        return values.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidRequestError(
+            f"table {table_name}, column {field.name!r}: values of type {values.type} do not fit {field.type}: {error}"
+        ) from error
+
+
+def _is_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether the types are of one family, so that a checked cast keeps every value or fails."""
+    types = pa.types
+    if given == wanted or types.is_null(given):
+        return True
+    if types.is_dictionary(given):
+        return _is_convertible(given.value_type, wanted)
+    if types.is_floating(wanted):
+        return bool(types.is_floating(given) and given.bit_width <= wanted.bit_width)
+    if types.is_timestamp(wanted):
+        return bool(types.is_timestamp(given) and (given.tz is None) == (wanted.tz is None))
+    for is_family, may_come_from in _FAMILIES:
+        if is_family(wanted):
+            return any(is_member(given) for is_member in may_come_from)
+    return _is_nested_convertible(given, wanted)
+
+
+def _is_nested_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_map(wanted):
+        return (
+            types.is_map(given)
+            and _is_convertible(given.key_type, wanted.key_type)
+            and _is_convertible(given.item_type, wanted.item_type)
+        )
+    if types.is_list(wanted):
+        is_list = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
+        return is_list and _is_convertible(given.value_type, wanted.value_type)
+    if types.is_struct(wanted) and types.is_struct(given):
+        names = [member.name for member in wanted]
+        return [member.name for member in given] == names and all(
+            _is_convertible(given.field(name).type, wanted.field(name).type) for name in names
+        )
+    return False
+
+
+def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, *, is_key: bool) -> None:
+    if values.null_count and (is_key or not field.type.nullable):
+        what = "a primary key column" if is_key else "NOT NULL"
+        first = pc.index(values.is_null(), True).as_py()
+        raise InvalidRequestError(
+            f"table {table_name}, column {field.name!r} is {what}, but {values.null_count} row(s) have a null, "
+            f"the first is row {first}"
+        )
+    place = misplaced_null(values, field.type)
+    if place is not None:
+        raise InvalidRequestError(
+            f"table {table_name}, column {field.name!r} has nulls at {field.name}{place}, which is NOT NULL; its type "
+            f"is {field.type}"
+        )
+
+
+def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str) -> None:
+    kind = field.type
+    if kind.length is None or kind.length == MAX_LENGTH:
+        return
+    lengths = pc.utf8_length(values) if kind.root in _TEXT else pc.binary_length(values)
+    longest = pc.max(lengths).as_py()
+    if longest is not None and longest > kind.length:
+        first = pc.index(pc.greater(lengths, kind.length), True).as_py()
+        unit = "characters" if kind.root in _TEXT else "bytes"
+        raise InvalidRequestError(
+            f"table {table_name}, column {field.name!r} is {kind}, but row {first} has {lengths[first]} {unit}"
+        )
+
+
+def _type_error(field: DataField, found: pa.DataType, table_name: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"table {table_name}, column {field.name!r}: expected {_described(field.type)}, found the Arrow type {found}; "
+        "cast the column before writing"
+    )
+
+
+def _described(kind: DataType) -> str:
+    return f"{kind} (Arrow {to_arrow_field(DataField(id=0, name='', type=kind)).type})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return listed(names) or "none"

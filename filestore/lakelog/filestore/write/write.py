@@ -1,0 +1,373 @@
+"""Writing rows: checked, split by bucket, sorted, merged by key, stored in level-0 files.
+
+Rows of a table without primary key are neither sorted nor merged: they keep the order in which they came.
+Nothing here changes the table: the files become part of it when a commit names them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import ROW_KIND_TEXTS
+from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.merge.counted_rows import counted_rows
+from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    ChangelogProducer,
+    MergeEngine,
+)
+from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakelog.filestore.schema.schema_rules import check_writable
+from lakelog.filestore.write.assigning import BucketAssigner
+from lakelog.filestore.write.places import Places, parts_of, places_of
+from lakelog.filestore.write.row_kinds import checked_kinds, written_kinds
+from lakelog.filestore.write.validate import validate_rows
+
+FirstSequence = Callable[[bytes, int], int] | Mapping[BucketId, int]
+_INT16_MAX = (1 << 15) - 1
+
+
+def starting_at(sequence: int) -> FirstSequence:
+    """Sequence numbers that start at the same one in every bucket."""
+    return lambda _partition, _bucket: sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestRows:
+    """The last row of each key among rows of one bucket, in key order, deletes too.
+
+    `kinds` are their kinds as given (int8), `positions` their places among the `given_count` rows (uint32).
+    """
+
+    rows: pa.Table
+    kinds: pa.Array
+    positions: npt.NDArray[np.uint32]
+    given_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRows:
+    """Rows of one bucket in arrival order, and their kinds (int8)."""
+
+    partition: bytes
+    bucket: int
+    rows: pa.Table
+    kinds: pa.Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """What a commit adds: data files, and changelog files where the table has `changelog-producer=input`."""
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    changelog: list[ManifestEntry] = field(default_factory=list)
+
+
+def newest_of(table: TableStore, rows: pa.Table, kinds: pa.Array | None) -> NewestRows:
+    """What stays of rows of one bucket, in arrival order. `kinds` are row kinds as int8, None makes all upserts.
+
+    Raises InvalidRequestError for rows that do not fit the table.
+    """
+    check_table_writable(table)
+    check_loggable(table.schema, table_name=table.name)
+    rows = validate_rows(table.schema, rows, table_name=table.name)
+    kinds = checked_kinds(kinds, rows.num_rows)
+    positions = newest_rows(key_frame(rows, table.schema.key_fields)).to_arrow()
+    return NewestRows(
+        rows=rows.take(positions),
+        kinds=kinds.take(positions),
+        positions=positions.to_numpy(),
+        given_count=rows.num_rows,
+    )
+
+
+def write_level0(
+    table: TableStore,
+    partition: bytes,
+    bucket: int,
+    newest: NewestRows,
+    *,
+    first_sequence: int,
+    names: FileNames | None = None,
+) -> tuple[DataFileMeta, ...]:
+    """Write the rows of one bucket to level-0 files in key order: one, or more above the target file size.
+
+    `partition` is the serialized partition. A row's sequence number is `first_sequence` plus its position.
+    """
+    sequences = pa.array(newest.positions.astype(np.int64) + first_sequence)
+    stored = StoredRows(rows=newest.rows, sequences=sequences, kinds=newest.kinds)
+    return tuple(write_data_files(table, partition, bucket, [stored], level=0, source=FileSource.APPEND, names=names))
+
+
+def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None) -> list[BucketRows]:
+    """Rows split by partition and bucket, each part in arrival order. Raises InvalidRequestError."""
+    rows = validate_rows(table.schema, rows, table_name=table.name)
+    kinds = checked_kinds(kinds, rows.num_rows)
+    if not rows.num_rows:
+        return []
+    given = rows.append_column(VALUE_KIND, kinds)
+    return [
+        BucketRows(
+            partition=partition,
+            bucket=bucket,
+            rows=part.drop_columns([VALUE_KIND]),
+            kinds=part.column(VALUE_KIND).combine_chunks(),
+        )
+        for (partition, bucket), part in parts_of(places_of(table, rows, None), given)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Checked rows of one write in arrival order, as the files of `table` have them, and where each goes."""
+
+    table: TableStore
+    rows: pa.Table
+    kinds: pa.Array
+    places: Places
+    first_sequence: FirstSequence
+
+    def first(self, bucket_id: BucketId) -> int:
+        """The sequence number from which those of a bucket are counted."""
+        return self.first_sequence(*bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
+
+
+def write_rows(
+    table: TableStore,
+    rows: pa.Table,
+    kinds: pa.Array | None = None,
+    *,
+    first_sequence: FirstSequence,
+    assigner: BucketAssigner | None = None,
+    is_overwrite: bool = False,
+) -> WrittenRows:
+    """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
+
+    `assigner` chooses the buckets where they are dynamic, and knows afterwards what the commit adds to the HASH index.
+    An overwrite tells no changes: it would have to tell those of the rows that it replaces too.
+
+    `first_sequence` tells each (partition, bucket) where its sequence numbers start; a row's is that plus its position
+    among all rows. Row kinds are told by `kinds`, or by the column that `rowkind.field` names; with `ignore-delete`
+    deletes are left out. Raises InvalidRequestError.
+    """
+    given = placed_rows(table, rows, kinds, first_sequence=first_sequence, assigner=assigner)
+    if given is None:
+        return WrittenRows()
+    return WrittenRows(
+        entries=write_level0_files(given.table, sorted_rows(given)),
+        changelog=[] if is_overwrite else write_changelog(given),
+    )
+
+
+def placed_rows(
+    table: TableStore,
+    rows: pa.Table,
+    kinds: pa.Array | None,
+    *,
+    first_sequence: FirstSequence,
+    assigner: BucketAssigner | None = None,
+) -> PlacedRows | None:
+    """Check rows of any buckets, and find where each goes; None when none is left. For the parameters see `write_rows`.
+
+    Raises InvalidRequestError, UnsupportedError.
+    """
+    check_table_writable(table)
+    assert (assigner is not None) == table.schema.has_dynamic_buckets, "dynamic buckets need an assigner"
+    rows = validate_rows(table.schema, rows, table_name=table.name)
+    kinds = written_kinds(table.schema, rows, kinds, table_name=table.name)
+    if table.schema.is_change_log:
+        rows, kinds = counted_rows(rows, kinds)
+        table = table.stored
+    if not table.schema.primary_keys:
+        _check_inserts(table, kinds)
+    elif IGNORE_DELETE.of(table.schema.options):
+        adds = are_adds(to_series(kinds)).to_arrow()
+        rows, kinds = rows.filter(adds), kinds.filter(adds)
+    if table.schema.primary_keys:
+        _check_kinds(table, kinds)
+    if not rows.num_rows:
+        return None
+    return PlacedRows(table, rows, kinds, places_of(table, rows, assigner), first_sequence)
+
+
+def sorted_rows(given: PlacedRows) -> Iterator[tuple[BucketId, StoredRows]]:
+    """What level 0 holds of rows, bucket by bucket: in key order, each key once, folded by the merge engine.
+
+    Rows of a table without primary key stay as they came.
+    """
+    schema = given.table.schema
+    merge = row_merge(schema) if schema.primary_keys else None
+    if merge is not None:
+        for bucket_id, part in _numbered_parts(given):
+            one = Slice(keys=key_frame(part, schema.key_fields), rows=part)
+            merged = merge.merge([one], keeps_deletes=True)
+            sequences, merged_kinds = merged.column(SEQUENCE_NUMBER), merged.column(VALUE_KIND)
+            yield bucket_id, StoredRows(rows=merged, sequences=sequences, kinds=merged_kinds)
+        return
+    buckets, positions = _newest_by_bucket(given)
+    indices = pa.array(positions)
+    rows, kinds = given.rows.take(indices), given.kinds.take(indices)
+    for bucket_id, start, end in buckets:
+        sequences = pa.array(positions[start:end].astype(np.int64) + given.first(bucket_id))
+        count = end - start
+        yield bucket_id, StoredRows(rows=rows.slice(start, count), sequences=sequences, kinds=kinds.slice(start, count))
+
+
+def write_level0_files(table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]]) -> list[ManifestEntry]:
+    """Write sorted rows to level-0 files. Neighbouring parts of one bucket, whose key ranges rise, share files."""
+    names = FileNames()
+    entries: list[ManifestEntry] = []
+    for (partition, bucket), own in itertools.groupby(parts, key=lambda part: part[0]):
+        pieces = (piece for _, piece in own)
+        files = write_data_files(table, partition, bucket, pieces, level=0, source=FileSource.APPEND, names=names)
+        entries.extend(add_entry(table, partition, bucket, file) for file in files)
+    return entries
+
+
+def write_changelog(given: PlacedRows) -> list[ManifestEntry]:
+    """Write every row as it was given, by key and then in the order of arrival, to changelog files.
+
+    Writes none where the table's changes are not those that are written to it.
+    """
+    table = given.table
+    if CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.INPUT:
+        return []
+    names = FileNames()
+    prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
+    entries: list[ManifestEntry] = []
+    for bucket_id, part in _numbered_parts(given):
+        keys = key_frame(part, table.schema.key_fields)
+        order = keys.with_row_index("row").sort(keys.columns, maintain_order=True)["row"]
+        ordered = part.take(order.to_arrow())
+        stored = StoredRows(rows=ordered, sequences=ordered.column(SEQUENCE_NUMBER), kinds=ordered.column(VALUE_KIND))
+        files = write_data_files(
+            table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names, prefix=prefix
+        )
+        entries.extend(add_entry(table, *bucket_id, file) for file in files)
+    return entries
+
+
+def _numbered_parts(given: PlacedRows) -> Iterator[tuple[BucketId, pa.Table]]:
+    """The rows of each bucket in the order of arrival, with their sequence numbers and kinds."""
+    numbered = given.rows.append_column(SEQUENCE_NUMBER, pa.array(np.arange(given.rows.num_rows)))
+    for bucket_id, part in parts_of(given.places, numbered.append_column(VALUE_KIND, given.kinds)):
+        numbers = pc.add(part.column(SEQUENCE_NUMBER), given.first(bucket_id))
+        yield bucket_id, part.set_column(part.column_names.index(SEQUENCE_NUMBER), SEQUENCE_NUMBER, numbers)
+
+
+def _newest_by_bucket(given: PlacedRows) -> tuple[list[tuple[BucketId, int, int]], npt.NDArray[np.uint32]]:
+    """The positions of the rows that stay, bucket by bucket, and where each bucket starts and ends.
+
+    Of a primary key the last row stays, in key order: one sort by key, then a stable one by bucket, for sorting by both
+    at once takes four times as long. Without primary key all rows stay as they came.
+    """
+    schema, places = given.table.schema, given.places
+    partitions = places.partitions
+    if schema.primary_keys:
+        keys = key_frame(given.rows, schema.key_fields)
+        if len(partitions) > 1:
+            keys = keys.with_columns(places.codes.alias("partition"))
+        staying = newest_rows(keys).to_numpy()
+    else:
+        staying = np.arange(given.rows.num_rows, dtype=np.uint32)
+    bucket_count = int(places.buckets.max()) + 1
+    groups = (places.codes.to_numpy().astype(np.int64) * bucket_count + places.buckets)[staying]
+    narrow = groups.astype(np.int16) if len(partitions) * bucket_count <= _INT16_MAX else groups
+    order = np.argsort(narrow, kind="stable")  # of 16 bits: a radix sort
+    ordered = groups[order]
+    bounds = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
+    found = []
+    for start, end in itertools.pairwise(bounds):
+        code, bucket = divmod(int(ordered[start]), bucket_count)
+        found.append(((partitions[code], bucket), start, end))
+    return found, staying[order]
+
+
+def _check_inserts(table: TableStore, kinds: pa.Array) -> None:
+    adds = are_adds(to_series(kinds))
+    if not adds.all():
+        odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
+        raise InvalidRequestError(
+            f"table {table.name} has no primary key and takes inserts only, found a {odd}; give the table a "
+            "primary key, or make it with write-mode=change-log"
+        )
+
+
+def _check_kinds(table: TableStore, kinds: pa.Array) -> None:
+    """Raise InvalidRequestError for deletes where the merge engine has no place for them."""
+    options = table.schema.options
+    if MERGE_ENGINE.of(options) is not MergeEngine.FIRST_ROW or IGNORE_DELETE.of(options):
+        return
+    adds = are_adds(to_series(kinds))
+    if not adds.all():
+        odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
+        raise InvalidRequestError(
+            f"table {table.name} has merge-engine=first-row and takes no {odd}; set ignore-delete=true to leave "
+            "deletes out"
+        )
+
+
+def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMeta) -> ManifestEntry:
+    """The entry that adds a file to the table."""
+    return ManifestEntry(
+        kind=FileKind.ADD, partition=partition, bucket=bucket, total_buckets=table.bucket_count, file=file
+    )
+
+
+def check_table_writable(table: TableStore) -> None:
+    """Raise UnsupportedError for tables that this writer cannot write right."""
+    check_writable(table.schema)
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
+
+
+def check_loggable(schema: TableSchema, *, table_name: str) -> None:
+    """Raise UnsupportedError for a schema whose rows a log cannot tell."""
+    if not schema.primary_keys:
+        raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
+    if schema.has_dynamic_buckets:
+        raise UnsupportedError(
+            f"table {table_name} has a log, whose partitions are the buckets of the table: their number must be fixed, "
+            "found bucket=-1; set bucket to a positive number"
+        )
+    if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
+        raise UnsupportedError(
+            f"table {table_name} has a log, which holds every change that is written: leave out "
+            f"{CHANGELOG_PRODUCER.key}=input"
+        )
+    if ROWKIND_FIELD.of(schema.options) is not None:
+        raise UnsupportedError(
+            f"table {table_name} has a log, whose records say what each row is: write the kinds in a column _row_kind, "
+            f"and leave out {ROWKIND_FIELD.key}"
+        )
+    if DELETION_VECTORS.of(schema.options):
+        raise UnsupportedError(
+            f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
+            f"{DELETION_VECTORS.key} rows are seen once they are compacted; leave it out"
+        )
+    if row_merge(schema) is not None:
+        raise UnsupportedError(
+            f"table {table_name} has a log, whose fold is the last change of each key: merge-engine, sequence.field "
+            "and ignore-delete are for tables without a log"
+        )

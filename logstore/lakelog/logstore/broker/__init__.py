@@ -1,0 +1,1 @@
+"""The embedded Kafka broker: its jars, its configuration, and its process."""

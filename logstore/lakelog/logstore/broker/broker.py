@@ -1,0 +1,296 @@
+"""The embedded broker: a real Apache Kafka in a process of its own, one per data folder, on loopback only.
+
+A folder's broker lives in `<folder>/.lakelog/broker/`:
+
+    start.lock     held while somebody starts or stops the broker
+    running.lock   held by the broker's process itself, from before its first instruction until the kernel ends it,
+                   so a broker that was killed, or whose process id somebody else has now, is never taken for alive
+    broker.pid     its process id; holds only while running.lock is held
+    endpoint.json  its ports and cluster id, kept over restarts
+    data/          what Kafka stores
+    broker.log     what the process printed; the start before it in broker.log.1
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.logstore.broker.broker_config import (
+    HOST,
+    LOG4J_PROPERTIES,
+    Endpoint,
+    choose_endpoint,
+    controller_properties,
+    is_port_free,
+    java_command,
+    server_properties,
+)
+from lakelog.logstore.broker.file_lock import exclusive_lock, is_locked, wait_until_free
+from lakelog.logstore.broker.java import find_java
+from lakelog.logstore.broker.kafka_jars import ensure_jars
+
+_POLL_SECONDS = 0.05
+_STOP_TIMEOUT_SECONDS = 30.0
+_BURIAL_SECONDS = 6.0
+_FENCED = re.compile(r"Fencing broker \d+ at epoch")
+_CLEAN_END = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder when it is stopped, not killed
+_LOG_TAIL_LINES = 15
+# The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is nobody's child.
+_LAUNCH = """/bin/sh -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """A running broker."""
+
+    folder: Path
+    bootstrap_servers: str
+    pid: int
+    data_dir: Path
+    log_path: Path
+
+
+class EmbeddedBroker:
+    """The broker of one folder. Several processes may use it; each of them may start and stop it."""
+
+    def __init__(
+        self, folder: str | Path, *, environ: Mapping[str, str] | None = None, start_timeout_seconds: float = 60.0
+    ) -> None:
+        """Name the broker of `folder`; does no I/O. `environ` is os.environ when it is not given."""
+        self.folder = Path(folder).absolute()
+        self._environ = os.environ if environ is None else environ
+        self._timeout_seconds = start_timeout_seconds
+        self._home = self.folder / ".lakelog" / "broker"
+        self._start_lock = self._home / "start.lock"
+        self._running_lock = self._home / "running.lock"
+        self._pid_path = self._home / "broker.pid"
+        self._endpoint_path = self._home / "endpoint.json"
+        self._log4j_path = self._home / "log4j2.properties"
+        self._data_dir = self._home / "data"
+        self._log_path = self._home / "broker.log"
+
+    def start(self, *, port: int | None = None) -> BrokerInfo:
+        """Start the broker, unless it runs, and come back when it serves.
+
+        It outlives the calling process, and no Ctrl-C reaches it. `port` None takes the port of the last time, at
+        first a free one. Raises UnavailableError, with the end of the broker's log, when it does not come up.
+        """
+        with exclusive_lock(self._start_lock, timeout_seconds=self._patience(), purpose="start of the broker"):
+            info = self._wait_until_serving() if is_locked(self._running_lock) else None
+            if info is None:  # None too when it was just being killed
+                self._launch(self._pick_endpoint(port))
+                info = self._wait_until_serving()
+            if info is None:
+                raise UnavailableError(f"the Kafka broker of {self.folder} ended while it started; {self._log_tail()}")
+        if port not in (None, int(info.bootstrap_servers.rpartition(":")[2])):
+            raise InvalidRequestError(
+                f"the broker of {self.folder} runs at {info.bootstrap_servers}, expected port {port};"
+                " stop it first, or leave the port out"
+            )
+        return info
+
+    def stop(self) -> bool:
+        """Stop the broker and wait for its end; False when none was running. Its data and ports stay."""
+        if not self._home.is_dir():
+            return False
+        with exclusive_lock(self._start_lock, timeout_seconds=self._patience(), purpose="start or stop of the broker"):
+            if not is_locked(self._running_lock):
+                return False
+            self._end_process(self._read_pid())
+            return True
+
+    def status(self) -> BrokerInfo | None:
+        """The broker that runs now, whether it serves already or not; None when none does."""
+        endpoint = Endpoint.read(self._endpoint_path)
+        if endpoint is None or not is_locked(self._running_lock):
+            return None
+        return self._info(endpoint, self._read_pid())
+
+    def _patience(self) -> float:
+        return 2 * self._timeout_seconds + _STOP_TIMEOUT_SECONDS
+
+    def _pick_endpoint(self, port: int | None) -> Endpoint:
+        kept = Endpoint.read(self._endpoint_path)
+        rng = random.Random()
+        if kept is None:
+            chosen = choose_endpoint(rng, port=port)
+        elif port not in (None, kept.port) or not is_port_free(kept.controller_port):
+            chosen = choose_endpoint(rng, port=port or kept.port, cluster_id=kept.cluster_id)
+        else:
+            chosen = kept
+        if not is_port_free(chosen.port):
+            raise UnavailableError(
+                f"port {chosen.port} of {HOST}, which the broker of {self.folder} uses, is taken by another process;"
+                f" end that process, or move the broker: `lakelog broker start {self.folder} --port N`"
+            )
+        return chosen
+
+    def _launch(self, endpoint: Endpoint) -> None:
+        java = find_java(self._environ)
+        jars = ensure_jars(self._environ)
+        self._log4j_path.write_text(LOG4J_PROPERTIES, "ascii")
+        if not (self._data_dir / "meta.properties").is_file():
+            self._format(java, jars, endpoint)
+        elif not (self._data_dir / _CLEAN_END).exists():
+            self._bury_killed_broker(java, jars, endpoint)
+        properties = self._home / "server.properties"
+        properties.write_text(server_properties(endpoint, self._data_dir), "ascii")
+        endpoint.write(self._endpoint_path)
+        self._pid_path.unlink(missing_ok=True)
+        if self._log_path.exists():
+            self._log_path.replace(self._log_path.with_suffix(".log.1"))
+        command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
+        with (
+            exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
+            self._log_path.open("wb") as log,
+        ):
+            subprocess.run(
+                ["/bin/sh", "-c", _LAUNCH, "sh", self._pid_path, *command],
+                cwd=self._home,
+                env=dict(self._environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+                check=True,
+            )
+
+    def _bury_killed_broker(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
+        """Let the controller alone note that the broker of the last time is gone, before its successor starts.
+
+        A successor takes the old broker's place in the metadata until its session is over. Meanwhile it finishes the
+        transactions whose commit was answered and whose markers were not written yet, and just when the session ends it
+        takes their partitions for deleted and drops the markers: the records would stay hidden for ever, and all after
+        them (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
+        """
+        properties = self._home / "controller.properties"
+        properties.write_text(controller_properties(endpoint, self._data_dir), "ascii")
+        command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
+        log_path = self._log_path.with_suffix(".log.0")
+        with (
+            exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
+            log_path.open("wb") as log,
+            subprocess.Popen(
+                command,
+                cwd=self._home,
+                env=dict(self._environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+            ) as controller,
+        ):
+            try:
+                self._pid_path.write_text(f"{controller.pid}\n", "ascii")
+                deadline = time.monotonic() + _BURIAL_SECONDS
+                while controller.poll() is None and time.monotonic() < deadline:
+                    if _FENCED.search(log_path.read_text("utf-8", errors="replace")):
+                        break
+                    time.sleep(_POLL_SECONDS)
+            finally:  # also on Ctrl-C, which does not reach it
+                controller.terminate()
+        self._pid_path.unlink()
+
+    def _format(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
+        """Make Kafka's empty data folder; it appears under its name when it is whole."""
+        unfinished = self._home / "data.new"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        properties = self._home / "format.properties"
+        properties.write_text(server_properties(endpoint, unfinished), "ascii")
+        arguments = ("format", "--cluster-id", endpoint.cluster_id, "--config", properties)
+        command = java_command(java, jars, self._log4j_path, "kafka.tools.StorageTool", *arguments)
+        answer = subprocess.run(
+            command, env=dict(self._environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if answer.returncode != 0:
+            output = f"{answer.stdout}{answer.stderr}".strip()
+            raise UnavailableError(f"Kafka cannot make its data folder {unfinished}: {output}")
+        unfinished.rename(self._data_dir)
+        properties.unlink()
+
+    def _wait_until_serving(self) -> BrokerInfo | None:
+        """The broker once it serves; None when it ended before."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while time.monotonic() < deadline:
+            if not is_locked(self._running_lock):
+                return None
+            endpoint = Endpoint.read(self._endpoint_path)
+            if endpoint is not None and _serves(endpoint):
+                return self._info(endpoint, self._read_pid())
+            time.sleep(_POLL_SECONDS)
+        raise UnavailableError(
+            f"the Kafka broker of {self.folder} did not answer within {self._timeout_seconds:g} s;"
+            f" `lakelog broker stop {self.folder}` ends it; {self._log_tail()}"
+        )
+
+    def _end_process(self, pid: int) -> None:
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            os.kill(pid, how)
+            if wait_until_free(self._running_lock, timeout_seconds=_STOP_TIMEOUT_SECONDS):
+                return
+        raise UnavailableError(f"the Kafka broker of {self.folder}, process {pid}, does not end")
+
+    def _read_pid(self) -> int:
+        """The process that holds running.lock. It writes its id as its first act."""
+        deadline = time.monotonic() + 5.0
+        while True:
+            try:
+                return int(self._pid_path.read_text("ascii"))
+            except FileNotFoundError:
+                if time.monotonic() > deadline:
+                    raise UnavailableError(
+                        f"a process holds {self._running_lock} and {self._pid_path} is missing; end that process"
+                    ) from None
+                time.sleep(_POLL_SECONDS)
+
+    def _info(self, endpoint: Endpoint, pid: int) -> BrokerInfo:
+        return BrokerInfo(
+            folder=self.folder,
+            bootstrap_servers=endpoint.bootstrap_servers,
+            pid=pid,
+            data_dir=self._data_dir,
+            log_path=self._log_path,
+        )
+
+    def _log_tail(self) -> str:
+        try:
+            with self._log_path.open(encoding="utf-8", errors="replace") as lines:
+                tail = "".join(deque(lines, maxlen=_LOG_TAIL_LINES))
+        except FileNotFoundError:
+            return f"it has no log {self._log_path}"
+        return f"the end of {self._log_path}:\n{tail}"
+
+
+def ensure_running(folder: str | Path) -> BrokerInfo:
+    """The broker of `folder`, started when it does not run."""
+    return EmbeddedBroker(folder).start()
+
+
+def _serves(endpoint: Endpoint) -> bool:
+    """Whether this very cluster answers Kafka requests at the endpoint."""
+    try:
+        socket.create_connection((HOST, endpoint.port), timeout=1.0).close()
+    except OSError:
+        return False
+    client = AdminClient({"bootstrap.servers": endpoint.bootstrap_servers, "log_level": 0})
+    try:
+        return client.list_topics(timeout=1.0).cluster_id == endpoint.cluster_id
+    except KafkaException:
+        return False

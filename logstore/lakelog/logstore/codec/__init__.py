@@ -1,0 +1,1 @@
+"""Records of the log: rows as debezium-json, and back."""

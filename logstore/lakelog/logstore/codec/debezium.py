@@ -1,0 +1,211 @@
+"""Changes as debezium-json records, and back, in columns.
+
+A record's value is `{"before":<row or null>,"after":<row or null>,"op":"c|u|d"}`, a row is an object of all columns,
+the key is an object of the key columns, or absent in tables without a key. Values as `json_text` writes them.
+An update with both images is one `u`; an after image alone is `c`, because Flink's reader refuses `u` without a
+before image; a delete is `d` with the full row. Source: Flink's documentation, "Debezium Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.types import DataField, RowKind
+from lakelog.logstore.codec.envelope import (
+    DELETE_PREFIX,
+    DELETE_SUFFIX,
+    INSERT_PREFIX,
+    INSERT_SUFFIX,
+    UPDATE_MIDDLE,
+    UPDATE_PREFIX,
+    UPDATE_SUFFIX,
+    Changes,
+    Name,
+    read_changes,
+)
+from lakelog.logstore.codec.json_text import row_texts
+from lakelog.logstore.options import ChangelogMode
+
+_CHUNK_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedRecords:
+    """Records ready for the topic: same length, log order.
+
+    `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the place of the
+    record with the most.
+    """
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes]
+    row_count: int
+    size_bytes: int
+    largest: int
+
+    @classmethod
+    def of(cls, keys: pl.Series | None, values: pl.Series, *, row_count: int) -> EncodedRecords:
+        """The records of these texts or binaries; None for keys makes all of them null."""
+        values = values.cast(pl.Binary)
+        sizes = values.bin.size()
+        if keys is not None:
+            keys = keys.cast(pl.Binary)
+            sizes += keys.bin.size().fill_null(0)
+        return cls(
+            keys=[None] * len(values) if keys is None else keys.to_list(),
+            values=values.to_list(),
+            row_count=row_count,
+            size_bytes=int(sizes.sum()),
+            largest=sizes.arg_max() or 0,
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def encode_changes(
+    rows: pa.Table,
+    kinds: pa.Array | pa.ChunkedArray | None,
+    fields: Sequence[DataField],
+    key_fields: Sequence[str],
+    mode: ChangelogMode,
+    *,
+    update_bytes_max: int | None = None,
+) -> EncodedRecords:
+    """The changes as debezium-json records, in the rows' order.
+
+    `kinds` holds RowKind values as int8; None means that every row is an insert. Without `key_fields` keys are
+    null. A -U directly followed by the +U of the same key is one `u`; other +I and +U are `c`, -D and lone -U
+    are `d`. A pair whose `u` would have more than `update_bytes_max` bytes with its key is a `d` and a `c`. Mode UPSERT
+    drops -U. `mode` is UPSERT or ALL.
+    """
+    assert mode is not ChangelogMode.AUTO, "resolve the mode with options.changelog_mode"
+    codes = _codes(kinds, rows.num_rows)
+    if mode is ChangelogMode.UPSERT and (codes == RowKind.UPDATE_BEFORE).any():
+        kept = codes != RowKind.UPDATE_BEFORE
+        rows, codes = rows.filter(pa.array(kept)), codes[kept]
+    chunks = [
+        _encode_chunk(rows.slice(start, end - start), codes[start:end], fields, key_fields, update_bytes_max)
+        for start, end in _chunks(codes)
+    ]
+    if not chunks:
+        return EncodedRecords.of(None, pl.Series(dtype=pl.String), row_count=0)
+    keys = pl.concat([keys for keys, _ in chunks if keys is not None]) if key_fields else None
+    return EncodedRecords.of(keys, pl.concat([values for _, values in chunks]), row_count=len(codes))
+
+
+def _chunks(codes: npt.NDArray[np.int8]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, small enough that their texts take little memory, which part no -U from its +U."""
+    start = 0
+    while start < len(codes):
+        end = min(start + _CHUNK_ROWS, len(codes))
+        if codes[end - 1 : end + 1].tolist() == [RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]:
+            end += 1
+        yield start, end
+        start = end
+
+
+def _encode_chunk(
+    rows: pa.Table,
+    codes: npt.NDArray[np.int8],
+    fields: Sequence[DataField],
+    key_fields: Sequence[str],
+    update_bytes_max: int | None,
+) -> tuple[pl.Series | None, pl.Series]:
+    keys = _keys(rows, fields, key_fields)
+    is_add = (codes == RowKind.INSERT) | (codes == RowKind.UPDATE_AFTER)
+    if is_add.all():
+        return keys, row_texts(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
+    texts = row_texts(rows, fields)
+    pair_starts = _pair_starts(codes, keys)
+    if update_bytes_max is not None:
+        pair_starts = pair_starts[_update_bytes(texts, keys, pair_starts) <= update_bytes_max]
+    if keys is not None and len(pair_starts):
+        keys = keys.gather(np.delete(np.arange(len(codes)), pair_starts + 1))
+    return keys, _envelopes(texts, is_add, pair_starts)
+
+
+def decode_changes(
+    values: Sequence[bytes | None], fields: Sequence[DataField], *, name: Name | None = None
+) -> tuple[pa.Table, pa.Array]:
+    """The rows of debezium-json records and their kinds (int8), in log order.
+
+    `u` gives -U and +U (or +U alone without a before image), `c` and `r` give +I, `d` gives -D, tombstones
+    give nothing. Keys are not needed: every image holds its key columns. `name` names a record by its number, for
+    errors. Raises CorruptDataError for what is no such record, UnsupportedError for a truncation.
+    """
+    changes = decode_records(values, fields, name=name)
+    return changes.rows, pa.array(changes.kinds)
+
+
+def decode_records(values: Sequence[bytes | None], fields: Sequence[DataField], *, name: Name | None = None) -> Changes:
+    """As `decode_changes`, and with the number of the record that each row came from."""
+    describe = name or "record {}".format
+    records = [value for value in values if value is not None]
+    if len(records) == len(values):
+        return read_changes(records, fields, describe)
+    numbers = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
+    changes = read_changes(records, fields, lambda number: describe(int(numbers[number])))
+    return Changes(changes.rows, changes.kinds, numbers[changes.records])
+
+
+def _codes(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> npt.NDArray[np.int8]:
+    if kinds is None:
+        return np.full(row_count, RowKind.INSERT, np.int8)
+    assert len(kinds) == row_count, f"{len(kinds)} kinds for {row_count} rows"
+    return np.asarray(kinds).astype(np.int8, copy=False)
+
+
+def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]) -> pl.Series | None:
+    if not key_fields:
+        return None
+    by_name = {field.name: field for field in fields}
+    return row_texts(rows, [by_name[name] for name in key_fields])
+
+
+def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDArray[np.int64]:
+    """Where a -U is directly followed by the +U of its key."""
+    is_pair = (codes[:-1] == RowKind.UPDATE_BEFORE) & (codes[1:] == RowKind.UPDATE_AFTER)
+    starts = np.flatnonzero(is_pair)
+    if keys is None or not len(starts):
+        return starts
+    same_key: npt.NDArray[np.bool_] = (keys.gather(starts) == keys.gather(starts + 1)).to_numpy()
+    return starts[same_key]
+
+
+def _update_bytes(
+    texts: pl.Series, keys: pl.Series | None, pair_starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """What the record of each pair has, with its key."""
+    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+    envelope = len(UPDATE_PREFIX) + len(UPDATE_MIDDLE) + len(UPDATE_SUFFIX)
+    key_sizes = 0 if keys is None else keys.gather(pair_starts).str.len_bytes().to_numpy().astype(np.int64)
+    total: npt.NDArray[np.int64] = sizes[pair_starts] + sizes[pair_starts + 1] + envelope + key_sizes
+    return total
+
+
+def _envelopes(texts: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pl.Series:
+    """One value a record: pairs as `u` in the place of their first row."""
+    frame = pl.DataFrame({"row": texts, "is_add": is_add})
+    if len(pair_starts):
+        is_first = np.zeros(len(texts), np.bool_)
+        is_first[pair_starts] = True
+        frame = frame.with_columns(pl.Series("is_pair", is_first), pl.col("row").shift(-1).alias("next"))
+        frame = frame.filter(~np.roll(is_first, 1))
+    added, deleted = _between(INSERT_PREFIX, "row", INSERT_SUFFIX), _between(DELETE_PREFIX, "row", DELETE_SUFFIX)
+    value = pl.when("is_add").then(added).otherwise(deleted)
+    if len(pair_starts):
+        updated = _between(UPDATE_PREFIX, "row", UPDATE_MIDDLE, "next", UPDATE_SUFFIX)
+        value = pl.when("is_pair").then(updated).otherwise(value)
+    return frame.select(value.alias("value")).to_series()
+
+
+def _between(*parts: bytes | str) -> pl.Expr:
+    """Constant texts (bytes) and columns (names) side by side."""
+    return pl.concat_str(pl.lit(part.decode()) if isinstance(part, bytes) else pl.col(part) for part in parts)

@@ -1,0 +1,266 @@
+"""Lines of JSON as Arrow columns, by Arrow's own parser.
+
+A *wire type* is the Arrow type that the parser reads a column as; a conversion in columns makes the column's own
+type of it. What the parser cannot read is left to `json_value`: NotColumnarError tells the caller so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from lakelog.common.arrow import misplaced_null, time_unit, to_arrow_type, wide_decimal
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.logstore.codec.json_text import escape
+from lakelog.logstore.codec.json_value import Json, JsonValueError, parser_of
+
+_BLOCK_BYTES_MAX = (1 << 31) - 1
+_TEXT_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+_BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
+_TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
+_MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
+
+
+_NUL = re.compile(rb"\0")
+
+
+class NotColumnarError(Exception):
+    """Arrow's parser cannot read these lines; they may still be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireColumn:
+    """How a column is read: the type for the parser, and the conversion from that to the column's type."""
+
+    field: DataField
+    type: pa.DataType
+    convert: Callable[[pa.Array], pa.Array]
+
+
+def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
+    """How to read a column, judged by one of its JSON values; None when the parser cannot (maps).
+
+    Without a sample the forms that lakelog and Flink write are expected.
+    """
+    kind = field.type
+    if kind.root in _MANY_FORMS and sample is not None:
+        other = _other_form(kind, sample)
+        if other is not None:
+            return WireColumn(field, *other)
+    wire = _wire_type(kind)
+    return None if wire is None else WireColumn(field, wire, lambda array: _from_wire(array, kind))
+
+
+def line_buffer(lines: pl.Series) -> pa.Buffer:
+    """The texts one after another, each of which ends with a newline already."""
+    array = lines.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
+    return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
+def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
+    """One row a line. Raises NotColumnarError."""
+    if not count:
+        return schema.empty_table()
+    if _NUL.search(text):  # where the parser would stop
+        raise NotColumnarError
+    _check_decimals_are_numbers(text, schema)
+    try:
+        table = _parse(text, schema)
+    except pa.ArrowInvalid as error:
+        quoted = text.to_pybytes()
+        unquoted = _unquote_non_finite(quoted, schema)
+        if unquoted == quoted:
+            raise NotColumnarError from error
+        text = pa.py_buffer(unquoted)
+        try:
+            table = _parse(text, schema)
+        except pa.ArrowInvalid as again:
+            raise NotColumnarError from again
+    if table.num_rows != count or _has_overflown(table, text):
+        raise NotColumnarError
+    return table
+
+
+def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
+    """Whether more numbers are infinite than say so by name: the parser takes those too large for their type so."""
+    infinite = sum(_count_infinite(chunk) for column in table.columns for chunk in column.chunks)
+    if not infinite:
+        return False
+    lines = text.to_pybytes()
+    names = set(_leaf_names(table.schema, pa.types.is_floating))
+    openings = [f'"{escape(name)}":{sign}Infinity'.encode() for name in names for sign in ("", "-")]
+    return bool(infinite != sum(lines.count(opening) for opening in openings))
+
+
+def _count_infinite(array: pa.Array) -> int:
+    if pa.types.is_floating(array.type):
+        return pc.sum(pc.is_inf(array)).as_py() or 0
+    if pa.types.is_struct(array.type):
+        return sum(_count_infinite(child) for child in array.flatten())
+    return _count_infinite(array.flatten()) if pa.types.is_list(array.type) else 0
+
+
+def _parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Raises ArrowInvalid."""
+    return pa_json.read_json(
+        pa.BufferReader(text),
+        read_options=pa_json.ReadOptions(use_threads=False, block_size=min(text.size + 1, _BLOCK_BYTES_MAX)),
+        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+
+
+def convert_columns(columns: Sequence[WireColumn], arrays: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
+    """The columns in their own types. Raises NotColumnarError, also for a null where a type is NOT NULL."""
+    try:
+        converted = [column.convert(_one_chunk(array)) for column, array in zip(columns, arrays, strict=True)]
+    except (pa.ArrowException, pl.exceptions.PolarsError, JsonValueError) as error:
+        raise NotColumnarError from error
+    if any(
+        misplaced_null(array, column.field.type) is not None for column, array in zip(columns, converted, strict=True)
+    ):
+        raise NotColumnarError
+    return converted
+
+
+def _one_chunk(array: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _wire_type(kind: DataType) -> pa.DataType | None:
+    match kind.root:
+        case TypeRoot.MAP | TypeRoot.MULTISET:
+            return None
+        case TypeRoot.BINARY | TypeRoot.VARBINARY | TypeRoot.DATE | TypeRoot.TIME:
+            return pa.string()
+        case TypeRoot.ARRAY:
+            assert kind.element is not None
+            element = _wire_type(kind.element)
+            # Texts among decimals in lists of lists are not found.
+            is_hidden = element is not None and pa.types.is_list(element) and _has_decimals(element)
+            return None if element is None or is_hidden else pa.list_(element)
+        case TypeRoot.ROW:
+            members = [(field.name, _wire_type(field.type)) for field in kind.fields]
+            return None if any(wire is None for _, wire in members) else pa.struct(members)
+        case TypeRoot.DECIMAL:
+            return wide_decimal(kind.scale or 0)
+        case _:
+            return to_arrow_type(kind)
+
+
+def _other_form(kind: DataType, sample: Json) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]] | None:
+    """The wire of a form that Debezium writes and Flink does not; None for the usual form."""
+    if kind.root is TypeRoot.DECIMAL:
+        parse, final = parser_of(kind), to_arrow_type(kind)
+        if isinstance(sample, str):
+            wire = pa.string()
+        elif isinstance(sample, Mapping):
+            wire = pa.struct([("scale", pa.int32()), ("value", pa.string())])
+        else:
+            return None
+        return wire, lambda array: pa.array(map(parse, array.to_pylist()), final)
+    if not isinstance(sample, int) or kind.root in _BINARY_ROOTS:
+        return None
+    return pa.int64(), lambda array: _from_number(array, kind)
+
+
+def _from_number(array: pa.Array, kind: DataType) -> pa.Array:
+    """Days, or milli-, micro- or nanoseconds as the precision says, which is how Debezium decides."""
+    final = to_arrow_type(kind)
+    if kind.root is TypeRoot.DATE:
+        return array.cast(pa.int32()).cast(final)
+    unit = time_unit(max(kind.precision or 0, 1))
+    if kind.root is TypeRoot.TIME:
+        return array.cast(pa.int32()).cast(final) if unit == "ms" else array.cast(pa.time64(unit)).cast(final)
+    return array.cast(pa.timestamp(unit, final.tz)).cast(final)
+
+
+def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
+    final = to_arrow_type(kind)
+    if array.type == final:
+        return array
+    if kind.root in _BINARY_ROOTS:
+        texts = pl.from_arrow(array)
+        assert isinstance(texts, pl.Series)
+        return texts.str.decode("base64").to_arrow().cast(final)
+    if kind.root is TypeRoot.ARRAY:
+        assert kind.element is not None
+        offsets = array.offsets
+        start = offsets[0].as_py()
+        values = _from_wire(array.values.slice(start, offsets[-1].as_py() - start), kind.element)
+        offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
+        return pa.ListArray.from_arrays(offsets, values, type=final, mask=array.is_null())
+    if kind.root is TypeRoot.ROW:
+        children = [_from_wire(child, field.type) for child, field in zip(array.flatten(), kind.fields, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(final), mask=array.is_null())
+    if kind.root is TypeRoot.TIME:
+        moments = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), array, pa.scalar(""))
+        return moments.cast(pa.timestamp(final.unit)).cast(final)
+    return array.cast(final)
+
+
+def _check_decimals_are_numbers(text: pa.Buffer, schema: pa.Schema) -> None:
+    """Raise NotColumnarError for text in a decimal column, which the parser would take, though it may be base64."""
+    names = sorted({pl.escape_regex(escape(name)) for name in _leaf_names(schema, _is_decimal)})
+    if not names:
+        return
+    offsets = pa.py_buffer(np.array([0, text.size], np.int64))
+    lines = pl.from_arrow(pa.LargeStringArray.from_buffers(1, offsets, text))
+    assert isinstance(lines, pl.Series)
+    has_lists = any(pa.types.is_list(field.type) for field in _all_fields(schema))
+    numbers_first = r"(?:\[[\s0-9,.eE+\-nul]*)?" if has_lists else ""
+    opening = rf'\s*:\s*{numbers_first}"'
+    patterns = [rf'"(?:{"|".join(names)})"{opening}']
+    if lines.str.contains("\\", literal=True).item():
+        patterns.append(rf'\\[^"]*"{opening}')  # a name with an escape may be any name
+    if any(lines.str.contains(pattern).item() for pattern in patterns):
+        raise NotColumnarError
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    return next(_leaf_names([pa.field("of any name", kind)], _is_decimal), None) is not None
+
+
+def _is_decimal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind))
+
+
+def _unquote_non_finite(text: bytes, schema: pa.Schema) -> bytes:
+    """`"x":"NaN"` as `"x":NaN`, which the parser takes for a number, for every floating point `x`.
+
+    Where `x` is also the name of something else, the parser then meets a number that it refuses: an error,
+    never a wrong value.
+    """
+    for name in set(_leaf_names(schema, pa.types.is_floating)):
+        opening = f'"{escape(name)}":'.encode()
+        for word in (b"NaN", b"Infinity", b"-Infinity"):
+            text = text.replace(b'%b"%b"' % (opening, word), opening + word)
+    return text
+
+
+def _leaf_names(fields: Iterable[pa.Field], is_wanted: Callable[[pa.DataType], bool]) -> Iterator[str]:
+    """The names of the wanted fields at any depth."""
+    for field in _all_fields(fields):
+        kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if is_wanted(kind):
+            yield field.name
+
+
+def _all_fields(fields: Iterable[pa.Field]) -> Iterator[pa.Field]:
+    """The fields, and those of the structs in them."""
+    for field in fields:
+        yield field
+        kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            yield from _all_fields(kind)

@@ -1,0 +1,264 @@
+"""Arrow values as JSON text, in columns.
+
+| type | JSON |
+|---|---|
+| BOOLEAN, integers | literal and number |
+| FLOAT, DOUBLE | the shortest number that reads back the same; texts `NaN`, `Infinity`, `-Infinity` |
+| DECIMAL | number with every digit |
+| CHAR, VARCHAR | text; control characters, quote and backslash escaped, everything else as it is |
+| BINARY, VARBINARY | text, base64 |
+| DATE | text `2024-02-29` |
+| TIME | text `23:59:59.123`, digits of the Arrow unit |
+| TIMESTAMP | text `2024-02-29 23:59:59.123`, digits of the Arrow unit; years beyond 9999 have a sign |
+| TIMESTAMP_LTZ | the same in UTC, with a `Z` |
+| ARRAY | array |
+| MAP, MULTISET | object; a key that is no text is named by its JSON text (without quotes of its own) |
+| ROW | object |
+
+Source: Flink's documentation, "JSON Format" (what its reader takes with no option set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.arrow import to_arrow_type
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.logstore.codec.timestamp_text import timestamp_texts
+
+NULL = "null"
+CYCLE_DAYS = 146_097  # after 400 years the calendar repeats
+CYCLE_YEARS = 400
+UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY_SECONDS = 86_400
+_YEAR_0_DAY = -719_528
+_YEAR_10000_DAY = 2_932_897
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+} | {chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in "\b\f\n\r\t"}
+_ESCAPED = list(_ESCAPES)
+_ESCAPE_TEXTS = list(_ESCAPES.values())
+
+_QUOTED_ROOTS = frozenset(
+    {
+        TypeRoot.CHAR,
+        TypeRoot.VARCHAR,
+        TypeRoot.BINARY,
+        TypeRoot.VARBINARY,
+        TypeRoot.DATE,
+        TypeRoot.TIME,
+        TypeRoot.TIMESTAMP,
+        TypeRoot.TIMESTAMP_LTZ,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """JSON texts of a column. `bare` ones stand between quotes that are still to be written."""
+
+    series: pl.Series
+    bare: bool
+
+    def pieces(self) -> list[str | pl.Series]:
+        return ['"', self.series, '"'] if self.bare else [self.series]
+
+
+def row_texts(rows: pa.Table, fields: Sequence[DataField], *, before: str = "", after: str = "") -> pl.Series:
+    """Each row as a JSON object of `fields`, between two constant texts."""
+    pieces: list[str | pl.Series] = [before]
+    pieces += _object_pieces([rows.column(field.name).combine_chunks() for field in fields], fields)
+    return _concat([*pieces, after], rows.num_rows)
+
+
+def value_texts(array: pa.Array, kind: DataType) -> pl.Series:
+    """The JSON text of each value, `null` for a null."""
+    return _concat(_value_texts(array, kind).pieces(), len(array))
+
+
+def escape(text: str) -> str:
+    """`text` as it stands between the quotes of a JSON text."""
+    return "".join(_ESCAPES.get(char, char) for char in text)
+
+
+def _object_pieces(children: Sequence[pa.Array], fields: Sequence[DataField]) -> list[str | pl.Series]:
+    pieces: list[str | pl.Series] = []
+    opening = "{"
+    for child, field in zip(children, fields, strict=True):
+        pieces.append(f'{opening}"{escape(field.name)}":')
+        pieces += _value_texts(child, field.type).pieces()
+        opening = ","
+    return [*pieces, "}"] if fields else ["{}"]
+
+
+def _value_texts(array: pa.Array, kind: DataType) -> _Texts:
+    """Texts without nulls; bare ones only when the column has no null."""
+    expected = to_arrow_type(kind)
+    if array.type != expected and not kind.is_nested:
+        array = array.cast(expected)
+    if kind.is_nested:
+        texts = _Texts(_nested_texts(array, kind), bare=False)
+    else:
+        texts = _Texts(_scalar_texts(array, kind), bare=kind.root in _QUOTED_ROOTS)
+        if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+            texts = _Texts(_name_non_finite(texts.series, array, quote='"'), bare=False)
+    if array.null_count == 0:
+        return texts
+    return _Texts(_null_where(array, _concat(texts.pieces(), len(array))), bare=False)
+
+
+def _null_where(array: pa.Array, texts: pl.Series) -> pl.Series:
+    frame = pl.DataFrame({"valid": _series(array.is_valid()), "text": texts})
+    return frame.select(pl.when("valid").then("text").otherwise(pl.lit(NULL)).alias("text")).to_series()
+
+
+def _scalar_texts(array: pa.Array, kind: DataType) -> pl.Series:
+    """Texts without quotes; what stands at a null is not defined."""
+    match kind.root:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return _escape_all(_series(array).fill_null(""))
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return _series(array).fill_null(b"").bin.encode("base64")
+        case TypeRoot.DATE:
+            return _series(_date_texts(array)).fill_null("")
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            return _series(_timestamp_texts(array)).fill_null("")
+        case TypeRoot.DECIMAL | TypeRoot.TIME:
+            return _series(array.cast(pa.string())).fill_null("")
+        case _:
+            return _series(array).cast(pl.String).fill_null("")
+
+
+def _name_non_finite(texts: pl.Series, array: pa.Array, *, quote: str) -> pl.Series:
+    if pc.all(pc.is_finite(array)).as_py() is not False:
+        return texts
+    names = {
+        "NaN": f"{quote}NaN{quote}",
+        "inf": f"{quote}Infinity{quote}",
+        "-inf": f"{quote}-Infinity{quote}",
+    }
+    return texts.replace(names)
+
+
+def _escape_all(texts: pl.Series) -> pl.Series:
+    if not texts.str.contains_any(_ESCAPED).any():
+        return texts
+    return texts.str.replace_many(_ESCAPED, _ESCAPE_TEXTS)
+
+
+def _date_texts(array: pa.Array) -> pa.Array:
+    days = array.cast(pa.int32()).cast(pa.int64())
+    return _calendar_texts(array, days, units_per_day=1)
+
+
+def _timestamp_texts(array: pa.Array) -> pa.Array:
+    units_per_day = _DAY_SECONDS * UNITS_PER_SECOND[array.type.unit]
+    numbers = array.cast(pa.int64())
+    if _has_four_digit_years(numbers, units_per_day=units_per_day):
+        return timestamp_texts(np.asarray(numbers.fill_null(0)), array.type.unit, has_zone=array.type.tz is not None)
+    return _calendar_texts(array, numbers, units_per_day=units_per_day)
+
+
+def _has_four_digit_years(numbers: pa.Array, *, units_per_day: int) -> bool:
+    """Whether all lie in the years 0 to 9999, where Arrow's text is right."""
+    extremes = pc.min_max(numbers)
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    return low is None or bool(low >= _YEAR_0_DAY * units_per_day and high < _YEAR_10000_DAY * units_per_day)
+
+
+def _calendar_texts(array: pa.Array, numbers: pa.Array, *, units_per_day: int) -> pa.Array:
+    """Arrow's text for the years 0 to 9999; the other years by whole cycles of 400 years."""
+    if _has_four_digit_years(numbers, units_per_day=units_per_day):
+        return array.cast(pa.string())
+    values = np.asarray(numbers.fill_null(0))
+    cycles, rest = np.divmod(values, CYCLE_DAYS * units_per_day)
+    near = pa.array(rest).cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(array.type)
+    texts = near.cast(pa.string()).to_pylist()
+    return pa.array(
+        [
+            _year_text(int(text[:4]) + CYCLE_YEARS * int(cycle)) + text[4:]
+            for text, cycle in zip(texts, cycles.tolist(), strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def _year_text(year: int) -> str:
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}"
+
+
+def _nested_texts(array: pa.Array, kind: DataType) -> pl.Series:
+    """Texts of nested values; what stands at a null is not defined."""
+    if kind.root is TypeRoot.ROW:
+        return _concat(_object_pieces(array.flatten(), kind.fields), len(array))
+    offsets = array.offsets
+    start = offsets[0].as_py() if len(offsets) else 0
+    length = (offsets[-1].as_py() if len(offsets) else 0) - start
+    offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
+    if kind.root is TypeRoot.ARRAY:
+        assert kind.element is not None
+        members = value_texts(array.values.slice(start, length), kind.element)
+        opening, closing = "[", "]"
+    else:
+        key_kind, value_kind = entry_types(kind)
+        keys = _key_texts(array.keys.slice(start, length), key_kind)
+        values = _value_texts(array.items.slice(start, length), value_kind)
+        members = _concat(['"', keys, '":', *values.pieces()], length)
+        opening, closing = "{", "}"
+    lists = pa.ListArray.from_arrays(offsets, members.to_arrow().cast(pa.large_string()))
+    joined = pc.binary_join(lists, pa.scalar(",", pa.large_string()))
+    return _concat([opening, _series(joined), closing], len(array))
+
+
+def entry_types(kind: DataType) -> tuple[DataType, DataType]:
+    """The key and value types of a MAP; a MULTISET maps its elements to their count."""
+    if kind.root is TypeRoot.MULTISET:
+        assert kind.element is not None
+        return kind.element.with_nullable(False), DataType(root=TypeRoot.INT, nullable=False)
+    assert kind.key is not None
+    assert kind.value is not None
+    return kind.key, kind.value
+
+
+def _key_texts(keys: pa.Array, kind: DataType) -> pl.Series:
+    if kind.is_nested:
+        return _escape_all(_nested_texts(keys, kind))
+    texts = _scalar_texts(keys, kind)
+    return _name_non_finite(texts, keys, quote="") if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else texts
+
+
+def _series(array: pa.Array) -> pl.Series:
+    series = pl.from_arrow(array)
+    assert isinstance(series, pl.Series)
+    return series
+
+
+def _concat(pieces: Sequence[str | pl.Series], length: int) -> pl.Series:
+    """The pieces side by side, row by row; constant ones that meet become one first."""
+    merged: list[str | pl.Series] = []
+    for piece in pieces:
+        if isinstance(piece, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += piece
+        elif not isinstance(piece, str) or piece:
+            merged.append(piece)
+    columns = {f"{number}": piece for number, piece in enumerate(merged) if isinstance(piece, pl.Series)}
+    if not columns:
+        return pl.Series("text", [merged[0] if merged else ""], dtype=pl.String).new_from_index(0, length)
+    if len(merged) == 1:
+        return next(iter(columns.values()))
+    parts = [pl.lit(piece) if isinstance(piece, str) else pl.col(f"{number}") for number, piece in enumerate(merged)]
+    return pl.DataFrame(columns).select(pl.concat_str(parts).alias("text")).to_series()

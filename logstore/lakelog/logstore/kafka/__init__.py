@@ -1,0 +1,1 @@
+"""Kafka clients: topics, transactional writers, readers, and their settings."""

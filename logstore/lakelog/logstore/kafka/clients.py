@@ -1,0 +1,169 @@
+"""Kafka clients: made from the user's configuration, kept for the next use in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from threading import Lock
+from typing import Any, Generic, TypeVar  # Any: settings of Kafka clients are of many types
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from lakelog.common.errors import OptionError, UnavailableError
+from lakelog.logstore.kafka.client_settings import without_secrets
+from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
+
+ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
+_GRACE_SECONDS = 1.0  # the client itself ends a request; this is for one that does not
+
+Client = TypeVar("Client")
+Answer = TypeVar("Answer")
+Key = tuple[object, ...]
+Request = Callable[[AdminClient, float], Mapping[Any, Future[Answer]]]
+
+_log = logging.getLogger("lakelog.kafka")
+_log.addHandler(logging.NullHandler())  # else Python prints warnings of a library that nobody listens to
+
+
+def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], settings: Mapping[str, Any]) -> Client:
+    """A client with the user's configuration, over which `settings` win.
+
+    Its log lines go to the logger `lakelog.kafka`. Raises OptionError for a configuration that it refuses.
+    """
+    if not client_config.get("bootstrap.servers"):
+        raise OptionError("option 'log.kafka.bootstrap.servers' is not set; expected host:port of a Kafka broker")
+    try:
+        return kind({"client.id": "lakelog", **client_config, **settings}, logger=_log)
+    except (KafkaException, ValueError, TypeError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise OptionError(
+            f"the Kafka client refuses its configuration: {without_secrets(reason, client_config)}; correct it"
+            " where it was said: the table's option 'log.kafka.*', a profile, LAKELOG_KAFKA_* or the call"
+        ) from None  # the cause may quote a secret
+
+
+def connect(client: AdminClient | Producer | Consumer, seconds: float, *, topic: str | None = None) -> None:
+    """Wait until a new client is connected to a broker that it knows by name. Raises KafkaException.
+
+    `topic` is the one that it is for; without one it asks for all.
+
+    A client starts with the addresses it was given, and drops these connections once an answer has named the brokers. A
+    request that is under way by then is lost, and asked again after half a second to three (librdkafka 2.16). So the
+    first answer names the brokers here, and the second comes from one of them.
+    """
+    for _ in range(2):
+        client.list_topics(topic, seconds)
+
+
+def config_key(client_config: Mapping[str, str]) -> Key:
+    """A configuration as a dictionary key."""
+    return tuple(sorted(client_config.items()))
+
+
+class ClientPool(Generic[Client]):
+    """Clients that are open and idle, at most `size_max` of them; the least recently used one goes first."""
+
+    def __init__(self, size_max: int, close: Callable[[Client], object]) -> None:
+        self._size_max = size_max
+        self._close = close
+        self._lock = Lock()
+        self._idle: OrderedDict[Key, Client] = OrderedDict()
+        self._left_to_parent: list[OrderedDict[Key, Client]] = []
+        os.register_at_fork(after_in_child=self._forget)
+
+    def take(self, key: Key) -> Client | None:
+        """The idle client of `key`, out of the pool; None without one."""
+        with self._lock:
+            return self._idle.pop(key, None)
+
+    def put(self, key: Key, client: Client) -> None:
+        """Keep a client that nobody uses now."""
+        dropped: list[Client] = []
+        with self._lock:
+            older = self._idle.pop(key, None)
+            if older is not None:
+                dropped.append(older)
+            self._idle[key] = client
+            while len(self._idle) > self._size_max:
+                dropped.append(self._idle.popitem(last=False)[1])
+        for idle in dropped:
+            self._close(idle)
+
+    def look(self, key: Key) -> Client | None:
+        """The client of `key`, which stays in the pool: for clients that threads share."""
+        with self._lock:
+            return self._idle.get(key)
+
+    def drop(self, key: Key, client: Client) -> None:
+        """Close this client, if it is the one of `key`."""
+        with self._lock:
+            if self._idle.get(key) is not client:
+                return
+            del self._idle[key]
+        self._close(client)
+
+    def clear(self) -> None:
+        """Close every idle client."""
+        with self._lock:
+            clients = list(self._idle.values())
+            self._idle.clear()
+        for client in clients:
+            self._close(client)
+
+    def _forget(self) -> None:
+        # The threads of a client stay behind in the parent: a forked child can neither use it nor close it.
+        self._left_to_parent.append(self._idle)
+        self._idle = OrderedDict()
+        self._lock = Lock()
+
+
+_admins: ClientPool[AdminClient] = ClientPool(4, close=lambda _admin: None)
+
+
+def ask(
+    client_config: Mapping[str, str],
+    doing: str,
+    request: Request[Answer],
+    *,
+    may_repeat: bool = True,
+    seconds: float = ANSWER_SECONDS,
+) -> list[Answer]:
+    """The answers to an admin request, in its order, after `seconds` at most.
+
+    All threads share one client. After a restart of the broker a client that was open before may fail for ever. So a
+    kept client gets half of the time, and when it fails a new one the other half; a request that may not be repeated
+    goes to a new one at once. Raises what `kafka_error` makes of a failure.
+    """
+    key = config_key(client_config)
+    kept = _admins.look(key) if may_repeat else None
+    if kept is not None:
+        try:
+            return _ask(kept, request, seconds / 2)
+        except (KafkaException, TimeoutError):
+            _admins.drop(key, kept)
+    limit_seconds = seconds if kept is None else seconds / 2
+    try:
+        return _ask(_new_admin(client_config, key, limit_seconds), request, limit_seconds)
+    except KafkaException as error:
+        raise kafka_error(error.args[0], doing, client_config) from error
+    except TimeoutError as error:
+        raise UnavailableError(
+            f"{doing}: Kafka at {servers_of(client_config)} did not answer in {seconds:.0f} s; check that the"
+            " brokers run and that log.kafka.bootstrap.servers names them, then try again"
+        ) from error
+
+
+def _ask(admin: AdminClient, request: Request[Answer], seconds: float) -> list[Answer]:
+    futures = request(admin, seconds).values()
+    return [future.result(seconds + _GRACE_SECONDS) for future in futures]
+
+
+def _new_admin(client_config: Mapping[str, str], key: Key, seconds: float) -> AdminClient:
+    admin = make_client(AdminClient, client_config, {})
+    connect(admin, seconds)
+    _admins.put(key, admin)
+    return admin

@@ -1,0 +1,263 @@
+"""Open consumers, each of one topic partition, which know where they stand.
+
+They read committed records only, never jump (`auto.offset.reset=error`), and stay open in this process for the next
+read, which costs no seek when it begins where the last one ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any  # Any: headers are declared as a list of pairs or of whatever else
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from lakelog.common.errors import StalledError
+from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ClientPool, config_key, make_client
+from lakelog.logstore.kafka.kafka_errors import kafka_error
+from lakelog.logstore.kafka.offsets import high_watermark, log_start_offset
+from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
+
+_CONSUME_RECORDS = 10_000
+_POLL_SECONDS = 0.5
+_OPEN_MAX = 16
+_TRANSACTION_OFFSETS_MIN = 2  # a record and the end marker
+_OUT_OF_RANGE_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+CONSUMER_SETTINGS = {
+    "fetch.message.max.bytes": str(4 << 20),
+    "fetch.wait.max.ms": "10",  # the end of a partition is seen, and another range begun, after that at the latest
+    "fetch.queue.backoff.ms": "5",  # a full queue would otherwise stop fetching for a second
+    "queued.max.messages.kbytes": str(32 << 10),
+    "queued.min.messages": "1000000",
+}
+OWN_CONSUMER_SETTINGS = {
+    "auto.offset.reset": "error",
+    "check.crcs": "true",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "group.id": "lakelog-reader",  # librdkafka wants one; nothing is ever committed in it
+    "isolation.level": "read_committed",
+}
+
+
+HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether no committed record was between the two
+
+
+def nothing_known(_start: int, _log_start: int) -> bool:
+    """Nobody knows of any gap that it held nothing."""
+    return False
+
+
+def can_hold_nothing(start: int, log_start: int, newest: int, *, is_after_record: bool) -> bool:
+    """Whether the deleted offsets from `start` to `log_start` hold no committed record, whatever they are. Pure.
+
+    Behind the last record of a transaction (`is_after_record`) is its end marker. A whole transaction takes two offsets
+    at least, and `start` is inside of none; `newest` is the high watermark.
+    """
+    first = start + 1 if is_after_record else start
+    return log_start <= first or (log_start == newest and log_start - first < _TRANSACTION_OFFSETS_MIN)
+
+
+class PartitionConsumer:
+    """Reads one partition. `position` is the offset up to which it has given everything that is committed."""
+
+    def __init__(self, client_config: Mapping[str, str], topic: str, partition: int) -> None:
+        """Make the client; it connects with the first read."""
+        self.client_config = dict(client_config)
+        self.topic = topic
+        self.partition = partition
+        self.name = f"topic {topic}, partition {partition}"
+        self.position: int | None = None
+        self._consumer = make_client(Consumer, CONSUMER_SETTINGS | self.client_config, OWN_CONSUMER_SETTINGS)
+        self._left: list[Message] = []  # fetched, from `position` on, and not given yet
+        self._is_at_end = False  # nothing committed was behind `position` when the broker last said so
+        self._holds_nothing: HoldsNothing = nothing_known
+        self._is_tail = False
+        self._tail_base = 0  # behind the last record of a transaction, where it is not 0
+
+    def read(
+        self,
+        start: int,
+        end: int,
+        timeout_seconds: float,
+        *,
+        is_tail: bool = False,
+        holds_nothing: HoldsNothing = nothing_known,
+    ) -> Iterator[list[Message]]:
+        """The committed records from `start` to `end`, in lists; what lies behind `end` waits for the next read.
+
+        A tail goes on behind `end`, to where nothing more is committed: whole transactions; its `start` is 0 or behind
+        the last record of a transaction. Deleted offsets at the start are passed when they held no record, by what the
+        log still shows or by `holds_nothing`. Raises StalledError when nothing comes for `timeout_seconds`,
+        LogTruncatedError, UnavailableError.
+        """
+        self._holds_nothing, self._is_tail, self._tail_base = holds_nothing, is_tail, start if is_tail else 0
+        self._move_to(start)
+        asked_at = time.monotonic()
+        is_checked = False
+        while not self._is_done(end, is_tail):
+            position = self.position
+            records = self._take(None if is_tail else end, min(_POLL_SECONDS, timeout_seconds / 4))
+            if records:
+                yield records
+            if self.position != position:
+                asked_at, is_checked = time.monotonic(), False
+                continue
+            waited_seconds = time.monotonic() - asked_at
+            if waited_seconds > timeout_seconds:
+                raise self._stalled(end, timeout_seconds)
+            if waited_seconds > timeout_seconds / 2 and not is_checked:
+                self._check_is_there(end, timeout_seconds / 2)
+                is_checked = True
+
+    def rest(self) -> None:
+        """Ask the broker for nothing until the next read."""
+        self._left, self.position = [], None
+        self._consumer.unassign()
+
+    def close(self) -> None:
+        """Leave the broker. Never raises."""
+        self._consumer.close()
+
+    def _is_done(self, end: int, is_tail: bool) -> bool:
+        assert self.position is not None
+        return self.position >= end and (self._is_at_end or not is_tail)
+
+    def _move_to(self, start: int) -> None:
+        if self.position == start:
+            return
+        self._left, self._is_at_end, self.position = [], False, start
+        self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
+
+    def _take(self, end: int | None, timeout_seconds: float) -> list[Message]:
+        """The next records before `end`, and moves the position; none when none came in time."""
+        messages = self._left or self._fetch(timeout_seconds)
+        self._left = []
+        if not messages:
+            return []
+        assert self.position is not None
+        first_offset, last_offset = messages[0].offset() or 0, messages[-1].offset() or 0
+        is_plain = first_offset >= self.position and not any(message.error() for message in messages)
+        if is_plain and (end is None or last_offset < end):
+            self.position, self._is_at_end = last_offset + 1, False
+            return messages
+        return self._take_up_to(end, messages, self.position)
+
+    def _take_up_to(self, end: int | None, messages: list[Message], start: int) -> list[Message]:
+        records: list[Message] = []
+        for number, message in enumerate(messages):
+            offset, error = message.offset() or 0, message.error()
+            if error is not None and error.code() in _OUT_OF_RANGE_CODES:
+                self._pass_deleted()
+                return records
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise kafka_error(error, f"reading {self.name}", self.client_config)
+            if offset < start:
+                continue  # asked for by the read before
+            if error is None and end is not None and offset >= end:
+                self._left, self.position, self._is_at_end = messages[number:], offset, False
+                break
+            if error is None:
+                records.append(message)
+            self._is_at_end = error is not None
+            self.position = offset if self._is_at_end else offset + 1
+        return records
+
+    def _fetch(self, timeout_seconds: float) -> list[Message]:
+        try:
+            # With a time-out `consume` would wait until the list is full.
+            messages = self._consumer.consume(_CONSUME_RECORDS, 0)
+            if messages:
+                return messages
+            message = self._consumer.poll(timeout_seconds)
+            return [] if message is None else [message, *self._consumer.consume(_CONSUME_RECORDS, 0)]
+        except KafkaException as error:
+            raise kafka_error(error.args[0], f"reading {self.name}", self.client_config) from error
+
+    def _pass_deleted(self) -> None:
+        """Go on where the log starts now. Raises LogTruncatedError when records may have been deleted before that."""
+        position = self.position
+        assert position is not None
+        start = log_start_offset(self.client_config, self.topic, self.partition).offset
+        newest = high_watermark(self.client_config, self.topic, self.partition).offset
+        if position < start:
+            is_after_record = 0 < position == self._tail_base
+            holds_nothing = can_hold_nothing(position, start, newest, is_after_record=is_after_record)
+            self._move_to(start)
+            if holds_nothing or self._shows_a_marker(position, start) or self._holds_nothing(position, start):
+                return
+        raise truncated(self.name, f"offset {position}", start, newest, is_tail=self._is_tail)
+
+    def _shows_a_marker(self, position: int, start: int) -> bool:
+        """Whether the one offset before `start` was an end marker: a transaction begins right behind it."""
+        if start != position + 1:
+            return False
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self._left and time.monotonic() < deadline:
+            self._left = self._fetch(_POLL_SECONDS)
+        if not self._left or self._left[0].error() is not None:
+            return False
+        return self._left[0].offset() == start and commit_header(self._left[0]) is not None
+
+    def _check_is_there(self, end: int, seconds: float) -> None:
+        """Tell a broker that does not answer, and an end that was never written, from an open transaction."""
+        newest = high_watermark(self.client_config, self.topic, self.partition, seconds=seconds).offset
+        if newest < end:
+            start = log_start_offset(self.client_config, self.topic, self.partition).offset
+            raise truncated(self.name, f"the records before offset {end}", start, newest, is_tail=self._is_tail)
+
+    def _stalled(self, end: int, timeout_seconds: float) -> StalledError:
+        return StalledError(
+            f"{self.name}: nothing committed came after offset {self.position} in {timeout_seconds:g} s, though the"
+            f" partition goes to {end} at least: another producer's open transaction hides it; try again when that"
+            " has ended, at the latest after its transaction.timeout.ms"
+        )
+
+
+def commit_header(message: Message) -> bytes | None:
+    """The header of a transaction's first record; None in others."""
+    headers: Any = message.headers()
+    return next((value for name, value in headers if name == COMMIT_HEADER), None) if headers else None
+
+
+def truncated(name: str, asked: str, start: int, end: int, *, is_tail: bool) -> LogTruncatedError:
+    """The error for an offset that the partition `name` does not hold; a tail is a writer's."""
+    way_out = (
+        "what no snapshot has taken in yet may be lost; `lakelog log check TABLE` says what, and `lakelog log repair"
+        " TABLE` lets writers go on"
+        if is_tail
+        else "start the stream anew with another checkpoint location, which reads the newest snapshot first, and set"
+        " the table's option log.retention to longer than streams stay away; `lakelog log check TABLE` says whether"
+        " Kafka itself deletes records"
+    )
+    return LogTruncatedError(
+        f"{name} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or lost by the broker;"
+        f" {way_out}"
+    )
+
+
+_pool: ClientPool[PartitionConsumer] = ClientPool(_OPEN_MAX, close=PartitionConsumer.close)
+
+
+@contextmanager
+def open_consumer(client_config: Mapping[str, str], topic: str, partition: int) -> Iterator[PartitionConsumer]:
+    """A consumer that this process keeps, for one reader at a time; one that met an error is closed."""
+    key = (topic, partition, *config_key(client_config))
+    consumer = _pool.take(key) or PartitionConsumer(client_config, topic, partition)
+    try:
+        yield consumer
+    except Exception:  # whatever it was: where the consumer stands is not known any more
+        consumer.close()
+        raise
+    else:
+        consumer.rest()
+        _pool.put(key, consumer)
+
+
+def close_idle_consumers() -> None:
+    """Close every consumer that this process keeps."""
+    _pool.clear()

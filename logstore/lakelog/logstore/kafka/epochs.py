@@ -1,0 +1,69 @@
+"""Whether a partition is still the log that it was: leader epochs.
+
+Each leader of a partition has an epoch of its own. A log that reached an offset while an epoch was current reaches it
+for ever, unless a leader that lacks its end took over (an unclean election, a broker that lost its disk): then that
+epoch ends before the offset, and what is there now is something else. Kafka knows where each epoch ends
+(OffsetForLeaderEpoch); its client asks when it is assigned an offset with an epoch, before it fetches. Source: KIP-320.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from lakelog.common.errors import UnavailableError
+from lakelog.logstore.errors import LogRewrittenError
+from lakelog.logstore.kafka.clients import ANSWER_SECONDS, make_client
+from lakelog.logstore.kafka.consumer import CONSUMER_SETTINGS, OWN_CONSUMER_SETTINGS
+from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
+from lakelog.logstore.kafka.offsets import Position, log_start_offset
+
+_POLL_SECONDS = 0.5
+_CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+
+
+def check_not_rewritten(client_config: Mapping[str, str], topic: str, partition: int, known: Position) -> None:
+    """Raise LogRewrittenError when the log no longer is what it was when it reached `known.offset`.
+
+    `known.leader_epoch` was current then; without one nothing is known. Ask only when another epoch is current now: it
+    takes a new client. Raises UnavailableError.
+    """
+    epoch = known.leader_epoch
+    if epoch is None or known.offset == 0:
+        return
+    if log_start_offset(client_config, topic, partition).offset > known.offset:
+        return  # it is deleted, whatever it was
+    name = f"topic {topic}, partition {partition}"
+    consumer = make_client(Consumer, CONSUMER_SETTINGS | {**client_config}, OWN_CONSUMER_SETTINGS)
+    try:
+        consumer.assign([TopicPartition(topic, partition, known.offset, leader_epoch=epoch)])
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return
+            if error.code() in _CUT_CODES:
+                raise rewritten(name, known.offset, epoch)
+            raise kafka_error(error, f"asking the leader epochs of {name}", client_config)
+    finally:
+        consumer.close()
+    raise UnavailableError(
+        f"asking the leader epochs of {name}: Kafka at {servers_of(client_config)} did not answer in"
+        f" {ANSWER_SECONDS:.0f} s; check that its brokers run, then try again"
+    )
+
+
+def rewritten(name: str, offset: int, epoch: int | None) -> LogRewrittenError:
+    """The error for a log that was cut before `offset` and went on with other records."""
+    when = "" if epoch is None else f" in leader epoch {epoch}"
+    return LogRewrittenError(
+        f"{name} reached offset {offset}{when}, and was cut before it since: a broker that lacked the end became leader"
+        " (an unclean election, or a lost disk), so other records may be there now. The rows of snapshots are whole."
+        " Start streams anew with another checkpoint location; a writer goes on after `lakelog table new-identity"
+        " TABLE`, which gives the table a new log. More replicas, and unclean.leader.election.enable=false, prevent it"
+    )

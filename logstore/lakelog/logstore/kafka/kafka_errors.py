@@ -1,0 +1,119 @@
+"""What Kafka clients complain about, as errors of lakelog; no message holds a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    TransactionTimeoutError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from lakelog.logstore.kafka.client_settings import without_secrets
+
+_FENCED_CODES = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+_MISSING_CODES = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+_REFUSED_CODES = frozenset(
+    {
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError._AUTHENTICATION,
+    }
+)
+
+
+def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
+    """The error of lakelog for what a client said while `doing`."""
+    servers, reason = servers_of(client_config), _reason(error, client_config)
+    code = error.code()
+    if code in _FENCED_CODES:
+        return FencedError(f"{doing}: a younger producer with the same transactional id has taken over ({reason})")
+    if code in _MISSING_CODES:
+        return NotFoundError(
+            f"{doing}: Kafka at {servers} has no such topic or partition ({reason}); check that"
+            " log.kafka.bootstrap.servers names the right Kafka. If the topic was deleted, what only it held is lost:"
+            " batch reads still show the snapshots, and `lakelog table new-identity TABLE` gives the table a new log"
+        )
+    if code == KafkaError.TOPIC_ALREADY_EXISTS:
+        return ConflictError(f"{doing}: Kafka at {servers} has the topic already; take another name or delete it")
+    if code in _REFUSED_CODES:
+        return InvalidRequestError(f"{doing}: Kafka at {servers} refuses it ({reason})")
+    return UnavailableError(
+        f"{doing}: Kafka at {servers} did not do it ({reason}); check that the brokers run and that"
+        " log.kafka.bootstrap.servers names them, then try again"
+    )
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Whether a producer's epoch is no longer the newest of its transactional id."""
+    return error.code() in _FENCED_CODES
+
+
+def transaction_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
+    """FencedError, or UnknownOutcomeError for everything else that can go wrong in a transaction."""
+    if is_fenced(error):
+        return kafka_error(error, doing, client_config)
+    return unknown_outcome(_reason(error, client_config), doing, client_config)
+
+
+def too_slow(open_seconds: float, timeout_millis: int, doing: str) -> TransactionTimeoutError:
+    """The error for a transaction that its broker has aborted."""
+    return TransactionTimeoutError(
+        f"{doing}: the transaction was open for {open_seconds:.0f} s, longer than its transaction.timeout.ms of "
+        f"{timeout_millis}, so Kafka has aborted it; write smaller batches, or allow more with the option "
+        "log.kafka.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it)"
+    )
+
+
+def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -> UnknownOutcomeError:
+    """The error for a transaction that may be in the log."""
+    return UnknownOutcomeError(
+        f"{doing}: {reason}; the transaction may or may not be in the log at {servers_of(client_config)}: only the"
+        " look of a new producer tells"
+    )
+
+
+def is_without_leader(error: UnavailableError) -> bool:
+    """Whether the client found no leader of a partition: the topic may be missing, or its broker down."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._NOENT
+
+
+def servers_of(client_config: Mapping[str, str]) -> str:
+    """The brokers that a configuration names."""
+    return client_config.get("bootstrap.servers", "")
+
+
+def _reason(error: KafkaError, client_config: Mapping[str, str]) -> str:
+    return f"{error.name()}: {without_secrets(error.str(), client_config)}"

@@ -1,0 +1,228 @@
+"""Read a topic partition: the tail behind an offset, or a range of offsets. Committed records only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+
+from lakelog.common.errors import CorruptDataError, UnavailableError
+from lakelog.common.patience import Patience
+from lakelog.common.types import ROW_KIND_COLUMN, DataField
+from lakelog.logstore.codec.debezium import decode_records
+from lakelog.logstore.kafka.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
+from lakelog.logstore.kafka.epochs import check_not_rewritten
+from lakelog.logstore.kafka.offsets import Position, high_watermark
+from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
+
+OFFSET_COLUMN = "_offset"
+
+logger = logging.getLogger("lakelog.logstore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailTransaction:
+    """One committed transaction: the records from the one with the header on. `end_offset` is exclusive."""
+
+    header: bytes
+    first_offset: int
+    end_offset: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The committed transactions from a base offset to the high watermark, in log order.
+
+    The log had reached `epoch_offset` while `leader_epoch` was current.
+    """
+
+    transactions: tuple[TailTransaction, ...]
+    high_watermark: int
+    leader_epoch: int | None
+    epoch_offset: int
+
+
+def read_tail(
+    client_config: Mapping[str, str],
+    topic: str,
+    partition: int,
+    base: int,
+    *,
+    known: Position | None = None,
+    timeout_seconds: float = 10.0,
+) -> Tail:
+    """The tail from `base`; call it after the fence, so that nobody's older transaction is still open.
+
+    `base` is 0, or the offset after the last record of a committed transaction, whose marker lies there or behind: when
+    the log holds one thing more, it is this marker, and nothing is read. `known` is where the log was once, and the
+    leader epoch then: under another epoch it is asked whether the log is still the same.
+
+    Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
+    partition does not hold `base`, LogRewrittenError when it may hold other records before it, CorruptDataError when
+    the first record has no header.
+    """
+    newest = high_watermark(client_config, topic, partition)
+    if base > newest.offset:
+        raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset, is_tail=True)
+    if known is not None and newest.leader_epoch not in (None, known.leader_epoch):
+        check_not_rewritten(client_config, topic, partition, known)
+    if newest.offset == base or (base and newest.offset == base + 1):
+        return _tail((), newest.offset, newest)
+    with open_consumer(client_config, topic, partition) as consumer:
+        builder = _TailBuilder(consumer.name)
+        for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
+            builder.add(messages)
+        end = consumer.position
+    assert end is not None
+    return _tail(builder.finish(), end, newest)
+
+
+def _tail(transactions: tuple[TailTransaction, ...], high_watermark: int, asked: Position) -> Tail:
+    return Tail(
+        transactions=transactions,
+        high_watermark=high_watermark,
+        leader_epoch=asked.leader_epoch,
+        epoch_offset=asked.offset,
+    )
+
+
+def first_transaction(
+    client_config: Mapping[str, str], topic: str, partition: int, start: int, end: int, *, timeout_seconds: float = 10.0
+) -> int | None:
+    """The offset of the first record from `start` on that begins a committed transaction; None without one.
+
+    Call it after the fence. Raises as `read_tail`.
+    """
+    if start >= end:
+        return None
+    with open_consumer(client_config, topic, partition) as consumer:
+        for messages in consumer.read(start, end, timeout_seconds, is_tail=True):
+            for message in messages:
+                if commit_header(message) is not None:
+                    return message.offset()
+    return None
+
+
+def read_range(
+    client_config: Mapping[str, str],
+    topic: str,
+    fields: Sequence[DataField],
+    *,
+    partition: int,
+    start: int,
+    end: int,
+    batch_rows: int = 65_536,
+    with_offset: bool = False,
+    timeout_seconds: float = 10.0,
+    holds_nothing: HoldsNothing = nothing_known,
+    patience: Patience | None = None,
+) -> Generator[pa.RecordBatch]:
+    """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
+
+    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` is
+    asked of offsets at the start that are deleted, where the log itself does not show what they were. With `patience` a
+    broker that does not answer, or not with all, is asked again. Raises LogTruncatedError, StalledError when nothing
+    comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
+    """
+    name = f"topic {topic}, partition {partition}"
+    gathered: list[Message] = []
+    pieces = _pieces(client_config, topic, partition, start, end, timeout_seconds, holds_nothing, patience)
+    for messages in pieces:
+        gathered += messages
+        if len(gathered) >= batch_rows:
+            yield _record_batch(name, gathered, fields, with_offset=with_offset)
+            gathered = []
+    if gathered:
+        yield _record_batch(name, gathered, fields, with_offset=with_offset)
+
+
+def _pieces(  # noqa: PLR0917  # passed on as it came
+    client_config: Mapping[str, str],
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    timeout_seconds: float,
+    holds_nothing: HoldsNothing,
+    patience: Patience | None,
+) -> Iterator[list[Message]]:
+    """The committed records of a range in lists, over as many consumers as it takes."""
+    while start < end:
+        try:
+            with open_consumer(client_config, topic, partition) as consumer:
+                for messages in consumer.read(start, end, timeout_seconds, holds_nothing=holds_nothing):
+                    assert consumer.position is not None
+                    start = consumer.position
+                    yield messages
+                    if patience is not None:  # however long somebody has worked on what came
+                        patience.succeeded()
+                return
+        except UnavailableError as error:
+            if patience is None:
+                raise
+            logger.info("reading %s goes on at offset %d: %s", topic, start, error)
+            patience.bear(error)
+
+
+class _TailBuilder:
+    """The transactions that records belong to: those without header belong to the one before."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._transactions: list[TailTransaction] = []
+        self._header: bytes | None = None
+        self._first_offset = 0
+        self._end_offset = 0
+        self._record_count = 0
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Take in the next records. Raises CorruptDataError."""
+        for message in messages:
+            header, offset = commit_header(message), message.offset()
+            assert offset is not None
+            if header is not None:
+                self._end_transaction()
+                self._header, self._first_offset = header, offset
+            elif self._header is None:
+                raise CorruptDataError(
+                    f"{self._name}: the record at offset {offset} belongs to no transaction of lakelog, the first"
+                    f" record of which has the header {COMMIT_HEADER!r}; nothing else may write to this topic"
+                )
+            self._end_offset = offset + 1
+            self._record_count += 1
+
+    def finish(self) -> tuple[TailTransaction, ...]:
+        """All transactions, in log order."""
+        self._end_transaction()
+        return tuple(self._transactions)
+
+    def _end_transaction(self) -> None:
+        if self._header is not None:
+            transaction = TailTransaction(
+                header=self._header,
+                first_offset=self._first_offset,
+                end_offset=self._end_offset,
+                record_count=self._record_count,
+            )
+            self._transactions.append(transaction)
+        self._header, self._record_count = None, 0
+
+
+def _record_batch(
+    name: str, messages: Sequence[Message], fields: Sequence[DataField], *, with_offset: bool
+) -> pa.RecordBatch:
+    changes = decode_records(
+        [message.value() for message in messages],
+        fields,
+        name=lambda number: f"{name}, offset {messages[number].offset()}",
+    )
+    table = changes.rows.append_column(pa.field(ROW_KIND_COLUMN, pa.int8(), nullable=False), pa.array(changes.kinds))
+    if with_offset:
+        offsets = np.array([message.offset() for message in messages], np.int64)[changes.records]
+        table = table.append_column(pa.field(OFFSET_COLUMN, pa.int64(), nullable=False), pa.array(offsets))
+    return table.combine_chunks().to_batches()[0]

@@ -1,0 +1,134 @@
+"""Create, describe and delete the topic of a table, and the records at its beginning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any  # Any: confluent_kafka's descriptions are untyped
+
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not declared as exported
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+
+from lakelog.common.errors import NotFoundError
+from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ask
+from lakelog.logstore.options import TOPIC_KEEPS
+
+_LOOK_AGAIN_SECONDS = 0.02
+_AS_KAFKA_PRINTS_IT = str.maketrans("+/", "-_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic as the broker knows it. `topic_id` changes when a topic is deleted and made again.
+
+    `deletes_by` are the settings, with their values, by which Kafka deletes records that lakelog may still need.
+    """
+
+    name: str
+    topic_id: str
+    partition_count: int
+    max_message_bytes: int
+    deletes_by: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_topic(
+    client_config: Mapping[str, str],
+    name: str,
+    partition_count: int,
+    replication_factor: int | None = None,
+    config: Mapping[str, str] | None = None,
+) -> str:
+    """Create the topic and give back its id.
+
+    `replication_factor` None takes the broker's default. Raises ConflictError when the topic is there already,
+    UnavailableError when the broker does not answer, InvalidRequestError when it refuses.
+    """
+    topic = NewTopic(name, partition_count, replication_factor or -1, config=dict(config or {}))
+    ask(
+        client_config,
+        f"creating topic {name}",
+        lambda admin, seconds: admin.create_topics([topic], operation_timeout=seconds, request_timeout=seconds),
+        may_repeat=False,
+    )
+    return _wait_for_topic(client_config, name).topic_id
+
+
+def _wait_for_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
+    """The topic that was just created: brokers hear of it a moment later than the one that was asked."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return describe_topic(client_config, name)
+        except NotFoundError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def describe_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
+    """The topic as the broker knows it. Raises NotFoundError, UnavailableError."""
+    doing = f"describing topic {name}"
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+
+    def request(admin: AdminClient, seconds: float) -> dict[int, Future[Any]]:
+        topics = admin.describe_topics(TopicCollection([name]), request_timeout=seconds)
+        configs = admin.describe_configs([resource], request_timeout=seconds)
+        return dict(enumerate([*topics.values(), *configs.values()]))
+
+    described, config = ask(client_config, doing, request)
+    return TopicDescription(
+        name=name,
+        topic_id=str(described.topic_id).translate(_AS_KAFKA_PRINTS_IT),
+        partition_count=len(described.partitions),
+        max_message_bytes=int(config["max.message.bytes"].value),
+        deletes_by={
+            key: config[key].value for key, kept in TOPIC_KEEPS.items() if key in config and config[key].value != kept
+        },
+    )
+
+
+def keep_all_records(client_config: Mapping[str, str], name: str) -> None:
+    """Let Kafka delete no records of the topic by itself. Raises InvalidRequestError when it may not be changed."""
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in TOPIC_KEEPS.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+    ask(
+        client_config,
+        f"setting what topic {name} keeps",
+        lambda admin, seconds: admin.incremental_alter_configs([resource], request_timeout=seconds),
+    )
+
+
+def delete_records(client_config: Mapping[str, str], name: str, ends: Mapping[int, int]) -> None:
+    """Delete the records before `ends`: partition -> the first offset that stays. Raises UnavailableError.
+
+    What is deleted already stays deleted: an older request changes nothing.
+    """
+    asked = [TopicPartition(name, partition, end) for partition, end in sorted(ends.items())]
+    ask(
+        client_config,
+        f"deleting old records of topic {name}",
+        lambda admin, seconds: admin.delete_records(asked, request_timeout=seconds, operation_timeout=seconds),
+    )
+
+
+def delete_topic(client_config: Mapping[str, str], name: str) -> None:
+    """Delete the topic; a topic that is not there is fine. Raises UnavailableError."""
+    try:
+        ask(
+            client_config,
+            f"deleting topic {name}",
+            lambda admin, seconds: admin.delete_topics([name], operation_timeout=seconds, request_timeout=seconds),
+            may_repeat=False,
+        )
+    except NotFoundError:
+        return

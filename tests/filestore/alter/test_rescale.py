@@ -1,0 +1,163 @@
+"""Another number of buckets for a table: the rows stay, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.alter import rescale
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.table import FileStoreTable
+from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of
+
+UNTOLD = {"changelog-producer": "lookup", "write-only": "true"}
+TRIGGERS = {"num-sorted-run.compaction-trigger": "2"}
+
+
+def filled(folder: Path, **options: str) -> FileStoreTable:
+    table = make_table(folder, options={**TRIGGERS, **options})
+    for batch in range(4):
+        table.write(rows_of(batch))
+    return table
+
+
+def bucket_counts(table: FileStoreTable) -> set[int]:
+    return {entry.total_buckets for entry in table.live_files.of(table.snapshots.latest()).entries()}
+
+
+@pytest.mark.parametrize("bucket_count", [1, 3, 4])
+def test_rows_move_and_old_snapshots_stay(tmp_path: Path, bucket_count: int) -> None:
+    table = filled(tmp_path)
+    before = table.snapshots.latest_id()
+    rescaled = table.rescale(bucket_count)
+    assert content(rescaled) == content(in_new_process(table.path)) == content_after(4)
+    assert bucket_counts(rescaled) == {bucket_count}
+    assert rescaled.bucket_count == in_new_process(table.path).bucket_count == bucket_count
+    rescaled.write(rows_of(4))
+    assert content(rescaled) == content_after(5)
+    assert rescaled.to_arrow(where="id = 7")["batch"].to_pylist() == [2]
+    old = rescaled.to_arrow(snapshot_id=before)
+    assert dict(zip(old["id"].to_pylist(), old["batch"].to_pylist(), strict=True)) == content_after(4)
+    assert rescaled.rescale(bucket_count).snapshots.latest() == rescaled.snapshots.latest()
+
+
+def test_who_opened_the_table_before_is_refused(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    table.rescale(3)
+    with pytest.raises(ConflictError, match=r"were written for 2 buckets, the table has 3: open the table anew"):
+        replace(table).write(rows_of(4))
+    assert content(in_new_process(table.path)) == content_after(4)
+
+
+@pytest.mark.parametrize("options", [{}, UNTOLD], ids=str)
+def test_rows_that_come_meanwhile_move_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    table = filled(tmp_path, **options)
+    rewrite = rescale._rewritten
+    writes = iter([4, 5])
+
+    def interrupted(*given: object) -> object:
+        found = rewrite(*given)  # type: ignore[arg-type]  # as it was called
+        for batch in writes:
+            replace(table).write(rows_of(batch))
+            break
+        return found
+
+    monkeypatch.setattr(rescale, "_rewritten", interrupted)
+    rescaled = table.rescale(3, clock=CommitClock(sleep=lambda seconds: None))
+    assert next(writes, None) is None
+    assert content(rescaled) == content_after(6)
+    assert bucket_counts(rescaled) == {3}
+    assert not options or folded(rescaled) == content_after(6)
+    named = {entry.file.file_name for entry in rescaled.live_files.of(rescaled.snapshots.latest()).entries()}
+    there = {path.name for path in Path(table.path, "bucket-2").iterdir()}
+    assert there <= named  # what the lost races had written is gone
+
+
+@pytest.mark.parametrize(("options", "step"), [({}, 3), (UNTOLD, 11)], ids=str)
+def test_a_rescale_that_is_cut_off_changes_no_row_and_goes_on(
+    tmp_path: Path, options: dict[str, str], step: int
+) -> None:
+    table = filled(tmp_path / "whole", **options)
+    counted = FaultyFileIO(UNSYNCED)
+    in_new_process(table.path, counted).rescale(3)
+    for fails_at in range(1, len(counted.calls) + 1, step):
+        table = filled(tmp_path / str(fails_at), **options)
+        with pytest.raises(InjectedCrash):
+            in_new_process(table.path, FaultyFileIO(UNSYNCED, fails_at=fails_at)).rescale(3)
+        assert content(in_new_process(table.path)) == content_after(4)
+        again = in_new_process(table.path).rescale(3)
+        assert content(again) == content_after(4)
+        assert bucket_counts(again) == {3}
+        assert not options or folded(again) == content_after(4)
+
+
+LOOKING_UP: list[dict[str, str]] = [
+    {"changelog-producer": "lookup"},
+    {"changelog-producer": "full-compaction"},
+    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"},
+    {
+        "changelog-producer": "full-compaction",
+        "full-compaction.delta-commits": "9",
+        "num-sorted-run.compaction-trigger": "9",
+    },
+    {"deletion-vectors.enabled": "true"},
+    {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    {"merge-engine": "first-row"},
+    {"merge-engine": "first-row", "changelog-producer": "lookup"},
+    {"merge-engine": "aggregation", "fields.batch.aggregate-function": "sum", "changelog-producer": "lookup"},
+]
+
+
+@pytest.mark.parametrize("write_only", ["false", "true"])
+@pytest.mark.parametrize("options", LOOKING_UP, ids=str)
+def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, str], write_only: str) -> None:
+    """They are whole, in one run, told by no changelog, and found by later lookups."""
+    given = {**options, "write-only": write_only, "write-buffer-size": "100 b"}
+    table, still = (filled(tmp_path / name, **given) for name in ("moved", "still"))
+    tells = options.get("changelog-producer") is not None
+    rescaled = table.rescale(3)
+    still.compact()
+    assert content(rescaled) == content(still)
+    latest = rescaled.snapshots.latest()
+    assert latest is not None
+    assert (latest.operation, latest.changelog_manifest_list, latest.index_manifest) == ("RESCALE", None, None)
+    files = [(entry.bucket, entry.file) for entry in rescaled.live_files.of(latest).entries()]
+    assert sorted(bucket for bucket, _ in files) == [0, 1, 2]
+    trigger = int(rescaled.options["num-sorted-run.compaction-trigger"])
+    assert {file.level for _, file in files} == {trigger}  # there is one level more, with level 0
+    assert {path.name for path in Path(table.path, "bucket-2").iterdir()} == {
+        file.file_name for bucket, file in files if bucket == 2
+    }
+    assert not tells or folded(rescaled) == content(rescaled)
+    for one in (rescaled, still):
+        one.write(rows_of(1))
+        one.compact()
+    assert content(rescaled) == content(still)
+    assert not tells or folded(rescaled) == content(rescaled)
+
+
+def folded(table: FileStoreTable) -> dict[int, int]:
+    """The rows that the told changes come to; each change must fit those before it."""
+    state: dict[int, int] = {}
+    for kind, key, batch in (tuple(row.values()) for rows in table.changes() for row in rows.to_pylist()):
+        if kind in ("-U", "-D"):
+            assert state.pop(key) == batch
+        else:
+            assert key not in state
+            state[key] = batch
+    return state
+
+
+def test_what_cannot_move_is_refused(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    with pytest.raises(InvalidRequestError, match="only a positive number becomes another, found 0"):
+        table.rescale(0)
+    schema = replace(table.schema, options={**table.schema.options, "log.system": "kafka"})
+    with pytest.raises(InvalidRequestError, match=r"has log\.system=kafka"):
+        replace(table, schema=schema).rescale(3)

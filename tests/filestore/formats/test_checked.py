@@ -1,0 +1,69 @@
+"""How a data file's bytes reach its storage."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from lakelog.filestore.formats.checked import BLOCK_BYTES, ChecksummedFile
+from lakelog.filestore.io.fileio import LocalFileIO, NewFile
+
+
+class KeptOutput(NewFile):
+    """Storage that keeps what it is given, as a multi-part upload does, or fails from some byte on."""
+
+    def __init__(self, fails_after: int | None = None) -> None:
+        self.parts: list[bytes | pa.Buffer] = []
+        self.is_aborted = False
+        self._fails_after = fails_after
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        if self._fails_after is not None and len(self.parts) >= self._fails_after:
+            raise OSError("the disk is full")
+        self.parts.append(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return sum(map(len, self.parts))
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def new_file(monkeypatch: pytest.MonkeyPatch, output: KeptOutput) -> ChecksummedFile:
+    monkeypatch.setattr(LocalFileIO, "open_output", lambda *_: output)
+    monkeypatch.setattr(LocalFileIO, "sync", lambda *_: None)
+    return ChecksummedFile(LocalFileIO(), "f")
+
+
+def test_small_writes_reach_the_storage_together_and_stay_what_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = KeptOutput()
+    file = new_file(monkeypatch, output)
+    expected = b""
+    for number in range(3_000):
+        piece = bytes([number % 251]) * (number % 700)
+        file.sink.write(piece)
+        expected += piece
+        assert file.size_bytes == len(expected)
+    assert file.finish() == len(expected)
+    assert b"".join(bytes(part) for part in output.parts) == expected
+    assert len(output.parts) < 30
+    blocks = [expected[at : at + BLOCK_BYTES] for at in range(0, len(expected), BLOCK_BYTES)]
+    assert file.checksums == struct.pack(f">{len(blocks)}I", *map(zlib.crc32, blocks))
+
+
+def test_what_is_given_up_writes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = KeptOutput(fails_after=0)
+    file = new_file(monkeypatch, output)
+    file.sink.write(b"some bytes")
+    with pytest.raises(OSError, match="the disk is full"):
+        file.finish()
+    file.abort()
+    assert output.is_aborted
+    assert not output.parts

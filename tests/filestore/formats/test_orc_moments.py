@@ -1,0 +1,126 @@
+"""Timestamps of ORC files beyond what 64 bits of nanoseconds hold: years 1 to 9999, at every depth."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.errors import LakelogError, UnsupportedError
+from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
+from lakelog.filestore.formats.orc import OrcFile
+from lakelog.filestore.formats.orc_moments import _wall_clock
+from lakelog.filestore.io.fileio import LocalFileIO
+
+MOMENT = parse_type("TIMESTAMP(6)")
+FIELDS = [
+    DataField(id=0, name="id", type=parse_type("INT")),
+    DataField(id=1, name="ts", type=MOMENT),
+    DataField(id=2, name="ms", type=parse_type("TIMESTAMP(3)")),
+    DataField(id=3, name="many", type=array_of(MOMENT)),
+    DataField(id=4, name="inner", type=row_of([DataField(id=5, name="t", type=MOMENT)])),
+    DataField(id=6, name="pairs", type=map_of(parse_type("INT"), MOMENT)),
+    DataField(id=7, name="text", type=parse_type("STRING")),
+]
+FIRST, DAYS = datetime(1, 1, 1), 3_652_058
+
+
+def rows(count: int, seed: int = 1) -> pa.Table:
+    """Rows of moments that are anywhere, with nulls at every depth."""
+    chance = random.Random(seed)
+
+    def moment(unit: int = 1) -> datetime | None:
+        if chance.random() < 0.2:
+            return None
+        found = FIRST + timedelta(days=chance.randrange(DAYS), microseconds=chance.randrange(86_400 * 10**6))
+        return found.replace(microsecond=found.microsecond // unit * unit)
+
+    given = [
+        {
+            "id": number,
+            "ts": moment(),
+            "ms": moment(1_000),
+            "many": None if chance.random() < 0.1 else [moment() for _ in range(chance.randrange(4))],
+            "inner": None if chance.random() < 0.1 else {"t": moment()},
+            "pairs": None if chance.random() < 0.1 else [(key, moment()) for key in range(chance.randrange(3))],
+            "text": f"text {number}",
+        }
+        for number in range(count)
+    ]
+    stamp = pa.timestamp("us")
+    kinds = [
+        pa.int32(),
+        stamp,
+        pa.timestamp("ms"),
+        pa.list_(stamp),
+        pa.struct([("t", stamp)]),
+        pa.map_(pa.int32(), stamp),
+    ]
+    schema = pa.schema(list(zip([field.name for field in FIELDS], [*kinds, pa.string()], strict=True)))
+    return pa.Table.from_pylist(given, schema=schema)
+
+
+def read(path: Path, fields: list[DataField] = FIELDS) -> pa.Table:
+    with OrcFile(LocalFileIO(), str(path)) as opened:
+        return pa.Table.from_batches(opened.iter_batches(fields, batch_rows=1_000), to_arrow_schema(fields))
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd", "zlib", "snappy"])
+def test_moments_of_all_years_are_read(tmp_path: Path, compression: str) -> None:
+    table = rows(3_000)
+    orc.write_table(table, tmp_path / "x.orc", compression=compression, stripe_size=64 << 10, batch_size=500)
+    found = read(tmp_path / "x.orc")
+    assert found.to_pylist() == table.to_pylist()
+    assert found.schema.field("ts").type == pa.timestamp("us")
+    some = [FIELDS[3], FIELDS[0]]
+    assert read(tmp_path / "x.orc", some).to_pylist() == table.select(["many", "id"]).to_pylist()
+
+
+def test_a_stripe_of_nulls_and_an_empty_file_are_read(tmp_path: Path) -> None:
+    far = pa.table({"id": pa.array([1, 2], pa.int32()), "ts": pa.array([datetime(9999, 12, 31), None])})
+    for number, table in enumerate((far, far.slice(1), far.slice(2))):
+        orc.write_table(table, tmp_path / f"{number}.orc")
+        assert read(tmp_path / f"{number}.orc", FIELDS[:2]).to_pylist() == table.to_pylist()
+
+
+def test_a_column_of_nine_digits_holds_no_far_moment(tmp_path: Path) -> None:
+    orc.write_table(pa.table({"t": pa.array([datetime(1, 1, 1)], pa.timestamp("us"))}), tmp_path / "x.orc")
+    with pytest.raises(
+        UnsupportedError, match=r"x\.orc holds timestamps before 1677 or after 2262 in a column of more"
+    ):
+        read(tmp_path / "x.orc", [DataField(id=0, name="t", type=parse_type("TIMESTAMP(9)"))])
+    lz4 = tmp_path / "y.orc"
+    orc.write_table(rows(50), lz4, compression="lz4")
+    with pytest.raises(UnsupportedError, match="has the compression 'lz4'"):
+        read(lz4)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "UTC", "Asia/Kolkata"])
+def test_seconds_of_a_zone_are_what_its_clocks_showed(zone: str) -> None:
+    """A writer stores the seconds since its clocks showed the start of 2015."""
+    start = datetime(2015, 1, 1, tzinfo=ZoneInfo(zone)).timestamp()
+    shown = [datetime(1950, 7, 1, 12), datetime(2015, 1, 1), datetime(2020, 7, 1, 3, 4, 5), datetime(1, 6, 1)]
+    since = [int(moment.replace(tzinfo=ZoneInfo(zone)).timestamp() - start) for moment in shown]
+    found = _wall_clock(np.array(since, np.int64), zone)
+    assert [datetime(1970, 1, 1) + timedelta(seconds=int(second)) for second in found] == shown
+
+
+def test_damage_is_an_error_of_lakelog_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.orc"
+    orc.write_table(rows(300), path, compression="zstd")
+    data = path.read_bytes()
+    told = 0
+    for place in [*range(0, len(data) - 600, len(data) // 60), *range(len(data) - 600, len(data), 7)]:
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x11]) + data[place + 1 :])
+        try:
+            read(path)
+        except LakelogError:
+            told += 1
+    assert told > 20

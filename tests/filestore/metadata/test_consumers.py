@@ -1,0 +1,80 @@
+"""Consumers are listed, moved and forgotten; those that say nothing any more end."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.table import FileStoreTable
+from tests.support.small_tables import make_table, rows_of
+
+HOUR = 3_600_000
+EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FileStoreTable:
+    table = make_table(tmp_path, options={"write-only": "true"})
+    for batch in range(4):
+        table.write(rows_of(batch))
+    return table
+
+
+def test_a_consumer_is_moved_and_forgotten(table: FileStoreTable) -> None:
+    table.reset_consumer("b", 3)
+    table.reset_consumer("a", 5)
+    assert table.consumers() == [
+        Consumer(consumer_id="a", next_snapshot=5),
+        Consumer(consumer_id="b", next_snapshot=3),
+    ]
+    assert json.loads(Path(table.paths.consumer("b")).read_text()) == {"nextSnapshot": 3}
+    table.expire_snapshots(retention=EVERYTHING)
+    assert table.snapshots.ids()[0] == 3
+    table.delete_consumer("b")
+    table.expire_snapshots(retention=EVERYTHING)
+    assert table.snapshots.ids() == [4]
+
+
+def test_a_consumer_goes_only_where_there_is_something_to_read(table: FileStoreTable) -> None:
+    table.expire_snapshots(retention=Retention(count_min=1, count_max=3, age_millis=HOUR, limit=1_000))
+    for number in (1, 6):
+        with pytest.raises(InvalidRequestError, match=rf"from snapshot 2 to 5 on, found {number}"):
+            table.reset_consumer("a", number)
+    with pytest.raises(InvalidRequestError, match="names a file"):
+        table.reset_consumer("../a", 3)
+    with pytest.raises(NotFoundError, match="has no consumer 'x'; its consumers are none"):
+        table.delete_consumer("x")
+    Path(table.paths.consumer_dir).mkdir()
+    Path(table.paths.consumer("odd")).write_text("[]")
+    with pytest.raises(CorruptDataError, match="consumer-odd is not readable"):
+        table.consumers()
+    table.delete_consumer("odd")
+
+
+@pytest.mark.parametrize("option", [None, "2 h"])
+def test_a_consumer_that_is_silent_for_too_long_ends(tmp_path: Path, option: str | None) -> None:
+    options = {} if option is None else {"consumer.expiration-time": option}
+    table = make_table(tmp_path, options=options | {"write-only": "true"})
+    table.write(rows_of(0))
+    for consumer in ("user", f"{LEASE_PREFIX}1"):
+        table.reset_consumer(consumer, 1)
+    moment = Path(table.paths.consumer("user")).stat().st_mtime_ns // 1_000_000
+    assert table.expire_snapshots(now_millis=moment + HOUR).consumers == ()
+    after_three_hours = table.expire_snapshots(now_millis=moment + 3 * HOUR).consumers
+    after_a_day = table.expire_snapshots(now_millis=moment + 25 * HOUR).consumers
+    lease = f"{LEASE_PREFIX}1"
+    assert (after_three_hours, after_a_day) == (((), (lease,)) if option is None else ((lease, "user"), ()))
+
+
+def test_a_consumer_that_records_its_progress_stays(table: FileStoreTable) -> None:
+    table.reset_consumer("a", 1)
+    os.utime(table.paths.consumer("a"), (0, 0))
+    table.reset_consumer("a", 2)
+    moment = Path(table.paths.consumer("a")).stat().st_mtime_ns // 1_000_000
+    assert table.expire_snapshots(now_millis=moment + HOUR).consumers == ()

@@ -1,0 +1,155 @@
+"""A column of the table that tells the kinds of what is written: `rowkind.field`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import ROW_KIND_TEXTS
+from lakelog.filestore.alter.schema_changes import RenameColumn
+from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.write import check_loggable
+from tests.support.small_tables import UNSYNCED
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
+CALM = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+OPTION = {"rowkind.field": "op"}
+Change = tuple[int, str | None, int | None]
+
+
+def make(folder: Path | str, options: dict[str, str], *, keys: tuple[str, ...] = ("id",)) -> FileStoreTable:
+    schema = build_schema(SCHEMA, primary_keys=keys, options={"bucket": "2", **options})
+    return FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
+
+
+def rows_of(*changes: Change) -> pa.Table:
+    return pa.table([list(column) for column in zip(*changes, strict=True)], schema=SCHEMA)
+
+
+def kinds_of(*changes: Change) -> pa.Array:
+    return pa.array([ROW_KIND_TEXTS.index(op.upper()) for _, op, _ in changes if op is not None], pa.int8())
+
+
+def content(table: FileStoreTable) -> dict[int, tuple[str, int]]:
+    return {row["id"]: (row["op"], row["v"]) for row in table.to_arrow().to_pylist()}
+
+
+changes = st.tuples(st.integers(0, 4), st.sampled_from([*ROW_KIND_TEXTS, "-d", "+u"]), st.integers(0, 9))
+batches = st.lists(st.lists(changes, min_size=1, max_size=6), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num-sorted-run.compaction-trigger": "2"}, {"ignore-delete": "true"}], ids=str
+)
+@CALM
+@given(given_batches=batches)
+def test_a_column_tells_what_each_row_is(options: dict[str, str], given_batches: list[list[Change]]) -> None:
+    is_ignored = "ignore-delete" in options
+    model: dict[int, tuple[str, int]] = {}
+    with TemporaryDirectory() as folder:
+        table = make(folder, {**OPTION, **options})
+        for batch in given_batches:
+            table.write(rows_of(*batch))
+            for key, op, value in batch:
+                assert op is not None
+                assert value is not None
+                if op[0] == "+":
+                    model[key] = (op, value)
+                elif not is_ignored:
+                    model.pop(key, None)
+        assert content(table) == model
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "fields.op.ignore-retract": "true"},
+        {"changelog-producer": "input"},
+        {"changelog-producer": "lookup"},
+        {"deletion-vectors.enabled": "true"},
+    ],
+    ids=str,
+)
+def test_it_is_as_if_the_kinds_were_given(tmp_path: Path, options: dict[str, str]) -> None:
+    """Rows, and the changes that are told."""
+    told, given_apart = make(tmp_path / "told", {**OPTION, **options}), make(tmp_path / "given", options)
+    history: list[list[Change]] = [
+        [(1, "+I", 1), (2, "+I", 2), (3, "+i", 3)],
+        [(1, "-D", 1), (2, "-U", 2), (2, "+U", 5)],
+    ]
+    for batch in history:
+        told.write(rows_of(*batch))
+        given_apart.write(rows_of(*batch), kinds=kinds_of(*batch))
+    assert content(told) == content(given_apart) != {}
+    both = [[row for batch in table.changes() for row in batch.to_pylist()] for table in (told, given_apart)]
+    assert both[0] == both[1] != []
+
+
+def test_other_texts_and_kinds_given_twice_are_refused(tmp_path: Path) -> None:
+    table = make(tmp_path, OPTION)
+    with pytest.raises(InvalidRequestError, match=r"column 'op' must be one of \+I, -U, \+U, -D, found 'I' in row 1"):
+        table.write(rows_of((1, "+I", 1), (2, "I", 2)))
+    with pytest.raises(InvalidRequestError, match="found a null in row 0"):
+        table.write(rows_of((1, None, 1)))
+    with pytest.raises(InvalidRequestError, match=r"has rowkind\.field=op: column 'op' says what each row is"):
+        table.write(rows_of((1, "+I", 1)), kinds=pa.array([0], pa.int8()))
+    assert table.snapshots.latest() is None
+
+
+def test_tables_without_a_key_take_inserts_alone(tmp_path: Path) -> None:
+    table = make(tmp_path, {**OPTION, "bucket-key": "id"}, keys=())
+    table.write(rows_of((1, "+I", 1), (1, "+U", 2)))
+    with pytest.raises(InvalidRequestError, match="takes inserts only, found a -D"):
+        table.write(rows_of((1, "-D", 1)))
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gone", "column 'gone', which does not exist; they are id, op, v"),
+        ("v", "column 'v', which has the type BIGINT"),
+    ],
+)
+def test_the_column_must_be_a_text(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        make(tmp_path, {"rowkind.field": name})
+
+
+def test_a_log_knows_the_kinds_itself(tmp_path: Path) -> None:
+    schema = build_schema(SCHEMA, primary_keys=["id"], options=OPTION)
+    with pytest.raises(UnsupportedError, match=r"column _row_kind, and leave out rowkind\.field"):
+        check_loggable(schema, table_name="db.t")
+
+
+def test_the_column_may_get_another_name(tmp_path: Path) -> None:
+    table = make(tmp_path, OPTION)
+    table.write(rows_of((1, "+I", 1), (2, "+I", 2)))
+    table = table.alter(RenameColumn("op", "kind"))
+    table.write(rows_of((1, "-D", 1)).rename_columns(["id", "kind", "v"]))
+    assert table.to_arrow()["id"].to_pylist() == [2]
+
+
+def test_deletes_that_are_ignored_are_told_by_no_changelog(tmp_path: Path) -> None:
+    """They are left out at the door, as Paimon does it."""
+    table = make(tmp_path, {**OPTION, "ignore-delete": "true", "changelog-producer": "input"})
+    table.write(rows_of((1, "+I", 1), (1, "-D", 1), (2, "-U", 1)))
+    assert [row["_row_kind"] for batch in table.changes() for row in batch.to_pylist()] == ["+I"]
+
+
+def test_rows_that_move_to_other_buckets_are_there_whatever_the_column_says(tmp_path: Path) -> None:
+    """A column that is taken back is null: it tells nothing of a row that is there."""
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    table = make(tmp_path, {**OPTION, **options})
+    table.write(rows_of((1, "+I", 5)))
+    table.write(rows_of((1, "-U", 2)))
+    before = table.to_arrow().to_pylist()
+    assert before == [{"id": 1, "op": None, "v": 3}]
+    assert table.rescale(3).to_arrow().to_pylist() == before

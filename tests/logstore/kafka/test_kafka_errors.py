@@ -1,0 +1,55 @@
+"""What Kafka clients complain about becomes the error that says what to do, and holds no secret."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from lakelog.logstore.kafka.client_settings import without_secrets
+from lakelog.logstore.kafka.kafka_errors import kafka_error, transaction_error
+
+CONFIG = {"bootstrap.servers": "h:1", "sasl.password": "hunter2", "sasl.username": "me", "ssl.key.password": "s3cret"}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._FENCED, FencedError),
+        (KafkaError.INVALID_PRODUCER_EPOCH, FencedError),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, NotFoundError),
+        (KafkaError.TOPIC_ALREADY_EXISTS, ConflictError),
+        (KafkaError.INVALID_REPLICATION_FACTOR, InvalidRequestError),
+        (KafkaError._TIMED_OUT, UnavailableError),
+        (KafkaError._ALL_BROKERS_DOWN, UnavailableError),
+    ],
+)
+def test_the_error_says_what_to_do(code: int, kind: type[LakelogError]) -> None:
+    error = kafka_error(KafkaError(code, "reason"), "reading topic t", CONFIG)
+
+    assert type(error) is kind
+    assert str(error).startswith("reading topic t: ")
+
+
+def test_in_a_transaction_everything_but_fencing_is_unknown() -> None:
+    fenced = transaction_error(KafkaError(KafkaError._FENCED), "committing", CONFIG)
+    other = transaction_error(KafkaError(KafkaError._TIMED_OUT), "committing", CONFIG)
+
+    assert (type(fenced), type(other)) == (FencedError, UnknownOutcomeError)
+
+
+@pytest.mark.parametrize("make", [kafka_error, transaction_error])
+def test_no_message_holds_a_secret(make: object) -> None:
+    assert callable(make)
+    error = make(KafkaError(KafkaError._TIMED_OUT, "me:hunter2 s3cret failed"), "reading", CONFIG)
+
+    assert "me:*** *** failed" in str(error)
+    assert without_secrets("a me b", CONFIG) == "a me b"

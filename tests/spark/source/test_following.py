@@ -1,0 +1,304 @@
+"""The stream of a table without a log, planned and read without Spark's processes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
+from lakelog.spark.data_source import LakelogDataSource
+from lakelog.spark.source import stream_head
+from lakelog.spark.source.source import LakelogStreamReader
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+Offset = dict[str, Any]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+
+
+def put(table: Table, rows: Mapping[int, str], kind: int = 0) -> None:
+    data = pa.table({"id": list(rows), "name": list(rows.values())}, schema=SCHEMA)
+    table.file_store.write(data, kinds=pa.array([kind] * len(rows), pa.int8()))
+
+
+def reader_of(table: Table, **options: str) -> LakelogStreamReader:
+    source = LakelogDataSource({"path": table.path} | {key.replace("_", "-"): text for key, text in options.items()})
+    reader = source.streamReader(source.schema())
+    assert isinstance(reader, LakelogStreamReader)
+    return reader
+
+
+def rows_between(reader: LakelogStreamReader, start: Offset, end: Offset) -> list[tuple[object, ...]]:
+    partitions = reader.partitions(start, end)
+    worker = pickle.loads(pickle.dumps(reader))
+    batches = [batch for partition in partitions for batch in worker.read(partition)]
+    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+def drain(reader: LakelogStreamReader, start: Offset) -> tuple[list[list[tuple[object, ...]]], Offset]:
+    """The rows of each batch until there is nothing more, and the last offset."""
+    found = []
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        found.append(rows_between(reader, start, end))
+        start = json.loads(json.dumps(end))
+    return found, start
+
+
+def test_a_stream_begins_with_the_snapshot_and_follows_what_is_added(table: Table) -> None:
+    put(table, {1: "a", 2: "b"})
+    put(table, {2: "c"})
+    reader = reader_of(table)
+    first, reached = drain(reader, reader.initialOffset())
+    put(table, {2: "d", 3: "e"})
+    again = reader_of(table)  # as after a restart
+    second, _ = drain(again, reached)
+
+    assert first == [[(1, "a"), (2, "c")]]
+    assert second == [[(2, "d"), (3, "e")]]
+
+
+def test_deletes_come_only_with_row_kinds(table: Table) -> None:
+    put(table, {1: "a", 2: "b"})
+    starts = [reader_of(table), reader_of(table, row_kind="true")]
+    offsets = [drain(reader, reader.initialOffset())[1] for reader in starts]
+    put(table, {1: "a"}, kind=3)
+    put(table, {3: "c"})
+
+    found = [
+        drain(reader_of(table, **given), at)[0] for given, at in zip(({}, {"row_kind": "true"}), offsets, strict=True)
+    ]
+
+    assert found == [[[(3, "c")]], [[(1, "a", "-D"), (3, "c", "+I")]]]
+
+
+@pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+def test_old_values_come_from_changelog_files(tmp_path: Path, producer: str) -> None:
+    options = {"bucket": "2", "changelog-producer": producer}
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    put(table, {1: "a", 2: "b"})
+    put(table, {2: "c"})
+    first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
+    assert first == [[(1, "a", "+I"), (2, "c", "+I")]]
+
+    put(table, {2: "d", 3: "e"}, kind=2)
+    put(table, {1: "a"}, kind=3)
+    second, _ = drain(reader_of(table, row_kind="true"), reached)
+    told = [(1, "a", "-D"), (2, "c", "-U"), (2, "d", "+U"), (3, "e", "+I")]
+    given = [(1, "a", "-D"), (2, "d", "+U"), (3, "e", "+U")]
+    assert sorted(row for rows in second for row in rows) == (given if producer == "input" else told)
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_a_stream_begins_with_what_changelogs_have_told(tmp_path: Path, producer: str) -> None:
+    options = {"bucket": "1", "changelog-producer": producer, "write-only": "true"}
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    put(table, {1: "a"})
+    table.file_store.compact()
+    put(table, {1: "b", 2: "b"})  # told by the compaction that is to come
+    first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
+    table.file_store.compact()
+    second, _ = drain(reader_of(table, row_kind="true"), reached)
+
+    assert first == [[(1, "a", "+I")]]
+    assert second == [[(1, "a", "-U"), (1, "b", "+U"), (2, "b", "+I")]]
+
+
+def test_a_limit_cuts_between_snapshots(table: Table) -> None:
+    put(table, {0: "a"})
+    reader = reader_of(table, maxRowsPerTrigger="2")
+    _, reached = drain(reader, reader.initialOffset())
+    for at in range(3):
+        put(table, {at: "b", at + 10: "b"})
+
+    assert reader.getDefaultReadLimit() == ReadMaxRows(2)
+    batches, _ = drain(reader_of(table, maxRowsPerTrigger="2"), reached)
+    assert [len(rows) for rows in batches] == [2, 2, 2]
+
+
+def test_available_now_ends_where_the_table_was(table: Table) -> None:
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    reader.prepareForTriggerAvailableNow()
+    put(table, {2: "b"})
+
+    batches, _ = drain(reader, reader.initialOffset())
+    assert batches == [[(1, "a")]]
+
+
+def test_an_empty_table_gives_no_batch_until_there_are_rows(table: Table) -> None:
+    reader = reader_of(table)
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+
+    put(table, {1: "a"})
+    assert drain(reader_of(table), start)[0] == [[(1, "a")]]
+
+
+def test_latest_and_from_snapshot_start_with_changes(table: Table) -> None:
+    put(table, {1: "a"})
+    put(table, {2: "b"})
+    latest = reader_of(table, **{"log.scan": "latest"})
+    _, reached = drain(latest, latest.initialOffset())
+    from_second = reader_of(table, **{"log.scan": "from-snapshot", "scan.snapshot_id": "2"})
+    put(table, {3: "c"})
+
+    assert drain(reader_of(table, **{"log.scan": "latest"}), reached)[0] == [[(3, "c")]]
+    assert drain(from_second, from_second.initialOffset())[0] == [[], [(2, "b"), (3, "c")]]
+
+
+def test_the_snapshot_is_leased_while_it_is_read_and_let_go_after(table: Table) -> None:
+    put(table, dict.fromkeys(range(50), "a"))
+    reader = reader_of(table, maxRowsPerTrigger="1")
+    middle = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
+    (lease,) = (Path(table.path) / "consumer").iterdir()
+    assert json.loads(lease.read_text()) == {"nextSnapshot": 1}
+    assert middle["split"] == 1
+
+    reader.commit(reader.latestOffset(middle, ReadAllAvailable()))
+    assert json.loads(lease.read_text()) == {"nextSnapshot": 2}
+
+
+def test_where_filters_changes_too(table: Table) -> None:
+    reader = reader_of(table, where="id > 1", columns="name")
+    put(table, {1: "a", 2: "b"})
+    first, reached = drain(reader, reader.initialOffset())
+    put(table, {1: "c", 3: "d"})
+
+    assert first == [[("b",)]]
+    assert drain(reader_of(table, where="id > 1", columns="name"), reached)[0] == [[("d",)]]
+
+
+def test_the_initial_offset_is_always_the_same(table: Table) -> None:
+    before = reader_of(table).initialOffset()
+    put(table, {1: "a"})
+
+    assert reader_of(table).initialOffset() == before
+
+
+def test_the_checkpoint_of_another_table_is_refused(table: Table, tmp_path: Path) -> None:
+    other = Catalog(tmp_path).create_table("db.u", schema=SCHEMA, primary_key=["id"])
+
+    with pytest.raises(InvalidRequestError, match=r"belongs to table db\.u .* the query reads db\.t"):
+        reader_of(table).latestOffset(reader_of(other).initialOffset(), ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"maxRowsPerTriger": "1"}, "did you mean 'maxRowsPerTrigger'"),
+        ({"log.scan": "earliest"}, "full, latest, from-timestamp or from-snapshot"),
+        ({"maxBytesPerTrigger": "much"}, "'maxBytesPerTrigger' has the value 'much'"),
+        ({"scan.timestamp": "yesterday"}, "a moment such as"),
+        ({"columns": "id,nam"}, "column 'nam' does not exist"),
+        ({"where": "nam = 1"}, "nam"),
+        ({"log.scan": "from-snapshot"}, r"needs scan\.snapshot-id"),
+        ({"scan.snapshot-id": "1", "scan.timestamp-millis": "5"}, "one point"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(table: Table, options: dict[str, str], message: str) -> None:
+    with pytest.raises((OptionError, InvalidRequestError), match=message):
+        reader_of(table, **options)
+
+
+def test_a_snapshot_that_expired_unread_is_an_error(table: Table) -> None:
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    put(table, {2: "b"})
+    put(table, {3: "c"})
+    (Path(table.path) / "snapshot/snapshot-2").unlink()
+
+    with pytest.raises(NotFoundError, match=r"snapshot 2 of table db\.t has expired before"):
+        reader_of(table).latestOffset(reached, ReadAllAvailable())
+
+
+def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(table: Table) -> None:
+    put(table, {1: "a"})
+    put(table, {2: "b"})
+    reader = reader_of(table, consumer_id="job")
+    start = reader.initialOffset()
+    batches, reached = drain(reader, start)
+    assert batches == [[(1, "a"), (2, "b")]]
+    assert reader_of(table, consumer_id="job").initialOffset() == start  # nothing is committed: the same after a crash
+    reader.commit(reached)
+    assert [(one.consumer_id, one.next_snapshot) for one in consumers_of(table)] == [("job", 3)]
+
+    put(table, {3: "c"})
+    reader.stop()
+    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table.file_store.snapshots.ids() == [3]
+    later = reader_of(table, consumer_id="job")
+    batches, reached = drain(later, later.initialOffset())
+    assert batches == [[(3, "c")]]
+    later.commit(reached)
+    assert consumers_of(table)[0].next_snapshot == 4
+
+
+def consumers_of(table: Table) -> list[Consumer]:
+    return [one for one in table.file_store.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
+
+
+def test_a_batch_read_takes_no_consumer(table: Table) -> None:
+    source = LakelogDataSource({"path": table.path, "consumer-id": "job"})
+    with pytest.raises(InvalidRequestError, match="consumer-id is an option of streams"):
+        source.reader(source.schema())
+
+
+def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> None:
+    kept = {"changelog.num-retained.min": "100", "changelog.num-retained.max": "200", "bucket": "2"}
+    table = Catalog(tmp_path).create_table("db.kept", schema=SCHEMA, primary_key=["id"], options=kept)
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    for name in "bcd":
+        put(table, {1: name})
+    reader.stop()
+    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table.file_store.snapshots.ids() == [4]
+    batches, _ = drain(reader_of(table, maxRowsPerTrigger="1"), reached)
+    assert batches == [[(1, "b")], [(1, "c")], [(1, "d")]]
+
+
+def test_a_reader_that_is_behind_is_told_so(table: Table) -> None:
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    for name in "bcd":
+        put(table, {1: name})
+    reader.stop()
+    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    late = reader_of(table)
+    with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
+        drain(late, reached)
+
+
+@pytest.mark.parametrize("snapshots", [1, 2, 4])
+def test_a_stream_reads_nothing_of_a_table_that_was_made_in_the_place_of_its_own(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshots: int
+) -> None:
+    monkeypatch.setattr(stream_head, "HEAD_SECONDS", 0.0)
+    for number in range(3):
+        put(table, {number: "a"})
+    reader = reader_of(table)
+    _, end = drain(reader, reader.initialOffset())
+    catalog = Catalog(tmp_path)
+    catalog.drop_table("db.t")
+    anew = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    for number in range(snapshots):
+        put(anew, {100 + number: "b"})
+
+    with pytest.raises(ConflictError, match="was dropped, or made anew, since it was opened"):
+        drain(reader, end)
