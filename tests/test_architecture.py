@@ -22,6 +22,35 @@ ARROWS: dict[str, frozenset[str]] = {
     "spark": frozenset({"common", "filestore", "logstore", "catalog", "protocol", "lineage"}),
     "cli": frozenset({"common", "filestore", "logstore", "catalog", "protocol", "lineage", "spark"}),
 }
+# The rooms of a part, the lowest first: a room may import those before it and, where `BASE` says so, the part's own
+# modules, which are below the rooms then and above them otherwise.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "filestore": (
+        "options",
+        "io",
+        "encoding",
+        "schema",
+        "formats",
+        "metadata",
+        "predicate",
+        "merge",
+        "index",
+        "data",
+        "commit",
+        "read",
+        "write",
+        "compact",
+        "expire",
+        "alter",
+    ),
+    "logstore": ("codec", "kafka", "broker"),
+    "spark": ("source", "compaction", "sink"),
+}
+BASE = {
+    "filestore": frozenset[str](),
+    "logstore": frozenset({"client_settings", "errors", "options"}),
+    "spark": frozenset({"failures", "options", "projection", "session", "tables", "types", "worker"}),
+}
 # Libraries that one part keeps to itself.
 OWNERS = {
     "confluent_kafka": "logstore",
@@ -44,6 +73,10 @@ def modules() -> Iterator[tuple[str, Path]]:
                 yield part.name, path
     if DISCOVERED.exists():
         yield "spark", DISCOVERED
+
+
+def folder_of(part: str) -> Path:
+    return next(ROOT / root / "lakelog" / part for root in SOURCE_ROOTS if (ROOT / root / "lakelog" / part).is_dir())
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -73,6 +106,32 @@ def test_parts_import_along_the_arrows() -> None:
         if name.startswith("lakelog.") and name.split(".")[1] not in ARROWS[part] | {part}
     ]
     assert wrong == []
+
+
+def room_of(part: str, name: str) -> int:
+    """How high a module of a part stands: the number of its room, -1 below the rooms, a larger one above them."""
+    if name in ROOMS[part]:
+        return ROOMS[part].index(name)
+    return -1 if name in BASE[part] else len(ROOMS[part])
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_rooms_import_rooms_below_them(part: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for of, path in modules()
+        if of == part and path != DISCOVERED and path.name != "__init__.py"
+        for name in imports(path)
+        if name.startswith(f"lakelog.{part}.")
+        and room_of(part, name.split(".")[2]) > room_of(part, path.relative_to(folder_of(part)).parts[0].split(".")[0])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_every_room_has_its_place(part: str) -> None:
+    folders = {path.parent.name for path in folder_of(part).glob("*/__init__.py")}
+    assert folders == set(ROOMS[part])
 
 
 @pytest.mark.parametrize("library", OWNERS)

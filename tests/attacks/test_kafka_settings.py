@@ -17,7 +17,7 @@ from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.kafka.client_settings import is_secret, joined_settings
+from lakelog.logstore.client_settings import is_secret, joined_settings
 from tests.support.small_tables import altered_by_others
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])

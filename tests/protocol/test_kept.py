@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
+from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.kept import KEPT_MAX, KeptProducers, ProducerPool

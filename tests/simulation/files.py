@@ -8,9 +8,9 @@ from typing import cast
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.state_keeping import StateKeeper
+from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.metadata.users import LOG_STATE_KEY
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.header import BucketFile

@@ -18,8 +18,8 @@ from lakelog.filestore.schema.column_paths import named_fields, shown
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import check_loggable
-from lakelog.logstore.kafka.client_settings import PROFILE as PROFILE_SETTING
-from lakelog.logstore.kafka.client_settings import refused_of_tables
+from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
+from lakelog.logstore.client_settings import refused_of_tables
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,

@@ -28,7 +28,7 @@ from lakelog.filestore.schema.schema import TableSchema, build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import check_loggable
-from lakelog.logstore.kafka.client_settings import SERVERS
+from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOG_SYSTEM,

@@ -24,7 +24,7 @@ from typing import Any  # Any: parsed TOML is untyped until it is looked at here
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
-from lakelog.logstore.kafka.client_settings import PROFILE, SERVERS, check_not_own
+from lakelog.logstore.client_settings import PROFILE, SERVERS, check_not_own
 
 CALL_PREFIX = "kafka."
 VARIABLE_PREFIX = "LAKELOG_KAFKA_"

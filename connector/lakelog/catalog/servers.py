@@ -10,7 +10,7 @@ from pathlib import Path
 from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY, user_settings
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import is_local
-from lakelog.logstore.kafka.client_settings import SERVERS, joined_settings
+from lakelog.logstore.client_settings import SERVERS, joined_settings
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, PROFILE, client_config
 
 

@@ -10,7 +10,7 @@ from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.logstore.kafka.client_settings import is_secret, refused_of_tables
+from lakelog.logstore.client_settings import is_secret, refused_of_tables
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,

@@ -18,7 +18,7 @@ from lakelog.common.errors import (
     UnsupportedError,
 )
 from lakelog.common.patience import Patience
-from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
+from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError

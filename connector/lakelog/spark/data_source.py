@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import (
     DataSource,
@@ -33,6 +34,7 @@ from lakelog.spark.options import (
     parse_overwrite,
     parse_read_options,
 )
+from lakelog.spark.session import prepare_session
 from lakelog.spark.sink.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
 from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
 from lakelog.spark.source.source import LakelogStreamReader
@@ -114,3 +116,9 @@ class SnapshotReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a worker."""
         return self._rows.read(partition)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session. Spark finds it by itself where lakelog is installed for its Python."""
+    prepare_session(spark)
+    spark.dataSource.register(LakelogDataSource)

@@ -20,7 +20,7 @@ from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, 
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced
-from lakelog.logstore.kafka.client_settings import is_secret
+from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan

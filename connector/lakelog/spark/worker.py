@@ -1,11 +1,15 @@
-"""What our code asks of the Spark worker process it runs in."""
+"""What our code asks of the Spark worker process it runs in, and how a task answers."""
 
 from __future__ import annotations
 
 import gc
 from functools import cache
 
+import pyarrow as pa
 from pyspark import TaskContext
+
+MESSAGE_COLUMN = "message"
+MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
 
 
 @cache

@@ -13,6 +13,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
+from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
@@ -29,7 +30,6 @@ from lakelog.filestore.read.changes import (
 from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.polars_scan import lazy_frame
-from lakelog.filestore.read.scan import check_schema
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
-from lakelog.logstore.kafka.client_settings import PROFILE as PROFILE_SETTING
-from lakelog.logstore.kafka.client_settings import check_settings_of_table
+from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
+from lakelog.logstore.client_settings import check_settings_of_table
 
 
 class LogSystem(StrEnum):
@@ -159,7 +159,7 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
 def client_config(options: Mapping[str, str]) -> dict[str, str]:
     """The settings of Kafka clients that a table's `log.kafka.*` options give, without the prefix and the profile.
 
-    Raises OptionError for what a table may not say, see `lakelog.logstore.kafka.client_settings`.
+    Raises OptionError for what a table may not say, see `lakelog.logstore.client_settings`.
     """
     settings = kafka_options(options)
     check_settings_of_table(settings, prefix=KAFKA_PREFIX)

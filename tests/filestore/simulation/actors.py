@@ -18,7 +18,6 @@ from lakelog.filestore.compact.choosing import due_work
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit, pick_level0
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.data.data_writer import discard_files
 from lakelog.filestore.expire import expiry
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.index.index_file import discard_index_files
@@ -27,6 +26,7 @@ from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import bucket_assigner
 from lakelog.filestore.write.write import write_rows

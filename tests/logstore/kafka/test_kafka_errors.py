@@ -14,7 +14,7 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.logstore.kafka.client_settings import without_secrets
+from lakelog.logstore.client_settings import without_secrets
 from lakelog.logstore.kafka.kafka_errors import kafka_error, transaction_error
 
 CONFIG = {"bootstrap.servers": "h:1", "sasl.password": "hunter2", "sasl.username": "me", "ssl.key.password": "s3cret"}

@@ -28,9 +28,8 @@ from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.spark.compaction.compaction import expire_after
 from lakelog.spark.session import prepare_session, task_attempts_max
-from lakelog.spark.sink.task import MESSAGE_COLUMN, MESSAGE_SCHEMA
 from lakelog.spark.tables import TableName, resolve_table
-from lakelog.spark.worker import attempt_number
+from lakelog.spark.worker import MESSAGE_COLUMN, MESSAGE_SCHEMA, attempt_number
 
 logger = logging.getLogger("lakelog.spark")
 

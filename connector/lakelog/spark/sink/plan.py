@@ -15,7 +15,8 @@ from lakelog.common.quoting import listed
 from lakelog.spark.failures import raised_error
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
 from lakelog.spark.sink.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
-from lakelog.spark.sink.task import MESSAGE_COLUMN, TaskMessage, parse_messages
+from lakelog.spark.sink.task import TaskMessage, parse_messages
+from lakelog.spark.worker import MESSAGE_COLUMN
 
 logger = logging.getLogger("lakelog.spark")
 

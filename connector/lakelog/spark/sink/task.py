@@ -30,10 +30,7 @@ from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, T
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.sink.exchange import check_owned, received
-from lakelog.spark.worker import spare_modules_from_collection, task_number
-
-MESSAGE_COLUMN = "message"
-MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
+from lakelog.spark.worker import MESSAGE_SCHEMA, spare_modules_from_collection, task_number
 
 SEQUENCES_PER_TASK = 1 << 26
 _POOL = ProducerPool[EncodedRecords]()  # of this process

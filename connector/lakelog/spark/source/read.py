@@ -13,7 +13,6 @@ from lakelog.catalog import Catalog
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.predicate import check_filter, parse_where
-from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.session import prepare_session
 from lakelog.spark.source.file_scan import Selection, scan_snapshot
 from lakelog.spark.tables import TableName, resolve_files
@@ -49,12 +48,6 @@ def read(
     snapshot = opened.file_store.snapshot(snapshot_id=snapshot_id, timestamp_millis=moment)
     selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
     return scan_snapshot(spark, opened.file_store, snapshot, selection)
-
-
-def register(spark: SparkSession) -> None:
-    """Make the format known to a session. Spark finds it by itself where lakelog is installed for its Python."""
-    prepare_session(spark)
-    spark.dataSource.register(LakelogDataSource)
 
 
 def _checked(columns: Sequence[str]) -> Sequence[str]:

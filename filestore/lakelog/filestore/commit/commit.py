@@ -28,13 +28,19 @@ from lakelog.filestore.commit.conflicts import check_conflicts, check_indexed
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
-from lakelog.filestore.metadata.identity import UUID_KEY, OutdatedSnapshotError, carried_anyhow, carried_by
+from lakelog.filestore.metadata.identity import (
+    UUID_KEY,
+    OutdatedSnapshotError,
+    carried_anyhow,
+    carried_by,
+    check_schema,
+)
 from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
-from lakelog.filestore.metadata.removed_files import check_not_removed
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.unnamed_files import check_not_removed
 from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     NO_USERS,
@@ -49,7 +55,6 @@ from lakelog.filestore.metadata.users import (
 )
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
-from lakelog.filestore.read.scan import check_schema
 from lakelog.filestore.schema.paths import FileNames
 
 logger = logging.getLogger("lakelog.filestore")

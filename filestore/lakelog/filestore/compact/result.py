@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakelog.filestore.data.data_writer import discard_files
 from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.unnamed_files import discard_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

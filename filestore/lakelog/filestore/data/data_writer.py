@@ -25,6 +25,7 @@ from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
 from lakelog.filestore.metadata.levels import highest_level
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.options.files import (
     FILE_BLOCK_SIZE,
     FILE_COMPRESSION,
@@ -134,15 +135,6 @@ def write_data_files(
             raise UnavailableError(f"a data file in {folder} could not be written: {error}") from error
         raise
     return done
-
-
-def discard_files(table: TableStore, paths: Iterable[str]) -> None:
-    """Delete files that no snapshot names. One that cannot be deleted is left behind: it is in nobody's way."""
-    for path in paths:
-        try:
-            table.file_io.delete(path)
-        except UnavailableError as error:
-            logger.warning("%s: file %s is left behind: %s", table.name, path, error)
 
 
 def _joined_pieces(pieces: Iterable[StoredRows], block_bytes: int) -> Iterator[StoredRows]:

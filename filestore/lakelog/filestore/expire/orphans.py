@@ -20,13 +20,13 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.references import References, branches_of, line_of
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY
 from lakelog.filestore.schema.paths import TablePaths
 
 logger = logging.getLogger("lakelog.filestore")
 
 DEFAULT_AGE_MILLIS = 24 * 3_600_000
-AGE_MILLIS_MIN = 3_600_000  # longer than a batch takes from its first file to its commit
 _TEMPORARY = re.compile(r"\..+\.tmp")
 _BUCKET = re.compile(r"bucket-(\d+|postpone)")
 

@@ -8,7 +8,7 @@ uuid: there the time in the schema's file is compared. `filestore.metadata.state
 from __future__ import annotations
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import CarriedProperties, carried_properties
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
@@ -68,6 +68,23 @@ def is_same_table(table: TableStore) -> bool:
     except NotFoundError:
         return False
     return opened.time_millis == table.schema.time_millis
+
+
+def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
+    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
+
+    Raises ConflictError where the snapshot is of another table, which was made under the same name since, and
+    CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
+    """
+    if snapshot is None:
+        return
+    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
+        check_same_table(table, None)
+    if snapshot.schema_id > table.schema.id:
+        table.schemas.get(snapshot.schema_id)
+    digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)
+    if digest is not None:
+        table.schemas.check_named(snapshot.schema_id, digest, newest_id=table.schema.id)
 
 
 def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int) -> None:

@@ -12,9 +12,9 @@ from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table
+from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.levels import sections_of_files
-from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
@@ -124,23 +124,6 @@ def check_readable(table: TableStore) -> None:
         raise UnsupportedError(
             f"table {table.name} has {DELETION_VECTORS_MERGE_ON_READ.key}=true, which is not read yet"
         )
-
-
-def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
-    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
-
-    Raises ConflictError where the snapshot is of another table, which was made under the same name since, and
-    CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
-    """
-    if snapshot is None:
-        return
-    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
-        check_same_table(table, None)
-    if snapshot.schema_id > table.schema.id:
-        table.schemas.get(snapshot.schema_id)
-    digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)
-    if digest is not None:
-        table.schemas.check_named(snapshot.schema_id, digest, newest_id=table.schema.id)
 
 
 def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], wanted: Pruning) -> Iterator[FileGroup]:

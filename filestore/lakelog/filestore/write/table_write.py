@@ -12,13 +12,13 @@ import pyarrow as pa
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.commit.commit import CommitRequest
-from lakelog.filestore.data.data_writer import discard_files
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange, is_changed
 from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.assigning import bucket_assigner

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import OptionError, UnavailableError
-from lakelog.logstore.kafka.client_settings import without_secrets
+from lakelog.logstore.client_settings import without_secrets
 from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
 
 ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request

@@ -16,7 +16,7 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.logstore.kafka.client_settings import without_secrets
+from lakelog.logstore.client_settings import without_secrets
 
 _FENCED_CODES = frozenset(
     {

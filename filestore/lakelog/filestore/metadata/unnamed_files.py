@@ -1,4 +1,4 @@
-"""Files that were removed as orphans while their commit was under way.
+"""Files that no snapshot names: those of a commit under way, and those that no commit will name.
 
 Until a snapshot names a file, its age alone protects it from `remove_orphans`: at least an hour. A writer that took
 longer, or whose machine slept, asks for its files before it names them. Between this look and the snapshot a file can
@@ -7,14 +7,17 @@ still go: when a removal began before the commit, and the file was older than th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
-from lakelog.common.errors import ConflictError
-from lakelog.filestore.expire.orphans import AGE_MILLIS_MIN
+from lakelog.common.errors import ConflictError, UnavailableError
 from lakelog.filestore.metadata.data_file import wall_clock_millis
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.store import TableStore
 
+logger = logging.getLogger("lakelog.filestore")
+
+AGE_MILLIS_MIN = 3_600_000  # longer than a batch takes from its first file to its commit
 ASKED_FROM_MILLIS = AGE_MILLIS_MIN // 2  # an hour by one clock may be less by another
 
 
@@ -42,3 +45,12 @@ def check_not_removed(
 def _is_older(entry: ManifestEntry, before_millis: int) -> bool:
     created = entry.file.creation_time_millis
     return created is not None and created < before_millis
+
+
+def discard_files(table: TableStore, paths: Iterable[str]) -> None:
+    """Delete files that no snapshot names. One that cannot be deleted is left behind: it is in nobody's way."""
+    for path in paths:
+        try:
+            table.file_io.delete(path)
+        except UnavailableError as error:
+            logger.warning("%s: file %s is left behind: %s", table.name, path, error)
