@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -172,7 +173,8 @@ def test_a_commit_gives_up_after_its_timeout(tmp_path: Path) -> None:
 def test_retries_wait_longer_and_longer(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"commit.max-retry-wait": "50 ms"})
     waits: list[float] = []
-    clock = CommitClock(sleep=waits.append, chance=lambda: 1.0)
+    ticks = itertools.count()
+    clock = CommitClock(sleep=waits.append, chance=lambda: 1.0, seconds=lambda: next(ticks))
     TableCommit(table, clock=clock).commit(lambda _: request(), on_step=racing(table, 5))
     assert waits == [0.01, 0.02, 0.04, 0.05, 0.05]
 
