@@ -77,6 +77,22 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", NAMES)
+def test_a_link_into_a_page_names_one_of_its_headings(page: str) -> None:
+    missing = [
+        f"{target}#{anchor}"
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", (ROOT / page).read_text("utf-8"))
+        if anchor not in anchors((ROOT / page).parent / target if target else ROOT / page)
+    ]
+    assert missing == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What links name the headings of a page by, as GitHub does."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_the_two_commands_of_the_readme_are_scripts() -> None:
     commands = [words[0] for words in command_lines("README.md") if words[0] != "lakelog"]
     assert commands == ["scripts/demo", "scripts/test"]
