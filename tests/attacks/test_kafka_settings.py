@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog.servers import client_config_of
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import is_secret, joined_settings
+from lakelog.protocol.servers import client_config_of
 from tests.support.small_tables import altered_by_others
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])

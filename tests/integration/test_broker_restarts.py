@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.catalog.table_log import TableLog
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
@@ -22,6 +21,7 @@ from lakelog.logstore.kafka.consumer import close_idle_consumers
 from lakelog.logstore.kafka.reader import read_range
 from lakelog.logstore.kafka.topic import delete_topic
 from lakelog.protocol.steps import Step
+from lakelog.protocol.table_log import TableLog
 from lakelog.spark import write_stream
 from lakelog.spark.options import parse_read_options
 from lakelog.spark.source.admission import NO_LIMITS

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY
 from lakelog.common.errors import CorruptDataError, NotFoundError, OptionError
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
+from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
 
 pytestmark = pytest.mark.integration
 

@@ -12,10 +12,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 )
 
 from lakelog.catalog import Table
-from lakelog.catalog.table_log import TableLog
 from lakelog.logstore.kafka.offsets import high_watermark, log_start_offset
 from lakelog.logstore.kafka.topic import delete_records
 from lakelog.logstore.kafka.writer import TransactionalProducer
+from lakelog.protocol.table_log import TableLog
 from tests.support.log_topics import leave_open
 
 

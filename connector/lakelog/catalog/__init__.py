@@ -3,6 +3,6 @@
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
 from lakelog.catalog.table import Table
-from lakelog.catalog.table_log import TableLog
+from lakelog.protocol.table_log import TableLog
 
 __all__ = ["Catalog", "Table", "TableLog", "open_table"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakelog.catalog.table_log import log_of
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.alter.alter import alter_schema
@@ -35,6 +34,7 @@ from lakelog.logstore.options import (
     client_config,
     kafka_options,
 )
+from lakelog.protocol.table_log import log_of
 
 _LOG_PREFIX = "log."
 _OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key)

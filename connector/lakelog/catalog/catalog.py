@@ -11,9 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier, check_name
-from lakelog.catalog.kafka_profiles import call_settings, without_call_settings
-from lakelog.catalog.place import original_of, recorded_place
-from lakelog.catalog.servers import require_kafka_client
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
@@ -42,6 +39,9 @@ from lakelog.logstore.options import (
     check_consistency,
     client_config,
 )
+from lakelog.protocol.kafka_profiles import call_settings, without_call_settings
+from lakelog.protocol.place import original_of, recorded_place
+from lakelog.protocol.servers import require_kafka_client
 
 _NAMES_SHOWN = 5
 _SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE)
@@ -183,7 +183,7 @@ class Catalog:
         store = table.file_store
         if table.log is not None and original_of(store, recorded_place(store)) is None:  # else the topic is another's
             require_kafka_client()
-            from lakelog.catalog.topics import drop_topic  # noqa: PLC0415  # needs the extra
+            from lakelog.protocol.topics import drop_topic  # noqa: PLC0415  # needs the extra
 
             drop_topic(table.log)
         paths = TablePaths(table.path)
@@ -231,7 +231,7 @@ class Catalog:
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:
         require_kafka_client()
-        from lakelog.catalog.topics import new_topic  # noqa: PLC0415  # needs the extra
+        from lakelog.protocol.topics import new_topic  # noqa: PLC0415  # needs the extra
 
         placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
         with new_topic(name, placed, self.warehouse, kafka=self._kafka) as with_topic:

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lakelog.catalog.altering import alter_table
 from lakelog.catalog.identifier import Identifier, warehouse_of
-from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.filestore.alter.schema_changes import SchemaChange
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable, WriteMode
 from lakelog.filestore.table_reading import Selection
+from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
     import duckdb

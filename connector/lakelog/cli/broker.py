@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import is_local, user_path
+from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker

@@ -7,10 +7,10 @@ import json
 import typer
 
 from lakelog.catalog import Table
-from lakelog.catalog.servers import require_kafka_client
-from lakelog.catalog.table_log import TableLog
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
+from lakelog.protocol.servers import require_kafka_client
+from lakelog.protocol.table_log import TableLog
 
 app = typer.Typer(no_args_is_help=True)
 

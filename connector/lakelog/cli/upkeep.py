@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from lakelog.catalog.servers import require_kafka_client
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.protocol.servers import require_kafka_client
 
 
 def compact(

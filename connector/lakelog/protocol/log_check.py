@@ -11,8 +11,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakelog.catalog.place import check_no_copy, recorded_place
-from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.expire.orphans import OrphanFile
 from lakelog.filestore.table import FileStoreTable
@@ -24,9 +22,11 @@ from lakelog.logstore.kafka.reader import first_transaction, read_tail
 from lakelog.logstore.kafka.topic import describe_topic, keep_all_records
 from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.header_files import HeaderFiles
+from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 from lakelog.protocol.stores import DriverSnapshots, newest_state
+from lakelog.protocol.table_log import TableLog
 
 _REPAIR_USER = "lakelog-log-repair"
 

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
 from lakelog.catalog.identifier import warehouse_of
-from lakelog.catalog.place import original_of
-from lakelog.catalog.table_log import TableLog, log_of
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.kafka.offsets import log_start_offsets, offsets_since
 from lakelog.logstore.kafka.topic import delete_records
 from lakelog.logstore.options import RETENTION
 from lakelog.protocol.log_leases import LogLeases
+from lakelog.protocol.place import original_of
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import read_state
+from lakelog.protocol.table_log import TableLog, log_of
 
 logger = logging.getLogger("lakelog.protocol")
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from lakelog.catalog import Table
 from lakelog.catalog.identifier import Identifier
-from lakelog.catalog.servers import require_kafka_client
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY
@@ -25,6 +24,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC_ID
+from lakelog.protocol.servers import require_kafka_client
 from lakelog.protocol.state import LogPosition, LogState
 
 
@@ -65,7 +65,7 @@ def _topic_of(table: Table, schema: TableSchema) -> Iterator[TableSchema]:
         yield schema
         return
     require_kafka_client()
-    from lakelog.catalog.topics import new_topic  # noqa: PLC0415  # needs the extra
+    from lakelog.protocol.topics import new_topic  # noqa: PLC0415  # needs the extra
 
     identifier = table.identifier or Identifier("copy", table.path.rpartition("/")[2])
     with new_topic(identifier, schema, table.warehouse, kafka=table.kafka) as with_topic:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.expire.orphans import NamedElsewhere
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.stores import newest_state
+from lakelog.protocol.table_log import TableLog
 
 
 def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:

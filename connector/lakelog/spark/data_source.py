@@ -22,10 +22,10 @@ from pyspark.sql.datasource import (
 )
 
 from lakelog.catalog import Table
-from lakelog.catalog.place import original_of, recorded_place
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.write.table_write import Overwrite
+from lakelog.protocol.place import original_of, recorded_place
 from lakelog.spark.options import (
     CONSUMER_ID,
     ReadOptions,

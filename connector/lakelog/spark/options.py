@@ -8,7 +8,6 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
-from lakelog.catalog.kafka_profiles import CALL_PREFIX
 from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
@@ -24,6 +23,7 @@ from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan
+from lakelog.protocol.kafka_profiles import CALL_PREFIX
 from lakelog.spark.tables import resolve_table
 
 

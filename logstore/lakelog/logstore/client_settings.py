@@ -14,7 +14,7 @@ from lakelog.common.errors import OptionError
 from lakelog.common.quoting import listed
 
 SERVERS = "bootstrap.servers"
-PROFILE = "profile"  # not a setting of clients: the name of some, see `lakelog.catalog.kafka_profiles`
+PROFILE = "profile"  # not a setting of clients: the name of some, see `lakelog.protocol.kafka_profiles`
 _SECRET = re.compile(r"password|secret|token|jaas|credential|ssl[._]key|\.pem|oauthbearer|ssl\.keystore", re.IGNORECASE)
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})

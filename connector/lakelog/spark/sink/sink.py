@@ -16,10 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from lakelog.catalog import Catalog, Table
-from lakelog.catalog.place import check_no_copy, recorded_place
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
+from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compaction_beside

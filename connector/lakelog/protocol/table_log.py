@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from functools import cached_property
 
-from lakelog.catalog.servers import client_config_of, require_kafka_client
 from lakelog.common.errors import CorruptDataError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.filestore.schema.schema import TableSchema
@@ -23,6 +22,7 @@ from lakelog.logstore.options import (
     client_config,
     kafka_options,
 )
+from lakelog.protocol.servers import client_config_of, require_kafka_client
 
 logger = logging.getLogger("lakelog.log")
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from lakelog.catalog.identifier import Identifier
-from lakelog.catalog.servers import client_config_of
-from lakelog.catalog.table_log import TableLog
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
+from lakelog.protocol.servers import client_config_of
+from lakelog.protocol.table_log import TableLog
 
 
 @contextmanager

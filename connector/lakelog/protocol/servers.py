@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakelog.catalog.kafka_profiles import BOOTSTRAP_KEY, user_settings
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import is_local
 from lakelog.logstore.client_settings import SERVERS, joined_settings
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, PROFILE, client_config
+from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY, user_settings
 
 
 def client_config_of(
@@ -23,7 +23,7 @@ def client_config_of(
 ) -> dict[str, str]:
     """The Kafka client configuration of a table with these options; `given` are settings that came with the call.
 
-    The user's own settings go before the table's, see `lakelog.catalog.kafka_profiles`. Where neither names servers it
+    The user's own settings go before the table's, see `lakelog.protocol.kafka_profiles`. Where neither names servers it
     is the environment variable, else the embedded broker of the warehouse, which is started when it does not run.
     Raises UnavailableError when it does not start, and InvalidRequestError for a warehouse in an object store, which
     has none.
