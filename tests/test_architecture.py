@@ -16,11 +16,12 @@ ARROWS: dict[str, frozenset[str]] = {
     "common": frozenset(),
     "filestore": frozenset({"common"}),
     "logstore": frozenset({"common"}),
-    "catalog": frozenset({"common", "filestore", "logstore"}),
-    "protocol": frozenset({"common", "filestore", "logstore", "catalog"}),
-    "lineage": frozenset({"common", "filestore", "logstore", "catalog", "protocol"}),
-    "spark": frozenset({"common", "filestore", "logstore", "catalog", "protocol", "lineage"}),
-    "cli": frozenset({"common", "filestore", "logstore", "catalog", "protocol", "lineage", "spark"}),
+    "protocol": frozenset({"common", "filestore", "logstore"}),
+    "catalog": frozenset({"common", "filestore", "logstore", "protocol"}),
+    "lineage": frozenset({"common", "filestore", "logstore", "protocol", "catalog"}),
+    "spark": frozenset({"common", "filestore", "logstore", "protocol", "catalog", "lineage"}),
+    "sql": frozenset({"common", "filestore", "logstore", "protocol", "catalog", "lineage", "spark"}),
+    "cli": frozenset({"common", "filestore", "logstore", "protocol", "catalog", "lineage", "spark", "sql"}),
 }
 # The rooms of a part, the lowest first: a room may import those before it and, where `BASE` says so, the part's own
 # modules, which are below the rooms then and above them otherwise.

@@ -16,7 +16,6 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.protocol.log_expiry import expire_log
-from lakelog.protocol.new_identity import new_identity
 from lakelog.protocol.stores import newest_state
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.changes import TABLE_SCHEMA
@@ -107,12 +106,12 @@ def test_a_new_identity_that_was_cut_off_is_finished_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr("lakelog.protocol.new_identity._record", lambda *_what, **_named: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            new_identity(copy)
+            copy.new_identity()
     half = open_table(copy.path)
     assert half.log is not None
     with pytest.raises(NotFoundError, match="was cut off: run it again"):
         newest_state(half.file_store, topic_id=half.log.topic_id)
-    renewed = new_identity(half)
+    renewed = half.new_identity()
     assert renewed.file_store.uuid == half.file_store.uuid
     assert SchemaManager(half.file_store.file_io, half.file_store.paths).list_ids() == [0, 1]
     run(source(spark, tmp_path / "a", 3), open_table(copy.path), tmp_path / "c2")
@@ -134,7 +133,7 @@ def test_a_log_state_that_other_engines_expired_is_an_error_and_a_new_identity_g
     fresh = open_table(table.path)
     with pytest.raises(StreamingQueryException, match=r"has lost what lakelog knew .* table new-identity PATH"):
         run(source(spark, tmp_path / "a", 4), fresh, tmp_path / "c")
-    new_identity(fresh)
+    fresh.new_identity()
     renewed = open_table(table.path)
     with pytest.raises(StreamingQueryException, match="has forgotten writers"):
         run(source(spark, tmp_path / "a"), renewed, tmp_path / "c")

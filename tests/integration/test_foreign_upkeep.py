@@ -11,7 +11,6 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.protocol.new_identity import new_identity
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.local_writer import LocalWriter
 from tests.support.small_tables import SCHEMA
@@ -51,7 +50,7 @@ def test_a_rollback_by_another_engine_is_an_error_and_a_new_identity_goes_on(job
     rolled_back = Job(open_table(job.table.path))
     with pytest.raises(CorruptDataError, match=r"rolled back by other means than lakelog.* table new-identity PATH"):
         rolled_back.run(4)
-    new_identity(rolled_back.table)
+    rolled_back.table.new_identity()
     renewed = Job(open_table(job.table.path))
     assert renewed.content() == {0: 0, 1: 1, 2: 1}
     renewed.run(4)

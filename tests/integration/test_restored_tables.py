@@ -16,7 +16,6 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.logstore.kafka.consumer import close_idle_consumers
 from lakelog.protocol import header_files
 from lakelog.protocol.header import LostFilesError
-from lakelog.protocol.new_identity import new_identity
 from lakelog.protocol.ports import BucketTail
 from lakelog.protocol.state import LogPosition
 from lakelog.protocol.steps import Step
@@ -89,7 +88,7 @@ def test_a_restored_table_that_lacks_several_batches_is_refused_with_the_same_wa
 
 
 def test_a_restored_table_goes_on_with_a_log_of_its_own(table: Table) -> None:
-    renewed = new_identity(write_restore(table, (2,)))
+    renewed = write_restore(table, (2,)).new_identity()
 
     write(LocalWriter(renewed, "a"), 2, 3)  # the stream goes on where it was
 

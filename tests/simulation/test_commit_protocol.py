@@ -10,11 +10,10 @@ from typing import Any  # Any: a place in the pool is the pool's own
 
 import pytest
 
-from lakelog.catalog import place
 from lakelog.common.patience import Patience
 from lakelog.filestore.commit import commit
 from lakelog.filestore.metadata.state_keeping import StateKeeper
-from lakelog.protocol import driver, log_expiry, state, task
+from lakelog.protocol import driver, log_expiry, place, state, task
 from lakelog.protocol.kept import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState
 from tests.simulation import history, lake, outsiders

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.catalog.identifier import DATABASE_SUFFIX, Identifier, check_name
+from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField
 from lakelog.filestore.io.bounded_files import bounded
 from lakelog.filestore.io.location import Location, store_options
-from lakelog.filestore.io.path_forms import is_local, is_object_store
+from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
 from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
@@ -234,7 +234,8 @@ class Catalog:
         from lakelog.protocol.topics import new_topic  # noqa: PLC0415  # needs the extra
 
         placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
-        with new_topic(name, placed, self.warehouse, kafka=self._kafka) as with_topic:
+        topic = name.topic(TABLE_UUID.of(placed.options))
+        with new_topic(topic, placed, self.warehouse, kafka=self._kafka) as with_topic:
             self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut
+from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
 
-DATABASE_SUFFIX = ".db"
 _NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")
 _TOPIC_LENGTH_MAX = 249
@@ -48,12 +48,6 @@ class Identifier:
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
-
-
-def warehouse_of(path: str) -> str:
-    """The warehouse of the table in the folder `path`; outside of a warehouse the folder that holds the table."""
-    folder = path.rpartition("/")[0]
-    return (folder.rpartition("/")[0] if folder.endswith(DATABASE_SUFFIX) else folder) or "/"
 
 
 def check_name(name: str, what: str) -> str:

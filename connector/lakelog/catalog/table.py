@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Unpack
 import pyarrow as pa
 
 from lakelog.catalog.altering import alter_table
-from lakelog.catalog.identifier import Identifier, warehouse_of
+from lakelog.catalog.identifier import Identifier
 from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable, WriteMode
 from lakelog.filestore.table_reading import Selection
+from lakelog.protocol.new_identity import new_identity
 from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
@@ -117,7 +119,20 @@ class Table:
         that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
         """
         schema = alter_table(self.file_store, self.warehouse, changes, kafka=self.kafka)
-        return Table(replace(self.file_store, schema=schema), identifier=self.identifier, kafka=self.kafka)
+        return self._of(replace(self.file_store, schema=schema))
+
+    def new_identity(self) -> Table:
+        """Give the table a uuid and, where it has a log, a topic of its own; gives the table as it is then.
+
+        For a copied folder, and for a table that has lost what it knew of its writers: see
+        `lakelog.protocol.new_identity`. Raises UnavailableError when Kafka does not answer; nothing was done then.
+        """
+        identifier = self.identifier or Identifier("copy", self.path.rpartition("/")[2])
+        return self._of(new_identity(self.file_store, topic_of=identifier.topic, kafka=self.kafka))
+
+    def _of(self, files: FileStoreTable) -> Table:
+        """This table with these files."""
+        return Table(files, identifier=self.identifier, kafka=self.kafka)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, path={self.path!r})"

@@ -130,10 +130,8 @@ def delete_consumer(
 
 def new_identity(table: TableName, warehouse: Warehouse = HERE) -> None:
     """Give a copied table an identity and a log of its own, or one that has lost what it knew of its writers."""
-    opened = find_table(table, warehouse)
-    from lakelog.protocol.new_identity import new_identity as renew  # noqa: PLC0415  # needs the Kafka client
-
-    typer.echo(f"table {opened.path} has the uuid {renew(opened).file_store.uuid}")
+    renewed = find_table(table, warehouse).new_identity()
+    typer.echo(f"table {renewed.path} has the uuid {renewed.file_store.uuid}")
 
 
 def drop_partitions(

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
-from lakelog.catalog.identifier import warehouse_of
 from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.kafka.offsets import log_start_offsets, offsets_since
 from lakelog.logstore.kafka.topic import delete_records

@@ -8,14 +8,12 @@ until the command is run again.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lakelog.catalog import Table
-from lakelog.catalog.identifier import Identifier
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LOG_STATE_KEY, carried_properties
@@ -28,48 +26,45 @@ from lakelog.protocol.servers import require_kafka_client
 from lakelog.protocol.state import LogPosition, LogState
 
 
-def new_identity(table: Table) -> Table:
-    """Give a table a uuid and a log of its own; gives it as it is then. Its rows stay as they are.
+def new_identity(
+    table: FileStoreTable, *, topic_of: Callable[[str], str], kafka: Mapping[str, str] | None = None
+) -> FileStoreTable:
+    """Give a table a uuid and a log of its own; gives the table as it is then. Its rows stay as they are.
 
+    `topic_of` names the topic of a table with this uuid, `kafka` are the user's own settings of Kafka clients.
     What its older log holds behind its newest snapshot is not taken over. Streams that it knows may go on with their
     checkpoints; where it has lost what it knew, those in the middle of their batches are refused. Streams that read it
     start anew. Raises UnavailableError when Kafka does not answer; nothing was done then.
     """
-    store = table.file_store
-    if store.branch != MAIN_BRANCH:
-        raise UnsupportedError(f"branch {store.branch!r} of table {store.name} has no identity of its own")
-    latest = store.snapshots.latest()
-    carried = carried_properties(latest, store.snapshots).properties
-    newest = store.schemas.latest() or store.schema
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} has no identity of its own")
+    latest = table.snapshots.latest()
+    carried = carried_properties(latest, table.snapshots).properties
+    newest = table.schemas.latest() or table.schema
     was_cut_off = carried.get(UUID_KEY, TABLE_UUID.of(newest.options)) != TABLE_UUID.of(newest.options)
-    schema = newest if was_cut_off else _with_identity(table, newest)
-    renewed = replace(store, schema=schema)
+    schema = newest if was_cut_off else _with_identity(table, newest, topic_of, kafka)
+    renewed = replace(table, schema=schema)
     _record(renewed, had_snapshots=latest is not None)
-    return Table(renewed, identifier=table.identifier, kafka=table.kafka)
+    return renewed
 
 
-def _with_identity(table: Table, schema: TableSchema) -> TableSchema:
+def _with_identity(
+    table: FileStoreTable, schema: TableSchema, topic_of: Callable[[str], str], kafka: Mapping[str, str] | None
+) -> TableSchema:
     """Create the next schema, with a new uuid, and the topic that it names."""
-    options = {**schema.options, TABLE_UUID.key: str(uuid.uuid4())}
-    if table.file_store.has_log:
-        options[PLACE_KEY] = table.path
+    new_uuid = str(uuid.uuid4())
+    options = {**schema.options, TABLE_UUID.key: new_uuid}
     wanted = replace(schema, id=schema.id + 1, options=options)
-    with _topic_of(table, wanted) as with_topic:
-        table.file_store.schemas.create(with_topic)
-    return with_topic
-
-
-@contextmanager
-def _topic_of(table: Table, schema: TableSchema) -> Iterator[TableSchema]:
-    if not table.file_store.has_log:
-        yield schema
-        return
+    if not table.has_log:
+        table.schemas.create(wanted)
+        return wanted
     require_kafka_client()
     from lakelog.protocol.topics import new_topic  # noqa: PLC0415  # needs the extra
 
-    identifier = table.identifier or Identifier("copy", table.path.rpartition("/")[2])
-    with new_topic(identifier, schema, table.warehouse, kafka=table.kafka) as with_topic:
-        yield with_topic
+    wanted = replace(wanted, options={**options, PLACE_KEY: table.path})
+    with new_topic(topic_of(new_uuid), wanted, warehouse_of(table.path), kafka=kafka) as with_topic:
+        table.schemas.create(with_topic)
+    return with_topic
 
 
 def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:

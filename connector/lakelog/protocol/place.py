@@ -21,7 +21,7 @@ from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-logger = logging.getLogger("lakelog.catalog")
+logger = logging.getLogger("lakelog.protocol")
 
 
 def recorded_place(table: TableStore) -> str | None:

@@ -1,4 +1,4 @@
-"""The topic of a table: made with it, deleted with it. The part of the catalog that needs Kafka's client."""
+"""The topic of a table: made with it, deleted with it. Needs Kafka's client."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lakelog.catalog.identifier import Identifier
 from lakelog.common.errors import LakelogError, NotFoundError
-from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
@@ -19,14 +17,13 @@ from lakelog.protocol.table_log import TableLog
 
 @contextmanager
 def new_topic(
-    identifier: Identifier, schema: TableSchema, warehouse: str, *, kafka: Mapping[str, str] | None = None
+    topic: str, schema: TableSchema, warehouse: str, *, kafka: Mapping[str, str] | None = None
 ) -> Iterator[TableSchema]:
-    """Create a table's topic, and give the schema that names it; an error inside deletes the topic again.
+    """Create the topic `topic` of a table, and give the schema that names it; an error inside deletes the topic again.
 
     `kafka` are the user's own settings of Kafka clients.
     """
     config = client_config_of(schema.options, warehouse, given=kafka)
-    topic = identifier.topic(TABLE_UUID.of(schema.options))
     copies = REPLICATION_FACTOR.of(schema.options)
     topic_id = create_topic(config, topic, schema.bucket_count, copies, topic_config(schema.options))
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut
 
+DATABASE_SUFFIX = ".db"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN_MAX = 300
 _ONE_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")  # one letter is a drive
@@ -26,6 +27,12 @@ def is_object_store(path: str) -> bool:
 def is_below(path: str, folder: str) -> bool:
     """Whether a path is a folder, or in it, by their names."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def warehouse_of(path: str) -> str:
+    """The warehouse of the table in the folder `path`; outside of a warehouse the folder that holds the table."""
+    folder = path.rpartition("/")[0]
+    return (folder.rpartition("/")[0] if folder.endswith(DATABASE_SUFFIX) else folder) or "/"
 
 
 def has_control(path: str) -> bool:
