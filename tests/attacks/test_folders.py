@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_a_pipe_in_the_place_of_a_data_file_is_corrupt(tmp_path: Path) -> None:
     reader.start()
     reader.join(10)
     assert "it is a device or a pipe" in str(found)
+
+
+@pytest.mark.parametrize("pattern", ["schema/schema-0", "snapshot/snapshot-3", "manifest/*", "bucket-0/*"])
+def test_a_folder_in_the_place_of_a_file_is_corrupt(tmp_path: Path, pattern: str) -> None:
+    copy = shutil.copytree(make(tmp_path).path, tmp_path / "copy")  # what the process remembers is of another folder
+    for path in copy.glob(pattern):
+        path.unlink()
+        path.mkdir()
+    with pytest.raises(CorruptDataError, match="is damaged: it is a folder, expected a file"):
+        FileStoreTable.open(copy).to_arrow()
 
 
 @pytest.mark.timeout(30)

@@ -57,6 +57,31 @@ def test_a_consumer_goes_only_where_there_is_something_to_read(table: FileStoreT
     table.delete_consumer("odd")
 
 
+@pytest.mark.parametrize("consumer_id", ["", "x" * 240])
+def test_a_consumer_of_another_engine_counts_whatever_its_name(table: FileStoreTable, consumer_id: str) -> None:
+    table.reset_consumer("a", 3)
+    Path(table.paths.consumer("a")).rename(Path(table.paths.consumer_dir, f"consumer-{consumer_id}"))
+    table.expire_snapshots(retention=EVERYTHING)
+    assert table.snapshots.ids() == [3, 4]
+    assert table.consumers() == [Consumer(consumer_id=consumer_id, next_snapshot=3)]
+    table.delete_consumer(consumer_id)
+    table.expire_snapshots(retention=EVERYTHING)
+    assert table.snapshots.ids() == [4]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("consumer-", "consumer- is not readable"), ("consumer-\n", r"'consumer-\\n'")]
+)
+def test_a_file_that_is_not_a_consumers_is_named_and_nothing_expires(
+    table: FileStoreTable, name: str, said: str
+) -> None:
+    Path(table.paths.consumer_dir).mkdir()
+    Path(table.paths.consumer_dir, name).write_text("[]")
+    with pytest.raises(CorruptDataError, match=rf"{said}.*nothing expires until"):
+        table.expire_snapshots(retention=EVERYTHING)
+    assert table.snapshots.ids() == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("option", [None, "2 h"])
 def test_a_consumer_that_is_silent_for_too_long_ends(tmp_path: Path, option: str | None) -> None:
     options = {} if option is None else {"consumer.expiration-time": option}

@@ -158,6 +158,13 @@ class FileIO(Protocol):
         ...
 
 
+def folder_in_place_of_file(path: str) -> CorruptDataError:
+    """The error of a path that is a folder, where a table has a file."""
+    return CorruptDataError(
+        f"{path} is damaged: it is a folder, expected a file; move the folder away, and restore the file from a copy"
+    )
+
+
 def check_whole(path: str, size_bytes: int) -> None:
     """Raise CorruptDataError for a file that is too large to be read whole."""
     if size_bytes > WHOLE_BYTES_MAX:
@@ -334,6 +341,8 @@ def _errors_named(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise NotFoundError(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise folder_in_place_of_file(path) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidRequestError(
@@ -343,8 +352,10 @@ def _errors_named(path: str) -> Iterator[None]:
 
 
 def _check_file(path: str, mode: int) -> None:
-    """Raise CorruptDataError for a device or a pipe."""
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+    """Raise CorruptDataError for a folder, a device or a pipe."""
+    if stat.S_ISDIR(mode):
+        raise folder_in_place_of_file(path)
+    if not stat.S_ISREG(mode):
         raise CorruptDataError(f"{path} is damaged: it is a device or a pipe; restore the file from a copy")
 
 

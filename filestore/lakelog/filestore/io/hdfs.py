@@ -17,7 +17,7 @@ from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.io.client_cache import ClientCache
-from lakelog.filestore.io.fileio import FileEntry, check_whole
+from lakelog.filestore.io.fileio import FileEntry, check_whole, folder_in_place_of_file
 from lakelog.filestore.io.range_reader import TAIL_BYTES, RangeReader
 from lakelog.filestore.io.store_writer import StoreWriter
 
@@ -255,6 +255,8 @@ def _errors_named(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise NotFoundError(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise folder_in_place_of_file(path) from error
     except _STORE_ERRORS as error:
         lines = str(error).splitlines()
         said = (lines[0] if lines else repr(error))[:_LENGTH_MAX]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, parse_object, whole
-from lakelog.common.quoting import cause
+from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
@@ -51,13 +51,15 @@ class ConsumerManager:
         return sorted(name.removeprefix(CONSUMER_PREFIX) for name in names if name.startswith(CONSUMER_PREFIX))
 
     def all(self) -> list[Consumer]:
-        """All consumers, by id. Raises CorruptDataError for a file that is none."""
-        found = [(consumer_id, self.find(consumer_id)) for consumer_id in self.ids()]
+        """All consumers, by id. Raises CorruptDataError for a file that is not a consumer's."""
+        found = [(consumer_id, self._read(self._path_of_found(consumer_id))) for consumer_id in self.ids()]
         return [Consumer(consumer_id=one, next_snapshot=at) for one, at in found if at is not None]
 
     def find(self, consumer_id: str) -> int | None:
         """The first snapshot that the consumer has not read; None for one that is not there."""
-        path = self._paths.consumer(consumer_id)
+        return self._read(self._paths.consumer(consumer_id))
+
+    def _read(self, path: str) -> int | None:
         try:
             return whole(parse_object(self._file_io.read_bytes(path)), "nextSnapshot", COUNT)
         except NotFoundError:
@@ -74,7 +76,19 @@ class ConsumerManager:
 
     def delete(self, consumer_id: str) -> None:
         """Forget a consumer; one that is not there is fine."""
-        self._file_io.delete(self._paths.consumer(consumer_id))
+        self._file_io.delete(self._path_of_found(consumer_id))
+
+    def _path_of_found(self, consumer_id: str) -> str:
+        """The file of an id that the folder lists: other engines also have ids that lakelog gives no consumer.
+
+        Raises CorruptDataError for a control character, which no engine writes, or a slash.
+        """
+        if "/" in consumer_id or not consumer_id.isprintable():
+            raise CorruptDataError(
+                f"{self._paths.consumer_dir} holds a file {shown(CONSUMER_PREFIX + consumer_id)}, which is not the "
+                "name of a consumer; nothing expires until it is renamed or deleted"
+            )
+        return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
     def first_wanted(self) -> int | None:
         """The first snapshot that some reader has not read; None without readers."""
