@@ -49,7 +49,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 BASE = {
     "filestore": frozenset[str](),
-    "logstore": frozenset({"client_settings", "errors", "options"}),
+    "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
     "spark": frozenset({"failures", "options", "projection", "session", "tables", "types", "worker"}),
 }
 # Libraries that one part keeps to itself.

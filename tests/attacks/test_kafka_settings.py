@@ -47,6 +47,16 @@ REFUSED = {
     "acks": "0",
     "group.id": "g",
 }
+ODD_VALUES = {
+    "linger.ms": "x",
+    "socket.timeout.ms": "1",
+    "batch.size": "5.5",
+    "compression.type": "best",
+    "socket.keepalive.enable": "maybe",
+    "transaction.timeout.ms": "99999999999",
+    "fetch.min.bytes": "",
+}
+WITH_USER = "one:9092,PLAINTEXT://me:hunter2@two:9092"
 ALLOWED = {
     "bootstrap.servers": "one:9092",
     "security.protocol": "SASL_SSL",
@@ -129,6 +139,61 @@ def test_a_table_is_neither_altered_to_it_nor_opened_with_it(
         seen = capsys.readouterr()
         assert option in seen.err
         assert "hunter2" not in seen.err + seen.out
+
+
+@pytest.mark.parametrize("key", ODD_VALUES)
+def test_a_table_is_neither_made_with_values_that_clients_refuse_nor_altered_to_them(tmp_path: Path, key: str) -> None:
+    option, value = f"log.kafka.{key}", ODD_VALUES[key]
+    catalog = Catalog(tmp_path / "lake", bootstrap_servers="nowhere:1")
+    for logged in ({"log.system": "kafka"}, {}):
+        with pytest.raises(OptionError, match=rf"'{option}' has the value '{value}'; expected (a number from|one of)"):
+            catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={option: value, **logged})
+    assert not (tmp_path / "lake").exists()
+    made = with_options(tmp_path, {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i"})
+    with pytest.raises(OptionError, match=rf"'{option}' has the value"):
+        open_table(made.path).alter(SetOption(option, value))
+
+
+@pytest.mark.parametrize("value", ["7", " 7", "1000"])
+def test_numbers_that_clients_take_are_taken(value: str) -> None:
+    given = {"linger.ms": "0.5", "batch.size": value, "compression.type": "ZSTD", "client.id": "me@here"}
+    assert settings({"bootstrap.servers": "one:9092", **given}, {}) == {"bootstrap.servers": "one:9092", **given}
+
+
+def test_servers_with_a_user_are_refused_wherever_they_come_from(tmp_path: Path) -> None:
+    logged = {"log.system": "kafka"}
+    named = {"log.kafka.bootstrap.servers": WITH_USER}
+    made = with_options(tmp_path, {"log.topic": "t", "log.topic-id": "i", **logged})
+    profile = tmp_path / "kafka.toml"
+    profile.write_text(f'[p]\nbootstrap.servers = "{WITH_USER}"')
+    profile.chmod(0o600)
+    for call in (
+        lambda: Catalog(tmp_path).create_table("db.new", schema=SCHEMA, primary_key=["id"], options=named),
+        lambda: Catalog(tmp_path).create_table("db.new", schema=SCHEMA, primary_key=["id"], options=named | logged),
+        lambda: Catalog(tmp_path, bootstrap_servers=WITH_USER).create_table(
+            "db.new", schema=SCHEMA, primary_key=["id"], options=logged
+        ),
+        lambda: open_table(made.path).alter(SetOption("log.kafka.bootstrap.servers", WITH_USER)),
+        lambda: settings({"profile": "p"}, {"LAKELOG_KAFKA_PROFILES": str(profile)}),
+        lambda: settings({}, {"LAKELOG_KAFKA_BOOTSTRAP_SERVERS": WITH_USER}),
+        lambda: settings({}, {}, bootstrap_servers=WITH_USER),
+    ):
+        with pytest.raises(
+            OptionError, match=r"bootstrap\.servers' names a user before an @.*sasl\.password"
+        ) as caught:
+            call()
+        assert "hunter2" not in str(caught.value)
+    assert not (tmp_path / "db").exists()
+
+
+def test_a_table_whose_servers_have_a_user_says_how_to_take_it_out(tmp_path: Path) -> None:
+    logged = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i"}
+    made = with_options(tmp_path, {"log.kafka.bootstrap.servers": WITH_USER, **logged})
+    with pytest.raises(
+        OptionError, match=r"--unset log\.kafka\.bootstrap\.servers; change the passwords too"
+    ) as caught:
+        open_table(made.path)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_the_way_out_that_the_error_names_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -227,6 +227,7 @@ class Catalog:
                 )
             if self._bootstrap_servers and not (BOOTSTRAP_SERVERS.of(given) or PROFILE.of(given)):
                 given[BOOTSTRAP_SERVERS.key] = self._bootstrap_servers
+                client_config(given)
         return replace(schema, options=given)
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:

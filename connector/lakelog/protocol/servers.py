@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import is_local
-from lakelog.logstore.client_settings import SERVERS, joined_settings
+from lakelog.logstore.client_settings import SERVERS, check_servers, joined_settings
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, PROFILE, client_config
 from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY, user_settings
 
@@ -26,12 +26,13 @@ def client_config_of(
     The user's own settings go before the table's, see `lakelog.protocol.kafka_profiles`. Where neither names servers it
     is the environment variable, else the embedded broker of the warehouse, which is started when it does not run.
     Raises UnavailableError when it does not start, and InvalidRequestError for a warehouse in an object store, which
-    has none.
+    has none; OptionError for servers that name a user.
     """
     environ = os.environ if environ is None else environ
     config = client_config(options)
     config = joined_settings(config, user_settings(given or {}, named=PROFILE.of(options), environ=environ))
     config[SERVERS] = config.get(SERVERS) or environ.get(BOOTSTRAP_KEY) or _embedded(warehouse)
+    check_servers(config)
     return config
 
 

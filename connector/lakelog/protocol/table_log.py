@@ -9,7 +9,7 @@ from functools import cached_property
 from lakelog.common.errors import CorruptDataError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.logstore.client_settings import is_secret, refused_of_tables
+from lakelog.logstore.client_settings import SERVERS, is_secret, refused_of_tables
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,
@@ -102,8 +102,8 @@ def _check_settings(schema: TableSchema, path: str) -> None:
     try:
         client_config(schema.options)
     except OptionError as error:
-        settings = kafka_options(schema.options)
-        unset = " ".join(f"--unset {KAFKA_PREFIX}{key}" for key in refused_of_tables(settings))
-        has_secret = any(map(is_secret, settings))
+        refused = refused_of_tables(kafka_options(schema.options))
+        unset = " ".join(f"--unset {KAFKA_PREFIX}{key}" for key in refused)
+        has_secret = any(key == SERVERS or is_secret(key) for key in refused)
         told = "; change the passwords too: older schema files still hold them" if has_secret else ""
         raise OptionError(f"table {path}: {error}. To take it out: lakelog table alter {path} {unset}{told}") from None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from lakelog.common.errors import OptionError
 from lakelog.common.quoting import listed
+from lakelog.logstore.harmless_settings import HARMLESS, expected_instead
 
 SERVERS = "bootstrap.servers"
 PROFILE = "profile"  # not a setting of clients: the name of some, see `lakelog.protocol.kafka_profiles`
@@ -26,49 +27,6 @@ _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     "sasl.mechanisms": _MECHANISMS,
 }
 _WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset({"all", "-1"})}
-_PATIENCE_AND_SIZES = frozenset(
-    {
-        "batch.num.messages",
-        "batch.size",
-        "broker.address.family",
-        "client.id",
-        "client.rack",
-        "compression.codec",
-        "compression.level",
-        "compression.type",
-        "connections.max.idle.ms",
-        "delivery.timeout.ms",
-        "fetch.error.backoff.ms",
-        "fetch.max.bytes",
-        "fetch.message.max.bytes",
-        "fetch.min.bytes",
-        "fetch.queue.backoff.ms",
-        "fetch.wait.max.ms",
-        "linger.ms",
-        "max.partition.fetch.bytes",
-        "message.max.bytes",
-        "message.timeout.ms",
-        "metadata.max.age.ms",
-        "queue.buffering.max.kbytes",
-        "queue.buffering.max.messages",
-        "queue.buffering.max.ms",
-        "queued.max.messages.kbytes",
-        "queued.min.messages",
-        "receive.message.max.bytes",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "request.timeout.ms",
-        "retry.backoff.max.ms",
-        "retry.backoff.ms",
-        "socket.connection.setup.timeout.ms",
-        "socket.keepalive.enable",
-        "socket.nagle.disable",
-        "socket.receive.buffer.bytes",
-        "socket.send.buffer.bytes",
-        "socket.timeout.ms",
-        "transaction.timeout.ms",
-    }
-)
 # What the two stores promise each other rests on these, so nobody may set them.
 _OWN = frozenset(
     {
@@ -99,19 +57,36 @@ def check_not_own(keys: Iterable[str], *, prefix: str) -> None:
         raise OptionError(f"option {prefix + key!r} belongs to lakelog itself; take it out")
 
 
+def check_servers(settings: Mapping[str, str], *, prefix: str = "") -> None:
+    """Raise OptionError for servers that name a user: a table records its servers, and clients take no user there."""
+    if _names_user(settings.get(SERVERS, "")):
+        raise OptionError(
+            f"option {prefix + SERVERS!r} names a user before an @, maybe with a password, which a table would hold in "
+            f"plain text; expected host:port, with commas. Say sasl.username and sasl.password beside them: in {WAYS}"
+        )
+
+
 def refused_of_tables(settings: Mapping[str, str]) -> list[str]:
     """The settings that a table may not hold, in order."""
     return sorted(
         key
         for key, value in settings.items()
-        if key != PROFILE and key not in _PATIENCE_AND_SIZES and not _has_plain_value(key, value)
+        if key != PROFILE and (expected_instead(key, value) if key in HARMLESS else not _has_plain_value(key, value))
     )
 
 
 def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None:
-    """Raise OptionError for settings that a table may not hold, naming them and where they belong, and no value."""
+    """Raise OptionError for settings that a table may not hold, naming them and where they belong.
+
+    Values stand in the message only where the setting is a harmless one.
+    """
     check_not_own(settings, prefix=prefix)
+    check_servers(settings, prefix=prefix)
     refused = refused_of_tables(settings)
+    misfits = [key for key in refused if key in HARMLESS]
+    if refused and refused == misfits:
+        key = misfits[0]
+        raise OptionError.bad_value(prefix + key, settings[key], expected_instead(key, settings[key]) or "")
     if refused:
         shown = listed(f"{prefix}{key}" for key in refused)
         why = "secrets would stand there in plain text" if any(map(is_secret, refused)) else "it may be a stranger's"
@@ -126,7 +101,7 @@ def joined_settings(table: Mapping[str, str], user: Mapping[str, str]) -> dict[s
     A user who says more than servers and patience says how servers are spoken to, maybe with a password: then they must
     be the servers that the user names, never a table's. Raises OptionError where the user names none.
     """
-    plain = user.keys() <= _PATIENCE_AND_SIZES | {SERVERS}
+    plain = user.keys() <= HARMLESS | {SERVERS}
     if plain:
         return {**table, **user}
     if not user.get(SERVERS):
@@ -149,4 +124,10 @@ def _has_plain_value(key: str, value: str) -> bool:
     if key not in _WITH_VALUES:
         return False
     known = _WITH_VALUES[key]
-    return known is None or not known.isdisjoint({value, value.lower(), value.upper()})
+    if known is None:
+        return not _names_user(value)
+    return not known.isdisjoint({value, value.lower(), value.upper()})
+
+
+def _names_user(servers: str) -> bool:
+    return "@" in servers
