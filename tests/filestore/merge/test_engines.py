@@ -9,7 +9,7 @@ from typing import Any  # Any: rows of a model
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
@@ -210,21 +210,64 @@ def test_a_removal_lets_later_deletes_remove(name: str, rows: list[Row]) -> None
     assert merged(schema_with({"merge-engine": "partial-update", **options}), runs) == modelled(runs, fold)
 
 
-@pytest.mark.parametrize("name", [name for name in REMOVALS if name != "both"])
+def change(kind: RowKind, **values: int) -> Row:
+    """A change of key 1: nulls but for the given values."""
+    return {"id": 1, **dict.fromkeys(COLUMNS.names[1:]), **values, "kind": int(kind)}
+
+
+LEFT_WITHOUT_A_NUMBER = [[change(RowKind.DELETE, a=0, c=0)], [change(RowKind.INSERT)]]
+SAYS_NOTHING = [[change(RowKind.UPDATE_BEFORE)]]
+
+
+@pytest.mark.parametrize("name", REMOVALS)
 @CALM
-@given(data=st.data())
-def test_what_was_removed_is_known_when_it_is_merged_again(name: str, data: st.DataObject) -> None:
+@given(older=histories([0, 1, 2, 3]), runs=histories([1]))
+@example(older=LEFT_WITHOUT_A_NUMBER, runs=SAYS_NOTHING)
+def test_what_was_removed_is_known_when_it_is_merged_again(
+    name: str, older: list[list[Row]], runs: list[list[Row]]
+) -> None:
     """The oldest runs may be merged first, and runs that only take back: what they leave is no removal.
 
-    Where other runs are merged first, the format keeps no trace of what was removed before an add.
+    Where other runs are merged first, the format keeps no trace of what was removed before an add. Nor does it keep
+    what the test below shows, so here no -D has values in a group that it has no number for.
     """
     schema = schema_with({"merge-engine": "partial-update", **REMOVALS[name][0]})
-    older = slices_of(schema, data.draw(histories([0, 1, 2, 3])))
-    runs = data.draw(histories([1]))
+    first = slices_of(schema, without_uncounted_values(schema, older))
     slices = slices_of(schema, runs, first=100)
-    wanted = shown(schema, [*older, *slices])
-    assert shown(schema, [*at_once(schema, older), *slices]) == wanted
-    assert shown(schema, [*older, *at_once(schema, slices)]) == wanted
+    wanted = shown(schema, [*first, *slices])
+    assert shown(schema, [*at_once(schema, first), *slices]) == wanted
+    assert shown(schema, [*first, *at_once(schema, slices)]) == wanted
+
+
+def without_uncounted_values(schema: TableSchema, runs: Sequence[Sequence[Row]]) -> list[list[Row]]:
+    """The runs, where a -D has null in the columns of groups whose sequence fields are all null in it."""
+    merge = row_merge(schema)
+    assert merge is not None
+
+    def changed(row: Row) -> Row:
+        uncounted = [group for group in merge.groups if all(row[field.name] is None for field in group.by)]
+        return row | {field.name: None for group in uncounted for field in group.members}
+
+    return [[changed(row) if row["kind"] == RowKind.DELETE else row for row in run] for run in runs]
+
+
+@pytest.mark.parametrize("name", ["one of two", "both"])
+def test_what_a_removal_leaves_without_a_number_lasts_until_it_is_merged_again(name: str) -> None:
+    """The delete removes by `c` and has an `a`, but no `s`, which is the number of `a`.
+
+    What follows a removal starts from all values of the delete, so `a` is there with what else is merged at once. Once
+    it is stored, it is a value without a number, which a merge skips as in any add, and nothing tells the two apart.
+    Paimon shows the same rows in all three cases: `PartialUpdateMergeFunction`, `initRow` and `isEmptySequenceGroup`.
+    """
+    schema = schema_with({"merge-engine": "partial-update", **REMOVALS[name][0]})
+    older = slices_of(schema, LEFT_WITHOUT_A_NUMBER)
+    slices = slices_of(schema, SAYS_NOTHING, first=100)
+    assert shown(schema, [*older, *slices])[1]["a"] == 0
+    stored = at_once(schema, older)
+    assert shown(schema, stored)[1]["a"] == 0
+    assert shown(schema, [*stored, *slices])[1]["a"] is None
+    added = slices_of(schema, [[change(RowKind.INSERT, a=0, c=0)]])
+    assert shown(schema, [*added, *slices]) == shown(schema, [*stored, *slices])
 
 
 def at_once(schema: TableSchema, slices: Sequence[Slice]) -> list[Slice]:

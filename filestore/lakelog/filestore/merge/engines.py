@@ -140,7 +140,8 @@ class RowMerge:
         removes = self._removing(given)
         last = given.last(removes)
         since = given.since(last)
-        # What follows a removal starts from the values of the delete, as Paimon has it.
+        # What follows a removal starts from the values of the delete, as Paimon has it; also from those of groups that
+        # it has no number for, which a later merge of the result skips.
         bases = np.isin(np.arange(given.rows.num_rows), last)
         # A removal holds until an add, also one that is late for every group. Without a removal, what was only taken
         # back is no -D: merged again, it would remove the row. Paimon forgets both between two merges.
