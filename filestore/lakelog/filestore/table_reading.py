@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
 
@@ -33,6 +33,9 @@ from lakelog.filestore.read.polars_scan import lazy_frame
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
+
+
+_DUCKDB_MAJOR_MIN = 2
 
 
 class Which(TypedDict, total=False):
@@ -103,13 +106,20 @@ class ReadableTable(TableStore):
         return self._read_of(self.snapshot(**which), columns, parse_where(where) if isinstance(where, str) else where)
 
     def _read_of(
-        self, snapshot: Snapshot | None, columns: Sequence[str] | None, where: Predicate | None
+        self,
+        snapshot: Snapshot | None,
+        columns: Sequence[str] | None,
+        where: Predicate | None,
+        *,
+        skip: Predicate | None = None,
     ) -> PlannedRead:
+        parts = tuple(part for part in (where, skip) if part is not None)
         return PlannedRead(
             table=self,
             fields=self.schema.fields if columns is None else self.schema.select(columns),
             where=where,
-            splits=plan_read(self, snapshot, where=where).splits,
+            skip=skip,
+            splits=plan_read(self, snapshot, where=And(parts=parts) if parts else None).splits,
             budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
         )
 
@@ -121,25 +131,57 @@ class ReadableTable(TableStore):
         The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
         `where`. What goes wrong while a query runs is raised by polars as a ComputeError that quotes it.
         """
-        predicate = parse_where(where) if isinstance(where, str) else where
-        fields = self.schema.fields if columns is None else self.schema.select(columns)
-        if predicate is not None:
-            check_filter(predicate, self.schema.fields)
-        snapshot = self.snapshot(**which)
-
-        def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
-            parts = tuple(part for part in (predicate, also) if part is not None)
-            return self._read_of(snapshot, names, And(parts=parts) if parts else None)
-
+        fields, planned = self._pushed_into(columns, where, which)
         return lazy_frame(fields, planned)
 
-    def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
-        """The rows of one snapshot as a DuckDB relation; each query of it reads them as a stream. Needs duckdb."""
+    def to_duckdb(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        connection: Any = None,
+        **which: Unpack[Which],
+    ) -> DuckDBPyRelation:
+        """The rows as a DuckDB relation, in no order. Needs duckdb 2.0: releases before it lose rows with NaN.
+
+        The snapshot is chosen now. Columns and filters of a query reach the files, also without `columns` and `where`;
+        each query reads them as a stream.
+        """
         try:
             import duckdb  # noqa: PLC0415
         except ImportError as error:
             raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
-        return duckdb.from_arrow(self._planned(**what), connection=connection or duckdb.default_connection())
+        if int(duckdb.__version__.partition(".")[0]) < _DUCKDB_MAJOR_MIN:
+            raise InvalidRequestError(
+                f"to_duckdb needs duckdb {_DUCKDB_MAJOR_MIN}.0 or later, found {duckdb.__version__}, whose filters of "
+                "Arrow data lose rows with NaN: pip install 'lakelog[duckdb]'"
+            )
+        from lakelog.filestore.read.arrow_dataset import (  # noqa: PLC0415 - Arrow's datasets take 50 ms to import
+            LakelogDataset,
+        )
+
+        fields, planned = self._pushed_into(columns, where, which)
+        return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection or duckdb.default_connection())
+
+    def _pushed_into(
+        self, columns: Sequence[str] | None, where: str | Predicate | None, which: Which
+    ) -> tuple[Sequence[DataField], Callable[[Sequence[str], Predicate | None], PlannedRead]]:
+        """The columns of a read of one snapshot, and how to plan it for a query's columns and filter.
+
+        The filter of the query only skips files: the query applies it to the rows.
+        """
+        predicate = parse_where(where) if isinstance(where, str) else where
+        fields = self.schema.fields if columns is None else self.schema.select(columns)
+        if predicate is not None:
+            check_filter(predicate, self.schema.fields)
+        if which:
+            check_schema(self, self.snapshots.latest())
+        snapshot = self.snapshot(**which)
+
+        def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
+            return self._read_of(snapshot, names, predicate, skip=also)
+
+        return fields, planned
 
     def changes(
         self,

@@ -20,11 +20,15 @@ from lakelog.filestore.read.scan import DataSplit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRead:
-    """What to read of a snapshot, and how. Every consumer sees the same rows."""
+    """What to read of a snapshot, and how. Every consumer sees the same rows.
+
+    Rows that fail `skip` are left out where whole files or row groups fail it; rows that fail `where` always.
+    """
 
     table: TableStore
     fields: Sequence[DataField]
     where: Predicate | None
+    skip: Predicate | None = None
     splits: Sequence[DataSplit]
     budget_bytes: int
 
@@ -63,6 +67,7 @@ class PlannedRead:
             splits,
             columns=[field.name for field in self.fields],
             where=self.where,
+            skip=self.skip,
             memory_budget_bytes=self.budget_bytes,
         )
 

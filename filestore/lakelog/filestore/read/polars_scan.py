@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any  # Any: values of polars' literals
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.common.types import DataField, TypeRoot
+from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.predicate.tree import And, Compare, Comparison, In, IsNull, Literal, LiteralKind, Or
+from lakelog.filestore.predicate.tree import Compare, Comparison, IsNull, Literal
+from lakelog.filestore.read.engine_filters import joined, literal_of, membership
 from lakelog.filestore.read.planned_read import PlannedRead
 
 _COMPARISONS = {
@@ -27,9 +24,6 @@ _COMPARISONS = {
     "GtEq": Comparison.GE,
 }
 _FLIPPED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
-_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
-_TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
-_MICROS_DIGITS = 6
 _OPERATION = '"BinaryExpr"'
 _OPERATIONS_MAX = 200
 
@@ -89,7 +83,7 @@ def _predicate(node: pl.Expr, text: str, fields: dict[str, DataField]) -> Predic
     inputs = node.meta.pop()[::-1]
     if kind == "BinaryExpr" and content["op"] in ("And", "Or", "LogicalAnd", "LogicalOr"):
         known = [_predicate(part, part.meta.serialize(format="json"), fields) for part in inputs]
-        return _joined(content["op"].removeprefix("Logical"), known)
+        return joined(known, is_and=content["op"].endswith("And"))
     if kind == "BinaryExpr":
         return _comparison(content["op"], inputs, fields)
     function = content.get("function") if kind == "Function" else None
@@ -106,24 +100,14 @@ def _predicate(node: pl.Expr, text: str, fields: dict[str, DataField]) -> Predic
     if isinstance(call, dict) and "IsBetween" in call and len(inputs) == 3:
         limits = [_literal(field, part) for part in inputs[1:]]
         pairs = zip((Comparison.GE, Comparison.LE), limits, strict=True)
-        return _joined(
-            "And",
+        return joined(
             [
                 None if limit is None else Compare(column=field.name, operator=operator, literal=limit)
                 for operator, limit in pairs
             ],
+            is_and=True,
         )
     return None
-
-
-def _joined(operator: str, parts: Sequence[Predicate | None]) -> Predicate | None:
-    """Parts that are not known pass everything: they drop out of AND, and of OR nothing is left."""
-    known = tuple(part for part in parts if part is not None)
-    if not known or (operator == "Or" and len(known) < len(parts)):
-        return None
-    if len(known) == 1:
-        return known[0]
-    return And(parts=known) if operator == "And" else Or(parts=known)
 
 
 def _comparison(name: str, inputs: Sequence[pl.Expr], fields: dict[str, DataField]) -> Predicate | None:
@@ -145,11 +129,7 @@ def _membership(field: DataField, listed: pl.Expr) -> Predicate | None:
     values = pl.select(listed).to_series()
     while isinstance(values.dtype, pl.List | pl.Array):
         values = values.explode()
-    literals = [_literal_of(field, value) for value in values.drop_nulls()]
-    known = tuple(literal for literal in literals if literal is not None)
-    if len(known) < len(literals) or len(literals) < values.len() or not known:
-        return None
-    return In(column=field.name, literals=known, is_negated=False)
+    return membership(field, values.to_list())
 
 
 def _literal(field: DataField, node: pl.Expr) -> Literal | None:
@@ -158,33 +138,4 @@ def _literal(field: DataField, node: pl.Expr) -> Literal | None:
     values = pl.select(node).to_series()
     if values.len() != 1 or (isinstance(values.dtype, pl.Datetime) and values.dtype.time_unit == "ns"):
         return None
-    return _literal_of(field, values.item())
-
-
-def _literal_of(field: DataField, value: Any) -> Literal | None:
-    """The literal of a value that a column compares with as polars does, without a cast of the column."""
-    root = field.type.root
-    if isinstance(value, bool):
-        return Literal(kind=LiteralKind.BOOLEAN, value=value) if root is TypeRoot.BOOLEAN else None
-    if isinstance(value, int):
-        return Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) if root in _INTEGERS else None
-    if isinstance(value, float):
-        is_exact = root is TypeRoot.DOUBLE and math.isfinite(value)
-        return Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) if is_exact else None
-    if isinstance(value, str):
-        return Literal(kind=LiteralKind.TEXT, value=value) if root in _TEXT else None
-    if isinstance(value, datetime):
-        return _moment(field, value)
-    if isinstance(value, date) and root is TypeRoot.DATE:
-        return Literal(kind=LiteralKind.MOMENT, value=value.isoformat())
-    return None
-
-
-def _moment(field: DataField, value: datetime) -> Literal | None:
-    root = field.type.root
-    is_alike = root is (TypeRoot.TIMESTAMP if value.tzinfo is None else TypeRoot.TIMESTAMP_LTZ)
-    if not is_alike or (field.type.precision or 0) > _MICROS_DIGITS:
-        return None
-    offset = value.utcoffset()
-    utc = value.replace(tzinfo=None) - offset if offset is not None else value
-    return Literal(kind=LiteralKind.MOMENT, value=utc.isoformat(sep=" "))
+    return literal_of(field, values.item())

@@ -17,7 +17,8 @@ from lakelog.filestore.merge.counted_rows import changed_rows, present_rows
 from lakelog.filestore.metadata.levels import runs_of, sections_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.predicate import Bound, Predicate, RowTest
+from lakelog.filestore.predicate import Bound, Predicate, RowTest, bind
+from lakelog.filestore.predicate.tree import And
 from lakelog.filestore.read.fallback import branch_table
 from lakelog.filestore.read.merge_reading import COPIES, BucketReader
 from lakelog.filestore.read.scan import DataSplit
@@ -33,17 +34,19 @@ def read_splits(
     *,
     columns: Sequence[str] | None = None,
     where: Predicate | None = None,
+    skip: Predicate | None = None,
     batch_bytes: int = BATCH_BYTES,
     memory_budget_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of splits that pass `where`, in the given columns (all by default), in no order.
 
+    Row groups without a row that passes `skip` are left out too; it filters no rows, its columns need not be read.
     Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by default.
     Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
     """
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     names = [field.name for field in fields]
-    for rows in _passing(table, splits, fields, where, memory_budget_bytes):
+    for rows in _passing(table, splits, fields, where, memory_budget_bytes, skip=skip):
         pieces = present_rows(rows, piece_bytes=batch_bytes) if table.schema.is_change_log else [rows]
         for piece in pieces:
             yield from _batches(piece.select(names), batch_bytes)
@@ -80,6 +83,8 @@ def _passing(
     fields: Sequence[DataField],
     where: Predicate | None,
     memory_budget_bytes: int | None,
+    *,
+    skip: Predicate | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of splits that pass `where`, as files have them: in the columns `fields` and more, at least one."""
     stored = table.stored
@@ -90,7 +95,8 @@ def _passing(
     wanted = [*fields, *(field for field in filtered if field not in fields), *counts] or list(
         stored.schema.key_fields[:1] or stored.schema.fields[:1]
     )
-    bound = None if test is None else test.bound
+    skipped_by = tuple(part for part in (where, skip) if part is not None)
+    bound = bind(And(parts=skipped_by), table.schema.fields) if skipped_by else None
     opened = functools.cache(partial(branch_table, table))
     pieces = (
         piece

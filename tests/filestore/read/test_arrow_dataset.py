@@ -1,0 +1,281 @@
+"""DuckDB's columns and filters reach the files of a table, and give the rows that DuckDB gives for its own tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any  # Any: values of every column type
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.filestore.io.bounded_files import BoundedFileIO
+from lakelog.filestore.read.arrow_filter import columns_of, predicate_of
+from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+from tests.support.counting_file_io import CountingFileIO
+from tests.support.faulty_file_io import FaultyFileIO
+from tests.support.small_tables import UNSYNCED
+
+ROWS, FILES = 240, 6
+ZONE = dt.timezone(dt.timedelta(hours=2))
+NOON = dt.datetime(2026, 3, 1, 12)
+# A column named as its type in DuckDB, and a value for each number; every seventh is null.
+COLUMNS: dict[str, tuple[pa.DataType, Any]] = {
+    "tinyint": (pa.int8(), lambda at: at % 100 - 50),
+    "smallint": (pa.int16(), lambda at: at * 100 - 9_000),
+    "integer": (pa.int32(), lambda at: at * 1_000),
+    "bigint": (pa.int64(), lambda at: (at - 100) * (1 << 55)),
+    "float": (pa.float32(), lambda at: (float("nan"), -0.0, 0.0, float("inf"), 0.1 * at)[min(at % 11, 4)]),
+    "double": (pa.float64(), lambda at: (float("nan"), -0.0, 0.0, -float("inf"), 0.1 * at)[min(at % 13, 4)]),
+    "decimal_9_2": (pa.decimal128(9, 2), lambda at: Decimal(at * 7 - 300) / 100),
+    "decimal_38_10": (pa.decimal128(38, 10), lambda at: Decimal(10) ** 20 + Decimal(at) / 1000),
+    "boolean": (pa.bool_(), lambda at: at % 2 == 0),
+    "varchar": (pa.string(), lambda at: ("", "it's", '") or (true', "ü 日本", f"text {at:03}")[min(at % 17, 4)]),
+    "blob": (pa.binary(), lambda at: bytes([at % 256, 0, 255])),
+    "date": (pa.date32(), lambda at: dt.date(1969, 12, 1) + dt.timedelta(at)),
+    "time": (pa.time32("ms"), lambda at: dt.time(at % 24, 5, 6, 7_000)),
+    "timestamp_s": (pa.timestamp("s"), lambda at: NOON + dt.timedelta(hours=at)),
+    "timestamp_ms": (pa.timestamp("ms"), lambda at: NOON + dt.timedelta(milliseconds=at * 7)),
+    "timestamp": (pa.timestamp("us"), lambda at: dt.datetime(1969, 12, 31) + dt.timedelta(microseconds=at * 10**9 + 1)),
+    "timestamp_ns": (pa.timestamp("ns"), lambda at: NOON + dt.timedelta(microseconds=at)),
+    "timestamptz": (pa.timestamp("us", "UTC"), lambda at: (NOON + dt.timedelta(seconds=at)).replace(tzinfo=ZONE)),
+}
+SQL_TYPES = {"decimal_9_2": "DECIMAL(9, 2)", "decimal_38_10": "DECIMAL(38, 10)"}
+SCHEMA = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), *(pa.field(name, kind) for name, (kind, _) in COLUMNS.items())]
+)
+
+
+def rows_of(ids: range) -> pa.Table:
+    values = [[None if at % 7 == 3 else value(at) for at in ids] for _, value in COLUMNS.values()]
+    return pa.table([list(ids), *values], schema=SCHEMA)
+
+
+@pytest.fixture(scope="module", params=["append", "merged"])
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FileStoreTable:
+    """Six files of forty rows each, or as many runs whose keys overlap and of which the last ones count."""
+    keys = ["id"] if request.param == "merged" else []
+    options = {"write-only": "true"}
+    schema = build_schema(SCHEMA, primary_keys=keys, options=options)
+    table = FileStoreTable.create(tmp_path_factory.mktemp("t") / "t", schema, UNSYNCED)
+    step = ROWS // FILES
+    for start in range(0, ROWS, step):
+        if keys and start:
+            older = rows_of(range(start + 90, start + 90 + step))
+            table.write(older.set_column(0, SCHEMA.field(0), [list(range(start - 20, start - 20 + step))]))
+            table.write(rows_of(range(start - 20, start)))
+        table.write(rows_of(range(start, start + step)))
+    return table
+
+
+@pytest.fixture(scope="module")
+def connection(table: FileStoreTable) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection in another time zone than UTC, with the same rows as a table `own` of DuckDB."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'Asia/Tokyo'")
+        rows = table.to_arrow()
+        assert rows.num_rows == ROWS
+        connection.execute("CREATE TABLE own AS SELECT * FROM rows")
+        yield connection
+
+
+class Conditions:
+    """Random conditions of SQL over the columns of `own`; a literal is a value of some row, cast to a column's type."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._rows = {name: [value(at) for at in range(0, ROWS, 7)] for name, (_, value) in COLUMNS.items()}
+
+    def any(self, depth: int = 2) -> str:
+        choice = self._random.random()
+        if depth and choice < 0.6:
+            operator = self._random.choice([" AND ", " OR "])
+            return "(" + operator.join(self.any(depth - 1) for _ in range(self._random.randint(2, 3))) + ")"
+        return f"NOT ({self._leaf()})" if choice > 0.9 else self._leaf()
+
+    def _leaf(self) -> str:
+        if self._random.random() < 0.2:
+            return f"id {self._operator()} {self._random.randrange(-5, ROWS + 5)}"
+        name = self._random.choice(list(COLUMNS))
+        column = f'"{name}"'
+        form = self._random.randrange(8)
+        if form == 0:
+            return f"{column} IS {self._random.choice(['', 'NOT '])}NULL"
+        if form == 1:
+            return f"{column} IN ({', '.join(self._literal(name) for _ in range(self._random.randint(1, 4)))})"
+        if form == 2:
+            return f"{column} BETWEEN {self._literal(name)} AND {self._literal(name)}"
+        if form == 3:
+            return f"{self._literal(name)} {self._operator()} {column}"
+        return f"{column} {self._operator()} {self._literal(name)}"
+
+    def _operator(self) -> str:
+        return self._random.choice(["=", "<>", "<", "<=", ">", ">="])
+
+    def _literal(self, name: str) -> str:
+        value = self._random.choice(self._rows[name])
+        if isinstance(value, bytes):
+            return "'" + "".join(f"\\x{byte:02x}" for byte in value) + "'::BLOB"
+        text = str(value).replace("'", "''")
+        return f"CAST('{text}' AS {SQL_TYPES.get(name, name)})"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_condition_of_sql_gives_the_rows_that_duckdb_finds_in_its_own_table(
+    table: FileStoreTable, connection: duckdb.DuckDBPyConnection, seed: int
+) -> None:
+    relation = table.to_duckdb(connection=connection)
+    conditions = Conditions(seed)
+    for _ in range(25):
+        where = conditions.any()
+        expected = connection.sql(f"SELECT id FROM own WHERE {where} ORDER BY id").fetchall()
+        assert relation.filter(where).project("id").order("id").fetchall() == expected, where
+
+
+def test_joins_orders_and_limits_give_the_rows_of_duckdbs_own_table(
+    table: FileStoreTable, connection: duckdb.DuckDBPyConnection
+) -> None:
+    lake = table.to_duckdb(connection=connection)
+    lake.create_view("lake")
+    assert lake.columns == SCHEMA.names
+    for query in (
+        "SELECT id, varchar FROM {} ORDER BY id DESC LIMIT 7",
+        "SELECT t.id FROM {} t JOIN (VALUES (3), (77), (239), (500)) v(k) ON t.id = v.k ORDER BY 1",
+        "SELECT a.id, b.date FROM {} a JOIN {} b ON a.id = b.id AND b.integer > 230000 ORDER BY 1",
+        "SELECT boolean, count(*), sum(integer) FROM {} WHERE date > DATE '1970-01-05' GROUP BY ALL ORDER BY ALL",
+        "SELECT count(*) FROM {}",
+        "SELECT id FROM {} WHERE id IN (SELECT max(id) FROM {})",
+    ):
+        found, own = (connection.sql(query.replace("{}", name)).fetchall() for name in ("lake", "own"))
+        assert found == own, query
+    assert lake.shape == (ROWS, len(SCHEMA))
+
+
+@pytest.fixture
+def appended(tmp_path: Path) -> FileStoreTable:
+    """Six files of one table without a key; every call of the file system is counted.
+
+    Without nanoseconds: they are INT96, then all timestamps of a file are, and have no bounds.
+    """
+    columns = pa.schema([field for field in SCHEMA if field.name != "timestamp_ns"])
+    schema = build_schema(columns, options={"write-only": "true"})
+    table = FileStoreTable.create(tmp_path / "t", schema, FaultyFileIO(UNSYNCED))
+    for start in range(0, ROWS, ROWS // FILES):
+        table.write(rows_of(range(start, start + ROWS // FILES)).select(columns.names))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("where", "files"),
+    [
+        ("id = 77", 1),
+        ("id BETWEEN 30 AND 90", 3),
+        ("id IN (1, 2, 239)", 2),
+        ("id = 1 OR integer = 200000", 2),
+        ("id > 500", 0),
+        ("decimal_38_10 > 100000000000000000000.201::DECIMAL(38,10)", 1),
+        ("date < DATE '1969-12-20'", 1),
+        ("timestamp_s < TIMESTAMP_S '2026-03-02 12:00:00'", 1),
+        ("timestamp_ms >= TIMESTAMP_MS '2026-03-01 12:00:01.5'", 1),
+        ("timestamp < TIMESTAMP '1969-12-31 01:00:00'", 1),
+        ("timestamptz < TIMESTAMPTZ '2026-03-01 10:00:10+00'", 1),
+        ("varchar = 'text 005' AND id < 100", 3),
+        ("id % 2 = 0", FILES),
+        ("double > 20", FILES),
+    ],
+)
+def test_a_filter_of_sql_opens_the_files_that_may_hold_its_rows(
+    appended: FileStoreTable, where: str, files: int
+) -> None:
+    relation = appended.to_duckdb().filter(where).project("varchar")
+    assert isinstance(appended.file_io, BoundedFileIO)
+    assert isinstance(appended.file_io.inner, FaultyFileIO)
+    appended.file_io.inner.calls.clear()
+    relation.fetchall()
+    assert appended.file_io.inner.calls.count("open_input") == files
+
+
+def test_a_query_reads_the_bytes_of_its_columns(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(8)]
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    file_io = CountingFileIO()
+    table = FileStoreTable.create(tmp_path / "t", build_schema(schema), file_io)
+    source = random.Random(3)
+    table.write(pa.table([[source.getrandbits(62) for _ in range(200_000)] for _ in names], schema=schema))
+    found = []
+    for columns in ("sum(c3)", ", ".join(f"sum({name})" for name in names)):
+        relation = table.to_duckdb().aggregate(columns)
+        before = file_io.bytes_read
+        relation.fetchall()
+        found.append(file_io.bytes_read - before)
+    one, all_of_them = found
+    assert one < all_of_them / 3
+
+
+def test_a_relation_stays_on_its_snapshot_and_its_condition(appended: FileStoreTable) -> None:
+    relation = appended.to_duckdb(columns=["integer", "id"], where="id < 50")
+    appended.write(rows_of(range(10)).select(appended.schema.field_names))
+    assert relation.columns == ["integer", "id"]
+    assert relation.filter("integer >= 10000").aggregate("count(*), min(id)").fetchall() == [(34, 11)]
+
+
+def test_what_is_wrong_with_a_file_is_quoted_by_duckdb(appended: FileStoreTable, tmp_path: Path) -> None:
+    for path in (tmp_path / "t").rglob("data-*"):
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(duckdb.Error, match="bytes, expected"):
+        appended.to_duckdb().fetchall()
+    with pytest.raises(CorruptDataError):
+        appended.to_arrow()
+
+
+def test_a_release_of_duckdb_that_loses_nan_is_refused(
+    appended: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb, "__version__", "1.5.5")
+    with pytest.raises(InvalidRequestError, match=r"needs duckdb 2\.0 or later, found 1\.5\.5"):
+        appended.to_duckdb()
+
+
+FIELDS = build_schema(SCHEMA).fields
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        ~(ds.field("id") > 3),
+        ds.field("id") + 1 > 3,
+        (ds.field("id") > 3) | ds.field("double").is_nan(),
+        ds.field("float") == 0.5,
+        ds.field("id") == ds.field("bigint"),
+        ds.field("id", "member") == 1,
+        ds.field("id").isin([1, None]),
+        ds.field("double").is_null(nan_is_null=True),
+        ds.field("timestamp_ns") == pa.scalar(5, pa.timestamp("ns")),
+        ds.field("timestamp") > pa.scalar(1 << 62, pa.timestamp("s")),
+        ds.field("varchar") == 5,
+        ds.field("nothing") == 5,
+        ds.field("boolean"),
+        ds.scalar(True),
+    ],
+)
+def test_what_arrow_and_conditions_may_see_differently_skips_nothing(expression: Any) -> None:
+    assert predicate_of(expression, FIELDS) is None
+
+
+def test_the_columns_of_an_expression_are_known() -> None:
+    expression = (ds.field("id") > 3) & (ds.field("a", "b") == "id2") | ~ds.field("new\nline").is_valid()
+    assert columns_of(expression) == {"id", "a", "b", "new\nline"}
+
+
+def test_an_expression_of_very_many_calls_skips_nothing() -> None:
+    expression = ds.field("id") == 0
+    for number in range(300):
+        expression = expression | (ds.field("id") == number)
+    assert predicate_of(expression, FIELDS) is None
