@@ -58,7 +58,7 @@ def _run_lookup(session: SparkSession, data: UpsertData, work: Path, expected: p
 
 def check_changes(run: LakelogRun, row_count: int) -> None:
     """Stop the benchmark when the changes do not lead to as many rows as there are."""
-    batches = list(run.table.file_store.changes(columns=["id"]))
+    batches = list(run.table.changes(columns=["id"]))
     kinds = pl.from_arrow(pa.Table.from_batches(batches).column(ROW_KIND_COLUMN))
     assert isinstance(kinds, pl.Series)
     counts = dict(kinds.value_counts().iter_rows())

@@ -32,7 +32,7 @@ def make_table(folder: Path, rows: int) -> FileStoreTable:
     schema = build_schema(make_rows(np.arange(1), 0).schema, primary_keys=["id"], options=options)
     table = FileStoreTable.create(folder / "t", schema)
     table.write(make_rows(np.arange(rows), 0))
-    table.compact()
+    table.compact(full=True)
     rng = np.random.default_rng(5)
     for run in range(YOUNGER_RUNS):
         table.write(make_rows(np.unique(rng.integers(0, rows, rows // OVERWRITTEN_SHARE)), run + 1))

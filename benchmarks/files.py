@@ -65,7 +65,7 @@ def make_table(folder: str, rows: int, level_0_rows: int) -> FileStoreTable:
     )
     table = FileStoreTable.create(f"{folder}/t", schema)
     table.write(make_rows(np.arange(rows), 0))
-    table.compact()
+    table.compact(full=True)
     rng = np.random.default_rng(9)
     for run in range(LEVEL_0_RUNS):
         table.write(make_rows(np.unique(rng.integers(0, rows, BUCKETS * level_0_rows)), run + 1))

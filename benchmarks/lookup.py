@@ -88,7 +88,7 @@ def run(session: SparkSession, work: Path, rows: int, repeats: int) -> dict[str,
     made = catalog.create_table(NAME, schema=SCHEMA, primary_key=["id"], options=options)
     data = make_rows(rows)
     made.write(data)
-    made.file_store.compact()
+    made.compact(full=True)
     plain = work / "plain"
     write_plain(data, plain)
     del data

@@ -53,7 +53,7 @@ def make_table(folder: Path, size_bytes: int) -> int:
     keys = size_bytes // PAYLOAD_BYTES * 2 // 3
     for start in range(0, keys, PIECE_ROWS):
         table.write(make_rows(np.arange(start, min(start + PIECE_ROWS, keys)), 0))
-    table.compact()
+    table.compact(full=True)
     rng = np.random.default_rng(1)
     for run in range(1, YOUNGER_RUNS + 1):
         ids = np.sort(rng.choice(keys, keys // 2 // YOUNGER_RUNS, replace=False))
@@ -69,7 +69,7 @@ def read_limited(folder: str) -> None:
     for step in ("read", "compact", "read_compacted"):
         started = time.perf_counter()
         if step == "compact":
-            table.compact()
+            table.compact(full=True)
         else:
             found[f"{step}_rows"] = sum(batch.num_rows for batch in table.to_batches())
         found[f"{step}_s"] = round(time.perf_counter() - started, 1)

@@ -66,7 +66,7 @@ def list_snapshots(table: Table) -> list[SnapshotLine]:
     assert table.log is not None
     lines = []
     for snapshot in table.snapshots():
-        log = read_state(table.file_store, snapshot, topic_id=table.log.topic_id).logged
+        log = read_state(table._files, snapshot, topic_id=table.log.topic_id).logged
         lines.append(
             SnapshotLine(
                 id=snapshot.id,
@@ -83,7 +83,7 @@ def list_snapshots(table: Table) -> list[SnapshotLine]:
 def fold_log(table: Table, ends: Sequence[Mapping[int, int]]) -> list[FoldedLog]:
     """Read the log, a bucket at a time, and fold it up to each of `ends`: bucket -> offset, exclusive."""
     folded: list[list[FoldedLog]] = [[] for _ in ends]
-    for bucket in range(table.file_store.bucket_count):
+    for bucket in range(table.schema.bucket_count):
         changes = _read_bucket(table, bucket, max(end[bucket] for end in ends))
         for parts, end in zip(folded, ends, strict=True):
             parts.append(fold(until(changes, end[bucket])))
@@ -92,7 +92,7 @@ def fold_log(table: Table, ends: Sequence[Mapping[int, int]]) -> list[FoldedLog]
 
 def _read_bucket(table: Table, bucket: int, end: int) -> pl.DataFrame:
     assert table.log is not None
-    fields = table.file_store.schema.fields
+    fields = table.schema.fields
     batches = read_range(
         table.log.client_config, table.log.topic, fields, partition=bucket, start=0, end=end, with_offset=True
     )

@@ -37,7 +37,7 @@ def test_a_created_table_opens_with_what_it_was_given(catalog: Catalog) -> None:
     assert table.schema.primary_keys == ("id",)
     assert table.schema.comment == "some"
     assert table.schema.time_millis == 1_700_000_000_000
-    assert table.file_store.bucket_count == 3
+    assert table._files.bucket_count == 3
     assert table.log is None
     assert table.to_arrow().num_rows == 0
     assert list(table.snapshots()) == []

@@ -21,8 +21,8 @@ def table(tmp_path: Path) -> Table:
     """`lake/db.db/t`: snapshot 1 has two rows, snapshot 2 three."""
     schema = pa.schema({"id": pa.int64(), "name": pa.string()})
     table = Catalog(tmp_path / "lake").create_table("db.t", schema=schema, primary_key=["id"])
-    table.file_store.write(pa.table({"id": [1, 2], "name": ["one", None]}))
-    table.file_store.write(pa.table({"id": [2, 3], "name": ["two", "three"]}))
+    table._files.write(pa.table({"id": [1, 2], "name": ["one", None]}))
+    table._files.write(pa.table({"id": [2, 3], "name": ["two", "three"]}))
     return table
 
 
@@ -205,7 +205,7 @@ def test_a_change_log_table_is_made_and_shown_without_its_counts(run: Run) -> No
     table = Catalog("lake").table("db.seen")
     rows = pa.table({"page": ["a", "a", None], "n": pa.array([1, 1, None], pa.int32())})
     table.write(rows)
-    table.write(rows.slice(1), kinds=pa.array([3, 3], pa.int8()))
+    table.write(rows.slice(1), row_kinds=pa.array([3, 3], pa.int8()))
 
     assert rows_of(run("table", "cat", path.strip())[1]) == [{"n": 1, "page": "a"}]
     assert rows_of(run("table", "cat", path.strip(), "--changes")[1]) == rows_of(

@@ -97,7 +97,7 @@ def test_pypaimon_reads_what_we_write(
     for rows in pypaimon_job.commits():
         table.write(rows, kinds=row_kinds(rows, kind))
         model.apply(Write(rows=rows, kinds=row_kinds(rows, kind)))
-    table.compact()
+    table.compact(full=True)
     assert len(assignments(table, table.snapshots.latest())) > 5
     assert shown(table.to_arrow()) == model.shown()
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == pypaimon_job.shown(table.to_arrow())

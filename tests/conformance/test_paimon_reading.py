@@ -87,7 +87,7 @@ def test_every_snapshot_has_the_rows_that_flink_reads(tmp_path: Path, case: str,
 @pytest.mark.parametrize(("case", "name"), COMPACTED)
 def test_a_full_compaction_of_a_table_of_flink_changes_no_row(tmp_path: Path, case: str, name: str) -> None:
     table = open_case(case, name, tmp_path)
-    table.compact()
+    table.compact(full=True)
     assert rows_of(table) == as_multiset(expected(case, name, "latest"))
 
 
@@ -155,7 +155,7 @@ def pk_basic(tmp_path: Path) -> FileStoreTable:
 
 def test_a_table_of_flink_is_compacted_without_a_change_of_rows(pk_basic: FileStoreTable) -> None:
     before = rows_of(pk_basic)
-    snapshot = pk_basic.compact()
+    snapshot = pk_basic.compact(full=True)
     assert snapshot is not None
     assert snapshot.id == 5
     assert {entry.file.level for entry in pk_basic.live_files.of(snapshot).entries()} == {5}
@@ -180,7 +180,7 @@ def test_deletion_vectors_count_also_where_the_option_was_taken_back(tmp_path: P
     plain = replace(table, schema=replace(table.schema, options=options))
     newest = rows_of(plain)
     assert newest == as_multiset(expected("deletion_vectors", name, "latest"))
-    plain.compact()
+    plain.compact(full=True)
     assert rows_of(plain) == newest
 
 

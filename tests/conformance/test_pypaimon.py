@@ -96,7 +96,7 @@ def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python:
     for rows in pypaimon_job.commits():
         table.write(rows, kinds=row_kinds(rows, kind))
     ours = pypaimon_job.shown(table.to_arrow())
-    table.compact()
+    table.compact(full=True)
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
 
 

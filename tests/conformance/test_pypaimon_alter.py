@@ -100,7 +100,7 @@ def test_it_reads_the_tables_that_we_alter(tmp_path: Path, pypaimon_python: Path
 def test_it_reads_what_a_compaction_of_them_leaves(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     table = altered_table(tmp_path, kind)
     ours = pypaimon_job.rows_shown(table.to_arrow())
-    table.compact()
+    table.compact(full=True)
     assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
 
 

@@ -37,7 +37,7 @@ def write_all(table: FileStoreTable, *batches: pa.Table) -> list[tuple[object, .
     for batch in batches:
         table.write(batch)
     before = content(table)
-    table.compact()
+    table.compact(full=True)
     assert content(table) == before
     return before
 
@@ -103,7 +103,7 @@ def test_a_newer_delete_of_a_sequence_group_removes_the_row(tmp_path: Path) -> N
     deletes = pa.array([3, 3, 1], pa.int8())
     table.write(rows((1, 5, None), (2, 4, None), (3, 6, None)), kinds=deletes)
     assert content(table) == [(2, 5, "y"), (3, 6, None)]
-    table.compact()
+    table.compact(full=True)
     assert content(table) == [(2, 5, "y"), (3, 6, None)]
 
 
@@ -155,7 +155,7 @@ def test_what_is_taken_back_does_not_become_a_delete_by_a_compaction(
     """-U and -D differ for these engines: a compaction that leaves out the oldest run keeps what they are."""
     table = make(tmp_path, **options, **{"num-sorted-run.compaction-trigger": "3", "bucket": "1"})
     table.write(rows((1, 10, "x"), *((key, key, f"{key * key}") for key in range(2, 5000))))
-    table.compact()
+    table.compact(full=True)
     for key in (1, 2):
         table.write(rows((key, 4, None)), kinds=pa.array([1], pa.int8()))
     levels = {entry.file.level for entry in table.live_files.of(table.snapshots.latest()).entries()}
@@ -188,7 +188,7 @@ def test_the_row_that_is_last_by_the_sequence_field_stays_whenever_runs_are_merg
         for batch in history:
             table.write(rows(*batch))
             if data.draw(st.booleans()):
-                table.compact()
+                table.compact(full=True)
             for key, a, b in batch:
                 last = model.get(key)
                 is_late = last is not None and last[1] is not None and (a is None or sign * a < sign * last[1])

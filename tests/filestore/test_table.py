@@ -146,14 +146,14 @@ def test_a_full_compaction_leaves_one_run_without_deletes(table: FileStoreTable)
         table.write(rows_of(batch))
     table.write(rows_of(0), kinds=pa.array([3] * 6, pa.int8()))
     before = content(table)
-    snapshot = table.compact()
+    snapshot = table.compact(full=True)
     assert snapshot is not None
     assert snapshot.commit_kind is CommitKind.COMPACT
     assert content(table) == before
     files = [entry.file for entry in table.live_files.of(snapshot).entries()]
     assert {(file.level, file.delete_row_count) for file in files} == {(5, 0)}
     assert snapshot.total_record_count == len(before)
-    assert table.compact() is None
+    assert table.compact(full=True) is None
 
 
 def test_a_compaction_keeps_sequence_numbers(table: FileStoreTable) -> None:
@@ -161,7 +161,7 @@ def test_a_compaction_keeps_sequence_numbers(table: FileStoreTable) -> None:
         table.write(rows_of(batch))
     live = table.live_files.of(table.snapshots.latest())
     expected = {bucket: live.next_sequence(bytes(12), bucket) for bucket in (0, 1)}
-    compacted = table.live_files.of(table.compact())
+    compacted = table.live_files.of(table.compact(full=True))
     assert {bucket: compacted.next_sequence(bytes(12), bucket) for bucket in (0, 1)} == expected
 
 
@@ -170,7 +170,7 @@ def test_deletes_are_kept_while_older_rows_are_not_part_of_the_compaction(tmp_pa
     schema = build_schema(SCHEMA, primary_keys=["id"], options=options)
     table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
     table.write(rows_of(0, count=400_000))
-    table.compact()
+    table.compact(full=True)
     for batch in range(3):
         deletes = rows_of(batch, count=4)
         table.write(deletes, kinds=pa.array([3] * 4, pa.int8()))
@@ -263,11 +263,11 @@ def test_a_compaction_that_came_too_late_leaves_no_files(table: FileStoreTable) 
     def compact_rival_first() -> int:
         if not interrupted:
             interrupted.append(True)
-            rival.compact()
+            rival.compact(full=True)
         return 1_000
 
     with pytest.raises(ConflictError, match="no longer there"):
-        table.compact(clock=CommitClock(now_millis=compact_rival_first, sleep=lambda _: None))
+        table.compact(full=True, clock=CommitClock(now_millis=compact_rival_first, sleep=lambda _: None))
     assert content(table) == content_after(3)
     assert live_names(rival) <= data_files(table)
     assert len(data_files(table)) == 6 + 2  # six of the batches, two of the winner
@@ -315,7 +315,7 @@ def test_buckets_with_much_to_merge_are_compacted_at_once(tmp_path: Path, monkey
         table.write(rows_of(batch, count=100))
     before = table.to_arrow().sort_by("id")
     assert before["id"].to_pylist() == list(range(350))
-    assert table.compact() is not None
+    assert table.compact(full=True) is not None
     assert table.to_arrow().sort_by("id").equals(before)
     live = table.live_files.of(table.snapshots.latest()).entries()
     assert sorted(entry.bucket for entry in live) == [0, 1, 2, 3]

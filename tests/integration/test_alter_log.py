@@ -95,8 +95,8 @@ class HybridReader:
             max_rows=None,
             max_bytes=None,
         )
-        self._rows = TableRows.of(table.file_store, log_target(table), read_schema(table.schema, options), options)
-        self._planner = StreamPlanner(table.file_store, log_target(table), options)
+        self._rows = TableRows.of(table._files, log_target(table), read_schema(table.schema, options), options)
+        self._planner = StreamPlanner(table._files, log_target(table), options)
         self._at: Offset = self._planner.initial()
         self.seen: dict[int, Row] = {}
 
@@ -157,7 +157,7 @@ def test_writers_of_both_schemas_keep_log_and_files_one(tmp_path: Path, bootstra
         check_log_folds_to_files(table)
     assert by_id(dropped.to_arrow(columns=["id", "c", "later"]).to_pylist())[6] == {"id": 6, "c": None, "later": 3}
     before = by_id(dropped.to_arrow().to_pylist())
-    old.file_store.compact()  # by who knows the oldest schema
+    old._files.compact(full=True)  # by who knows the oldest schema
     assert by_id(dropped.to_arrow().to_pylist()) == before
 
 
@@ -206,7 +206,7 @@ def test_what_records_do_not_allow_is_refused_and_changes_nothing(tmp_path: Path
     dropped = table.alter(DropColumn("a"))
     with pytest.raises(UnsupportedError, match="had another column 'a' before"):
         dropped.alter(AddColumn("a", "STRING"))
-    assert dropped.file_store.schemas.list_ids() == [0, 1]
+    assert dropped._files.schemas.list_ids() == [0, 1]
 
 
 def test_another_address_of_the_same_kafka_is_taken(tmp_path: Path, bootstrap_servers: str) -> None:
@@ -223,4 +223,4 @@ def test_an_address_without_the_kafka_of_the_table_is_refused(tmp_path: Path, bo
     table = make_table(tmp_path, bootstrap_servers, "upsert")
     with pytest.raises(UnavailableError):
         table.alter(SetOption("log.kafka.bootstrap.servers", "localhost:1"))
-    assert table.file_store.schemas.list_ids() == [0]
+    assert table._files.schemas.list_ids() == [0]

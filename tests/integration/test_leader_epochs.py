@@ -53,12 +53,12 @@ def write(writer: LocalWriter, identifier: int, *ids: int) -> None:
 
 
 def position(table: Table) -> LogPosition:
-    store = table.file_store
+    store = table._files
     return read_state(store, store.snapshots.latest(), topic_id=log_target(table).topic_id).logged.position(0)
 
 
 def planner_of(table: Table) -> StreamPlanner:
-    return StreamPlanner(table.file_store, log_target(table), parse_read_options({}, table))
+    return StreamPlanner(table._files, log_target(table), parse_read_options({}, table))
 
 
 def test_a_log_is_the_same_up_to_the_end_of_an_epoch_and_not_behind_it(bootstrap_servers: str) -> None:
@@ -146,7 +146,7 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
         with pytest.raises(LogRewrittenError, match=ADVICE):
             planner_of(table).end_of_batch(read, NO_LIMITS)
         assert table.log is not None
-        [bucket] = repair_log(table.file_store, table.log).left
+        [bucket] = repair_log(table._files, table.log).left
         assert "lakelog table new-identity" in (bucket.problem or "")
     finally:
         broker.stop()

@@ -55,7 +55,7 @@ def names(rows: DataFrame) -> dict[int, str]:
 
 
 def test_a_read_gives_every_value_as_it_was_written(spark: SparkSession, table: Table) -> None:
-    table.file_store.write(rows_of(1, 2, 3))
+    table._files.write(rows_of(1, 2, 3))
 
     found = load(spark, table).orderBy("id").toArrow()
 
@@ -63,7 +63,7 @@ def test_a_read_gives_every_value_as_it_was_written(spark: SparkSession, table: 
 
 
 def test_one_dataframe_filtered_twice_is_right_both_times(spark: SparkSession, table: Table) -> None:
-    table.file_store.write(rows_of(*range(10)))
+    table._files.write(rows_of(*range(10)))
     rows = load(spark, table)
 
     assert [row["id"] for row in rows.filter("id = 3").union(rows.filter("id = 5")).collect()] == [3, 5]
@@ -73,8 +73,8 @@ def test_one_dataframe_filtered_twice_is_right_both_times(spark: SparkSession, t
 def test_columns_rows_and_points_in_time_are_chosen_by_arguments(
     spark: SparkSession, catalog: Catalog, table: Table
 ) -> None:
-    first = table.file_store.write(rows_of(1, 2))
-    table.file_store.write(rows_of(2, name="b"))
+    first = table._files.write(rows_of(1, 2))
+    table._files.write(rows_of(2, name="b"))
     then = datetime.fromtimestamp(first.time_millis / 1000, UTC)
 
     def read(**what: object) -> list[tuple[object, ...]]:
@@ -89,7 +89,7 @@ def test_columns_rows_and_points_in_time_are_chosen_by_arguments(
 
 
 def test_the_users_own_schema_chooses_columns(spark: SparkSession, table: Table) -> None:
-    table.file_store.write(rows_of(1))
+    table._files.write(rows_of(1))
 
     found = spark.read.format("lakelog").schema("name STRING, id BIGINT").load(table.path)
 
@@ -97,7 +97,7 @@ def test_the_users_own_schema_chooses_columns(spark: SparkSession, table: Table)
 
 
 def test_sql_reads_and_writes_a_temporary_view(spark: SparkSession, table: Table) -> None:
-    table.file_store.write(rows_of(1))
+    table._files.write(rows_of(1))
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakelog OPTIONS (path '{table.path}')")
     spark.sql("INSERT INTO v SELECT 2, name, at, price, tags, more FROM v")
 
@@ -127,7 +127,7 @@ def days(catalog: Catalog) -> Table:
     """100 rows in four partitions of 25."""
     options = {"bucket": "-1"}
     table = catalog.create_table("db.days", schema=DAYS, partition_keys=["day"], options=options)
-    table.file_store.write(
+    table._files.write(
         pa.table([[f"d{number % 4}" for number in range(100)], [Decimal(7)] * 100, range(100)], schema=DAYS)
     )
     return table
@@ -164,7 +164,7 @@ def test_the_sessions_dynamic_overwrite_replaces_the_partitions_of_the_new_rows(
     assert ids(days) == [-1, -1, *OTHERS]  # no rows, no partitions
     overwrite(spark, days, "d1", partitionOverwriteMode="STATIC")  # the option wins
     assert ids(days) == [-1]
-    table.file_store.write(rows_of(1, 2))
+    table._files.write(rows_of(1, 2))
     spark.createDataFrame(rows_of(9)).write.format("lakelog").mode("overwrite").save(table.path)
     assert names(load(spark, table)) == {9: "a"}  # without partitions everything is replaced, as Spark does it
 
@@ -201,10 +201,10 @@ def test_keys_of_dynamic_buckets_stay_where_an_overwrite_leaves_their_partition(
     table = catalog.create_table(
         "db.b", schema=schema, primary_key=["day", "id"], partition_keys=["day"], options={"bucket": "-1"}
     )
-    table.file_store.write(pa.table([[1] * 50 + [2] * 50, [*range(100)], [0] * 100], schema=schema))
+    table._files.write(pa.table([[1] * 50 + [2] * 50, [*range(100)], [0] * 100], schema=schema))
     rows = spark.createDataFrame(pa.table([[1], [0], [1]], schema=schema)).coalesce(1)
     rows.write.format("lakelog").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(table.path)
-    table.file_store.write(pa.table([[2] * 50, [*range(50, 100)], [2] * 50], schema=schema))
+    table._files.write(pa.table([[2] * 50, [*range(50, 100)], [2] * 50], schema=schema))
     found = table.to_arrow().sort_by("id")
     assert found["v"].to_pylist() == [1, *[2] * 50]
 

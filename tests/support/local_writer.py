@@ -54,7 +54,7 @@ class LocalWriter:
     def write(self, identifier: int, rows: pa.Table, kinds: pa.Array) -> Verdict:
         """Write a batch; a replay of the last one changes nothing."""
         batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier))
-        snapshots = DriverSnapshots(self.table.file_store, log_target(self.table).topic_id)
+        snapshots = DriverSnapshots(self.table._files, log_target(self.table).topic_id)
         verdict = check_identity(snapshots.newest(), batch)
         while verdict is Verdict.NEW:
             answers = [write_bucket(task) for task in self._tasks(batch, rows, kinds)]
@@ -67,7 +67,7 @@ class LocalWriter:
         return verdict
 
     def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[Encoded, EncodedRecords]]:
-        store, target = self.table.file_store, log_target(self.table)
+        store, target = self.table._files, log_target(self.table)
         schema = store.schema
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
         tasks = []

@@ -50,7 +50,7 @@ def abort_records(table: Table, ids: list[int], bucket: int = 0) -> None:
 
 def _owner(table: Table, bucket: int) -> TransactionalProducer:
     log = log_of_table(table)
-    return TransactionalProducer(log.client_config, f"{table.file_store.uuid}-{bucket}", log.topic, bucket)
+    return TransactionalProducer(log.client_config, f"{table._files.uuid}-{bucket}", log.topic, bucket)
 
 
 def set_topic_config(table: Table, config: Mapping[str, str]) -> None:

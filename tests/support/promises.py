@@ -36,11 +36,11 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
     """(bucket, header) of every committed transaction of the log, in log order per bucket."""
     assert table.log is not None
     headers = []
-    for bucket in range(table.file_store.bucket_count):
+    for bucket in range(table._files.bucket_count):
         tail = read_tail(table.log.client_config, table.log.topic, bucket, 0)
         for transaction in tail.transactions:
             where = f"bucket {bucket}, offset {transaction.first_offset}"
-            header = HeaderFiles(table.file_store).read(transaction.header, where=where)
+            header = HeaderFiles(table._files).read(transaction.header, where=where)
             assert header.record_count == transaction.record_count
             headers.append((bucket, header))
     return headers
@@ -49,13 +49,13 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
 def snapshot_states(table: Table) -> Iterator[tuple[Snapshot, TableState]]:
     """Every snapshot, oldest first, with what it holds of users and log."""
     assert table.log is not None
-    return states_of(table.file_store, topic_id=table.log.topic_id)
+    return states_of(table._files, topic_id=table.log.topic_id)
 
 
 def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table]]:
     """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
-    config, topic, fields = table.log.client_config, table.log.topic, table.file_store.schema.fields
+    config, topic, fields = table.log.client_config, table.log.topic, table._files.schema.fields
     end = read_tail(config, topic, bucket, 0).high_watermark
     changes: list[tuple[int, int, int, pa.Table]] = []
     for batch in read_range(config, topic, fields, partition=bucket, start=0, end=end, with_offset=True):
@@ -70,7 +70,7 @@ def check_log_equals_files(table: Table) -> None:
     """Promise 2: at every snapshot, the fold of the log up to the snapshot's offsets is the snapshot."""
     changes = [
         (bucket, offset, 1 if RowKind(kind).is_add else -1, _rows_of(row)[0])
-        for bucket in range(table.file_store.bucket_count)
+        for bucket in range(table._files.bucket_count)
         for bucket, offset, kind, row in log_changes(table, bucket)
     ]
     for snapshot, state in snapshot_states(table):

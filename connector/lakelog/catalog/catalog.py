@@ -180,7 +180,7 @@ class Catalog:
                 return
             raise
         _check_no_link(table)
-        store = table.file_store
+        store = table._files
         if table.log is not None and original_of(store, recorded_place(store)) is None:  # else the topic is another's
             require_kafka_client()
             from lakelog.protocol.topics import drop_topic  # noqa: PLC0415  # needs the extra

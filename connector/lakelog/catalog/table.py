@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
 from lakelog.catalog.altering import alter_table
 from lakelog.catalog.identifier import Identifier
+from lakelog.catalog.upkeep import Age, ExpiredSnapshots, expire_snapshots, remove_orphan_files
+from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.commit.outcomes import FoundCommit
+from lakelog.filestore.expire.orphans import Orphans
 from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.consumers import Consumer
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable, WriteMode
-from lakelog.filestore.table_reading import Selection
+from lakelog.filestore.table_reading import Selection, Which
 from lakelog.protocol.new_identity import new_identity
 from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
     import duckdb
+    import pandas as pd
     import polars as pl
 
 
@@ -30,7 +39,7 @@ class Table:
 
     def __init__(
         self,
-        file_store: FileStoreTable,
+        files: FileStoreTable,
         *,
         identifier: Identifier | None = None,
         kafka: Mapping[str, str] | None = None,
@@ -41,8 +50,8 @@ class Table:
         `kafka` are the user's own settings of Kafka clients. Raises OptionError for a table that holds settings which
         none may hold; with `is_to_be_mended` only where its log is asked for, so that they can be taken out.
         """
-        self.file_store = file_store
-        self.identifier = identifier or Identifier.of_path(file_store.path)
+        self._files = files
+        self.identifier = identifier or Identifier.of_path(files.path)
         self.kafka = dict(kafka or {})
         if not is_to_be_mended:
             self.log  # noqa: B018  # raises
@@ -50,12 +59,12 @@ class Table:
     @cached_property
     def log(self) -> TableLog | None:
         """The table's log; None for a table without one."""
-        return log_of(self.file_store.schema, self.warehouse, path=self.file_store.path, kafka=self.kafka)
+        return log_of(self._files.schema, self.warehouse, path=self._files.path, kafka=self.kafka)
 
     @property
     def path(self) -> str:
         """The table's folder."""
-        return self.file_store.path
+        return self._files.path
 
     @property
     def name(self) -> str:
@@ -70,20 +79,32 @@ class Table:
     @property
     def schema(self) -> TableSchema:
         """The newest schema."""
-        return self.file_store.schema
+        return self._files.schema
+
+    @property
+    def uuid(self) -> str:
+        """The table's identity, which a copy has too until it is given another; see `new_identity`."""
+        return self._files.uuid
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """The snapshots that are there, oldest first."""
-        manager = self.file_store.snapshots
+        """The snapshots that have not expired, oldest first."""
+        manager = self._files.snapshots
         return (manager.get(snapshot_id) for snapshot_id in manager.ids())
+
+    def snapshot(self, **which: Unpack[Which]) -> Snapshot | None:
+        """The newest snapshot, or the one that is asked for; None for a table without any.
+
+        Raises NotFoundError for a snapshot or tag that does not exist, and for a time before the oldest snapshot.
+        """
+        return self._files.snapshot(**which)
 
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
         """The rows as an Arrow table; without arguments all rows of the newest snapshot."""
-        return self.file_store.to_arrow(**what)
+        return self._files.to_arrow(**what)
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows piece by piece, for tables larger than memory."""
-        return self.file_store.to_batches(**what)
+        return self._files.to_batches(**what)
 
     def changes(
         self, *, after: int | None = None, up_to: int | None = None, columns: Sequence[str] | None = None
@@ -93,23 +114,121 @@ class Table:
         With a changelog producer these are all changes with their old values, else the last change of each key. A
         change-log table without primary key tells each row as often as it was added or taken away.
         """
-        return self.file_store.changes(after=after, up_to=up_to, columns=columns)
+        return self._files.changes(after=after, up_to=up_to, columns=columns)
+
+    def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
+        """The rows as a pandas frame. Needs pandas."""
+        if find_spec("pandas") is None:
+            raise InvalidRequestError("to_pandas needs pandas: pip install pandas")
+        frame: pd.DataFrame = self._files.to_arrow(**what).to_pandas()
+        return frame
 
     def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
         """The rows as a lazy polars frame: `collect()` reads what the query needs."""
-        return self.file_store.to_polars(**what)
+        return self._files.to_polars(**what)
 
     def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, whose queries read them as a stream."""
-        return self.file_store.to_duckdb(**what)
+        return self._files.to_duckdb(**what)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""
-        return self.file_store.__arrow_c_stream__(requested_schema)
+        return self._files.__arrow_c_stream__(requested_schema)
 
-    def write(self, rows: pa.Table, *, mode: WriteMode = "append", kinds: pa.Array | None = None) -> Snapshot:
-        """Write rows into a table without a log, in one snapshot; see `FileStoreTable.write`."""
-        return self.file_store.write(rows, mode=mode, kinds=kinds)
+    def write(
+        self,
+        rows: pa.Table,
+        *,
+        mode: WriteMode = "append",
+        where: str | Predicate | None = None,
+        row_kinds: pa.Array | None = None,
+    ) -> Snapshot:
+        """Write rows and commit them in one snapshot; `row_kinds` are int8, None makes every row an upsert.
+
+        `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
+        partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
+        new rows are in. Afterwards the touched buckets are compacted and old snapshots expire where that is due, unless
+        the table is write-only.
+        Raises InvalidRequestError for rows that do not fit and for tables with a log, which streams write;
+        ConflictError for an overwrite of a table that changed meanwhile.
+        """
+        return self._files.write(rows, mode=mode, where=where, kinds=row_kinds)
+
+    def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
+        """Delete the partitions that meet a condition on partition columns; None when no partition does.
+
+        Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
+        that changed meanwhile.
+        """
+        return self._files.drop_partitions(where)
+
+    def expire_partitions(self) -> Snapshot | None:
+        """Delete the partitions that are older than `partition.expiration-time`; None when no partition is.
+
+        Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
+        option.
+        """
+        return self._files.expire_partitions()
+
+    def compact(self, *, full: bool = False) -> Snapshot | None:
+        """Merge what is due by the table's options, or with `full` every bucket into one run; then expire what is due.
+
+        None when nothing was to be merged. Raises ConflictError when another compaction of the same files came first.
+        """
+        return self._files.compact(full=full)
+
+    def rescale(self, buckets: int) -> Table:
+        """Give the table another number of buckets; gives the table as it is then. Every row is written anew.
+
+        Writers that opened the table before are refused from then on. Called again after it was cut off, it goes on.
+        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
+        ConflictError when others write all the time.
+        """
+        return self._of(self._files.rescale(buckets))
+
+    def expire_snapshots(
+        self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
+    ) -> ExpiredSnapshots:
+        """Delete snapshots that are too many or too old, and the files that only they show; gives what was deleted.
+
+        At least `retain_min` and at most `retain_max` snapshots stay, and between the two those that are not
+        `older_than`: a timedelta, a duration such as `2 h`, or a datetime. What is not given, the table's options say.
+        What a consumer, a tag, a branch or a newer snapshot needs stays. Of a table with a log the records go too that
+        are older than `log.retention` and needed by no snapshot and no stream. Raises InvalidRequestError for bounds
+        that cannot both hold, UnavailableError without Kafka.
+        """
+        return expire_snapshots(
+            self._files, self.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
+        )
+
+    def remove_orphan_files(
+        self, *, older_than: Age = timedelta(days=1), dry_run: bool = True, allow_young: bool = False
+    ) -> Orphans:
+        """Find the files that no snapshot, changelog, tag, branch or log names; without `dry_run` delete them.
+
+        Only files that were last changed before `older_than` count: a timedelta, a duration such as `2 d`, or a
+        datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which says that no writer
+        runs; UnavailableError for a table with a log whose Kafka does not answer.
+        """
+        return remove_orphan_files(
+            self._files, self.log, older_than=older_than, dry_run=dry_run, allow_young=allow_young
+        )
+
+    def consumers(self) -> list[Consumer]:
+        """The readers that record how far they have read: no snapshot that one of them has not read expires."""
+        return self._files.consumers()
+
+    def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
+        """Let a consumer read from this snapshot on, or make it. Raises InvalidRequestError for an expired snapshot."""
+        self._files.reset_consumer(consumer_id, next_snapshot)
+
+    def delete_consumer(self, consumer_id: str) -> None:
+        """Delete a consumer, so that what it has not read may expire. Raises NotFoundError for an unknown one."""
+        self._files.delete_consumer(consumer_id)
+
+    def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
+        """What became of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
+        return self._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
 
     def alter(self, *changes: SchemaChange) -> Table:
         """Change columns, options or comments, all or none; gives the table with the newest schema then.
@@ -118,8 +237,8 @@ class Table:
         which its records are read right: columns are added, moved and dropped, comments and other options set. Streams
         that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
         """
-        schema = alter_table(self.file_store, self.warehouse, changes, kafka=self.kafka)
-        return self._of(replace(self.file_store, schema=schema))
+        schema = alter_table(self._files, self.warehouse, changes, kafka=self.kafka)
+        return self._of(replace(self._files, schema=schema))
 
     def new_identity(self) -> Table:
         """Give the table a uuid and, where it has a log, a topic of its own; gives the table as it is then.
@@ -128,7 +247,7 @@ class Table:
         `lakelog.protocol.new_identity`. Raises UnavailableError when Kafka does not answer; nothing was done then.
         """
         identifier = self.identifier or Identifier("copy", self.path.rpartition("/")[2])
-        return self._of(new_identity(self.file_store, topic_of=identifier.topic, kafka=self.kafka))
+        return self._of(new_identity(self._files, topic_of=identifier.topic, kafka=self.kafka))
 
     def _of(self, files: FileStoreTable) -> Table:
         """This table with these files."""

@@ -23,7 +23,7 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.log_check import check_log  # noqa: PLC0415  # needs the Kafka client
 
-    report = check_log(opened.file_store, log)
+    report = check_log(opened._files, log)
     if report.deletes_by:
         _say(as_json, log.told_of(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
     for bucket in report.buckets:
@@ -51,7 +51,7 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.log_check import repair_log  # noqa: PLC0415  # needs the Kafka client
 
-    done = repair_log(opened.file_store, log)
+    done = repair_log(opened._files, log)
     if done.settings:
         old = ", ".join(f"{key}={value}" for key, value in sorted(done.settings.items()))
         _say(

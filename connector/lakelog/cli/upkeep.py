@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import parse_duration_millis
-from lakelog.filestore.expire.expiry import Retention
-from lakelog.protocol.servers import require_kafka_client
 
 
 def compact(
@@ -22,7 +17,7 @@ def compact(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Merge files: what is due by the table's options."""
-    snapshot = find_table(table, warehouse).file_store.compact(full=full)
+    snapshot = find_table(table, warehouse).compact(full=full)
     typer.echo("nothing to merge" if snapshot is None else f"snapshot {snapshot.id}")
 
 
@@ -39,33 +34,16 @@ def expire(
 
     Of a table with a log then also the records that are older than log.retention and needed by nobody.
     """
-    opened = find_table(table, warehouse)
-    store = opened.file_store
-    retention = Retention.of(store)
-    if retain_min is not None:
-        retention = replace(retention, count_min=retain_min)
-    if retain_max is not None:
-        retention = replace(retention, count_max=retain_max)
-    if retention.count_max < retention.count_min:
-        raise InvalidRequestError(
-            f"at most {retention.count_max} snapshots and at least {retention.count_min} cannot both be kept; "
-            "give --retain-min too"
-        )
-    if older_than is not None:
-        retention = replace(retention, age_millis=_duration(older_than))
-    expired = store.expire_snapshots(retention=retention)
+    expired = find_table(table, warehouse).expire_snapshots(
+        retain_max=retain_max, retain_min=retain_min, older_than=older_than
+    )
     changes = f", the changes of {len(expired.changelog_ids)} older ones" if expired.changelog_ids else ""
     typer.echo(
         f"{len(expired.snapshot_ids)} snapshots{changes}, {expired.data_files} data files and {expired.metadata_files} "
         "metadata files deleted"
     )
-    if opened.log is not None:
-        require_kafka_client()
-        from lakelog.protocol.log_expiry import expire_log  # noqa: PLC0415  # needs the Kafka client
-
-        moved = expire_log(store, opened.log, now_millis=time.time_ns() // 1_000_000)
-        for bucket, offset in sorted(moved.items()):
-            typer.echo(f"records of the log deleted in bucket {bucket}: those before offset {offset}")
+    for bucket, offset in sorted(expired.log_starts.items()):
+        typer.echo(f"records of the log deleted in bucket {bucket}: those before offset {offset}")
 
 
 def orphans(  # noqa: PLR0917  # typer's arguments are the command line's
@@ -79,17 +57,8 @@ def orphans(  # noqa: PLR0917  # typer's arguments are the command line's
     warehouse: Warehouse = HERE,
 ) -> None:
     """Name the files that no snapshot, changelog, tag, branch or log names, or delete them."""
-    opened = find_table(table, warehouse)
-    named_elsewhere = None
-    if opened.log is not None:
-        from lakelog.protocol.orphans import names_in_log  # noqa: PLC0415  # needs the Kafka client
-
-        named_elsewhere = names_in_log(opened.file_store, opened.log)
-    found = opened.file_store.remove_orphans(
-        older_than_millis=_duration(older_than),
-        dry_run=not delete,
-        allow_young=allow_young,
-        named_elsewhere=named_elsewhere,
+    found = find_table(table, warehouse).remove_orphan_files(
+        older_than=older_than, dry_run=not delete, allow_young=allow_young
     )
     for file in found.files:
         fields = {"path": file.path, "size_bytes": file.size_bytes, "modified_millis": file.modified_millis}
@@ -103,7 +72,7 @@ def orphans(  # noqa: PLR0917  # typer's arguments are the command line's
 
 def consumers(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the consumers, and for each the first snapshot that it has not read."""
-    for consumer in find_table(table, warehouse).file_store.consumers():
+    for consumer in find_table(table, warehouse).consumers():
         fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot, "is_own": consumer.is_own}
         remark = " (lakelog's own, not a reader: see the guide)" if consumer.is_own else ""
         typer.echo(json.dumps(fields) if as_json else f"{consumer.consumer_id} {consumer.next_snapshot}{remark}")
@@ -116,7 +85,7 @@ def reset_consumer(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Let a consumer read from a snapshot on, back or ahead."""
-    find_table(table, warehouse).file_store.reset_consumer(consumer_id, next_snapshot)
+    find_table(table, warehouse).reset_consumer(consumer_id, next_snapshot)
 
 
 def delete_consumer(
@@ -125,13 +94,13 @@ def delete_consumer(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Forget a consumer: what it has not read may expire."""
-    find_table(table, warehouse).file_store.delete_consumer(consumer_id)
+    find_table(table, warehouse).delete_consumer(consumer_id)
 
 
 def new_identity(table: TableName, warehouse: Warehouse = HERE) -> None:
     """Give a copied table an identity and a log of its own, or one that has lost what it knew of its writers."""
     renewed = find_table(table, warehouse).new_identity()
-    typer.echo(f"table {renewed.path} has the uuid {renewed.file_store.uuid}")
+    typer.echo(f"table {renewed.path} has the uuid {renewed.uuid}")
 
 
 def drop_partitions(
@@ -140,15 +109,8 @@ def drop_partitions(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete the partitions that meet a condition. Older snapshots still show them."""
-    snapshot = find_table(table, warehouse).file_store.drop_partitions(where)
+    snapshot = find_table(table, warehouse).drop_partitions(where)
     typer.echo("no partition meets the condition" if snapshot is None else f"snapshot {snapshot.id}")
-
-
-def _duration(text: str) -> int:
-    try:
-        return parse_duration_millis(text)
-    except ValueError as error:
-        raise InvalidRequestError(f"--older-than is {text!r}: {error}; expected a form such as 2 h") from error
 
 
 def rescale(
@@ -157,8 +119,8 @@ def rescale(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Give a table without a log another number of buckets: every row is written anew."""
-    rescaled = find_table(table, warehouse).file_store.rescale(buckets)
-    typer.echo(f"{rescaled.bucket_count} buckets")
+    rescaled = find_table(table, warehouse).rescale(buckets)
+    typer.echo(f"{rescaled.schema.bucket_count} buckets")
 
 
 def find_commit(
@@ -171,7 +133,7 @@ def find_commit(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Say what became of a commit that ended without an answer."""
-    found = find_table(table, warehouse).file_store.find_commit(uuid, snapshot_id=snapshot_id)
+    found = find_table(table, warehouse).find_commit(uuid, snapshot_id=snapshot_id)
     if as_json:
         typer.echo(json.dumps(asdict(found)))
     elif found.snapshot_id is not None:

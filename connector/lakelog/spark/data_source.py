@@ -63,21 +63,21 @@ class LakelogDataSource(DataSource):
         table, options = self._read()
         if options.consumer_id is not None:
             raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
-        return SnapshotReader(TableRows.of(table.file_store, None, schema, options), options)
+        return SnapshotReader(TableRows.of(table._files, None, schema, options), options)
 
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
         table, options = self._read()
         target = None
         if table.log is not None:
-            original = original_of(table.file_store, recorded_place(table.file_store))
+            original = original_of(table._files, recorded_place(table._files))
             if original is None:
                 target = log_target(table)
                 table.log.check_topic()
             else:
                 logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
-        rows = TableRows.of(table.file_store, target, schema, options)
-        return LakelogStreamReader(table.file_store, target, rows, options)
+        rows = TableRows.of(table._files, target, schema, options)
+        return LakelogStreamReader(table._files, target, rows, options)
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
         """Appends rows, or replaces all, or partitions. Raises InvalidRequestError for a table with a log."""

@@ -27,10 +27,10 @@ def resolve_table(
     ask the session takes some 80 round trips to the JVM.
     """
     found = resolve_files(table, catalog=catalog, warehouse=warehouse, options=options)
-    settings = session_kafka_settings() if found.file_store.has_log else {}
+    settings = session_kafka_settings() if found._files.has_log else {}
     if not settings:
         return found
-    return Table(found.file_store, identifier=found.identifier, kafka={**settings, **found.kafka})
+    return Table(found._files, identifier=found.identifier, kafka={**settings, **found.kafka})
 
 
 def resolve_files(

@@ -225,8 +225,8 @@ class FileStoreTable(ReadableTable):
         expire_after_commit(self, snapshot.id)
         return snapshot
 
-    def compact(self, *, full: bool = True, clock: CommitClock | None = None) -> Snapshot | None:
-        """Merge the runs of every bucket into one (`full`), or what is due by the table's options; then expire what is.
+    def compact(self, *, full: bool = False, clock: CommitClock | None = None) -> Snapshot | None:
+        """Merge what is due by the table's options, or with `full` every bucket into one run; then expire what is due.
 
         None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
         """

@@ -68,7 +68,7 @@ def test_old_rows_are_read_under_new_columns_before_and_after_a_compaction(tmp_p
     expected = [{"id": 1, "n": 10, "c": None}, {"id": 2, "n": 1 << 40, "c": 0.5}, {"id": 3, "n": 3, "c": None}]
     assert rows_of(table) == expected
     assert rows_of(table, where="n > 5 and c is null") == [{"id": 1, "n": 10, "c": None}]
-    table.compact()
+    table.compact(full=True)
     assert rows_of(table) == expected
     assert {entry.file.schema_id for entry in table.live_files.of(table.snapshots.latest()).entries()} == {2}
 
@@ -90,7 +90,7 @@ def test_files_of_two_formats_are_read_filtered_and_compacted_together(tmp_path:
         assert rows_of(table) == expected
         assert rows_of(table, where="a > 20 and c is not null") == expected[1:2]
         assert rows_of(table, where="a = 20") == []
-        table.compact()
+        table.compact(full=True)
     assert {name.rpartition(".")[2] for name in file_names(table)} == {file_format}
 
 
@@ -101,13 +101,13 @@ def test_values_of_a_dropped_column_do_not_come_back_under_its_name(tmp_path: Pa
     write(table, [{"id": 2, "a": 20, "b": "y"}])
     table = table.alter(DropColumn("b"))
     if is_compacted:
-        table.compact()
+        table.compact(full=True)
     table = table.alter(AddColumn("b", "STRING"))
     write(table, [{"id": 3, "a": 30, "b": "z"}])
     expected = [{"id": 1, "a": 10, "b": None}, {"id": 2, "a": 20, "b": None}, {"id": 3, "a": 30, "b": "z"}]
     assert rows_of(table) == expected
     assert rows_of(table, where="b = 'x'") == []
-    table.compact()
+    table.compact(full=True)
     assert rows_of(table) == expected
 
 
@@ -119,7 +119,7 @@ def test_a_compaction_planned_with_an_older_schema_loses_no_newer_value(tmp_path
     write(old, [{"id": 2, "a": 20, "b": "y"}])
     expected = [{"id": 1, "a": 1 << 40, "b": "x", "c": 5}, {"id": 2, "a": 20, "b": "y", "c": None}]
     assert rows_of(new) == expected
-    assert old.compact() is not None
+    assert old.compact(full=True) is not None
     assert rows_of(new) == expected
 
 
@@ -130,7 +130,7 @@ def test_small_files_of_a_table_without_key_are_joined_across_schemas(tmp_path: 
     write(new, [{"id": 2, "a": 20, "c": 5}])
     expected = [{"id": 1, "a": 10, "c": None}, {"id": 2, "a": 20, "c": 5}]
     assert rows_of(new) == expected
-    assert old.compact() is not None
+    assert old.compact(full=True) is not None
     assert rows_of(new) == expected
     assert rows_of(new, where="c = 5") == expected[1:]
 
@@ -180,7 +180,7 @@ def test_a_renamed_key_still_finds_its_rows_and_skips_the_others(tmp_path: Path)
     table = make(tmp_path, {"bucket": "3"})
     for start in (0, 100):
         write(table, [{"id": start + number, "a": number, "b": None} for number in range(10)])
-    table.compact()
+    table.compact(full=True)
     table = table.alter(RenameColumn("id", "key"), RenameColumn("a", "id"))
     assert table.schema.primary_keys == ("key",)
     write(table, [{"key": 105, "id": -1, "b": "new"}])
@@ -223,7 +223,7 @@ def test_parts_of_rows_join_across_schemas(tmp_path: Path) -> None:
     expected = [{"id": 1, "a": 1 << 40, "text": None, "moment": 6, "c": 1, "total": 7}]
     assert rows_of(new) == expected
     assert rows_of(new, columns=["total"]) == [{"total": 7}]
-    old.compact()
+    old.compact(full=True)
     assert rows_of(new) == expected
 
 
@@ -241,7 +241,7 @@ def test_aggregates_go_on_across_schemas(tmp_path: Path) -> None:
     write(new, [{"id": 1, "sum": 1, "b": "y", "most": 2}])
     expected = [{"id": 1, "sum": 4_000_000_001, "b": "y", "most": 3}]
     assert rows_of(new) == expected
-    new.compact()
+    new.compact(full=True)
     assert rows_of(new) == expected
 
 
@@ -249,7 +249,7 @@ def test_changes_are_looked_up_across_schemas(tmp_path: Path) -> None:
     old = make(tmp_path, {"changelog-producer": "lookup", "num-levels": "3"})
     new = old.alter(RenameColumn("a", "n"), WidenColumn("n", "BIGINT"), AddColumn("c", "INT"))
     write(new, [{"id": number, "n": 1 << 40, "b": "x", "c": number} for number in range(100)])
-    new.compact()
+    new.compact(full=True)
     write(old, [{"id": 1, "a": 10, "b": "y"}])
     assert old.compact(full=False) is not None  # looks into files of the newer schema
     newest = new.snapshots.latest_id() or 0
@@ -265,7 +265,7 @@ def test_changes_are_looked_up_across_schemas(tmp_path: Path) -> None:
 def test_overtaken_rows_are_marked_across_schemas(tmp_path: Path, *, is_older: bool) -> None:
     old = make(tmp_path, {"deletion-vectors.enabled": "true"})
     write(old, [{"id": number, "a": number, "b": "x"} for number in range(100)])
-    old.compact()
+    old.compact(full=True)
     new = old.alter(RenameColumn("id", "key"), AddColumn("c", "INT"))
     write(new, [{"key": 7, "a": 70, "b": "y", "c": 7}])
     by = old if is_older else new
@@ -281,7 +281,7 @@ def test_deletes_hold_across_schemas(tmp_path: Path) -> None:
     write(new, [{"key": 1, "a": None, "b": None, "c": None}], [3])
     write(old, [{"id": 2, "a": None, "b": None}], [3])
     assert [row["key"] for row in rows_of(new)] == [0, 3]
-    new.compact()
+    new.compact(full=True)
     assert [row["key"] for row in rows_of(new)] == [0, 3]
 
 

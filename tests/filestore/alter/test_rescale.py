@@ -122,7 +122,7 @@ def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, st
     table, still = (filled(tmp_path / name, **given) for name in ("moved", "still"))
     tells = options.get("changelog-producer") is not None
     rescaled = table.rescale(3)
-    still.compact()
+    still.compact(full=True)
     assert content(rescaled) == content(still)
     latest = rescaled.snapshots.latest()
     assert latest is not None
@@ -137,7 +137,7 @@ def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, st
     assert not tells or folded(rescaled) == content(rescaled)
     for one in (rescaled, still):
         one.write(rows_of(1))
-        one.compact()
+        one.compact(full=True)
     assert content(rescaled) == content(still)
     assert not tells or folded(rescaled) == content(rescaled)
 

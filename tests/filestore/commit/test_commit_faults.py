@@ -86,11 +86,11 @@ def test_a_crash_anywhere_in_a_compaction_changes_no_rows(template: Path, tmp_pa
     for fails_at in count(1):
         path = copy_of(template, tmp_path / str(fails_at))
         try:
-            in_new_process(path, FaultyFileIO(UNSYNCED, fails_at)).compact()
+            in_new_process(path, FaultyFileIO(UNSYNCED, fails_at)).compact(full=True)
         except InjectedCrash:
             survivor = in_new_process(path)
             assert content(survivor) == content_after(BEFORE)
-            survivor.compact()
+            survivor.compact(full=True)
             assert content(survivor) == content_after(BEFORE)
             continue
         assert fails_at > 20

@@ -117,7 +117,7 @@ def test_overwritten_and_deleted_rows_are_marked_and_reads_do_not_merge(tmp_path
     assert {file.level > 0 and file.delete_row_count == 0 for file in files} == {True}
     assert content(table, 2) == [(1, id, 0) for id in range(100)]
 
-    table.compact()
+    table.compact(full=True)
     assert content(table) == expected
     assert vector_count(table) == 0
     latest = table.snapshots.latest()
@@ -131,7 +131,7 @@ def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, pro
     options = {"target-file-size": "6 kb", "file.block-size": "1 kb", "changelog-producer": producer}
     table = make(tmp_path, options)
     table.write(rows(*((1, id, id**7 % 1_000_003) for id in range(MANY))))
-    table.compact()
+    table.compact(full=True)
 
     def files() -> dict[str, DataFileMeta]:
         live = table.live_files.of(table.snapshots.latest())
@@ -149,14 +149,14 @@ def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, pro
 
     table.compact(full=False)
     assert vector_count(table) == len(gone)
-    snapshot = table.compact()
+    snapshot = table.compact(full=True)
     assert snapshot is not None
     assert (snapshot.index_manifest, snapshot.changelog_manifest_list) == (None, None)
     assert content(table) == expected
     assert sum(file.row_count for file in files().values()) == len(expected)
     assert {file.level for file in files().values()} == {5}
     assert before.keys() - files().keys() == vectors.keys()
-    assert table.compact() is None
+    assert table.compact(full=True) is None
 
 
 def test_marking_reads_the_keys_of_older_rows_and_nothing_else(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_marking_reads_the_keys_of_older_rows_and_nothing_else(tmp_path: Path) -
     for producer in ("none", "lookup"):
         table = make(tmp_path / producer, {"changelog-producer": producer}, file_io := CountingFileIO())
         table.write(rows(*((1, id, id**7 % (1 << 62)) for id in range(MANY))))
-        table.compact()
+        table.compact(full=True)
         (base,) = (entry.file for entry in table.live_files.of(table.snapshots.latest()).entries())
         before = file_io.bytes_read
         table.write(rows(*((1, id, 0) for id in range(0, MANY, MANY // 10))))
@@ -206,7 +206,7 @@ def test_dropped_partitions_take_their_vectors_along(tmp_path: Path) -> None:
 def test_a_compaction_that_missed_deletions_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path, {"write-only": "true"})
     table.write(rows((1, 1, 0), (1, 2, 0)))
-    table.compact()
+    table.compact(full=True)
     table.write(rows((1, 1, 1)))
     work = due_work(table, table.snapshots.latest(), None, lambda _, files, __: pick_unit(table, files))
     lifted = compact_bucket(table, work[0])
@@ -226,7 +226,7 @@ def test_marks_made_meanwhile_are_not_lost_to_a_rewrite(tmp_path: Path) -> None:
     """One compaction marks a row of a file, another that has not seen the mark rewrites the file."""
     table = make(tmp_path, {"write-only": "true"})
     table.write(rows(*((1, id, id**5 % 1_000_003) for id in range(MANY))))
-    table.compact()
+    table.compact(full=True)
     table.write(rows((1, 2, 1)))
     table.compact(full=False)
     (work,) = due_work(table, table.snapshots.latest(), None, oldest_run)
@@ -305,7 +305,7 @@ def test_histories_leave_the_rows_of_a_dict(
             if kind != DELETE:
                 state[partition, key] = value
         if data.draw(st.booleans()):
-            table.compact()
+            table.compact(full=True)
         states[table.snapshots.latest_id() or 0] = [(*key, value) for key, value in sorted(state.items())]
     for snapshot_id, expected in states.items():
         assert sorted(map(str, content(table, snapshot_id))) == sorted(map(str, expected))

@@ -356,7 +356,7 @@ def test_a_filtered_read_is_a_full_read_that_is_filtered(data: st.DataObject, en
         for _ in range(data.draw(st.integers(3, 6), "steps")):
             step = data.draw(st.sampled_from(["write", "write", "write", "compact", "evolve"]), "step")
             if step == "compact":
-                table.compact()
+                table.compact(full=True)
             elif step == "evolve" and table.schema.id == 0:
                 table = evolved(table)
             else:

@@ -302,7 +302,7 @@ class Play:
                 self.table.write(rows_of(self.batch))
                 self.batch += 1
             case "compact":
-                self.table.compact()
+                self.table.compact(full=True)
             case "lose":
                 prepare_batch(self.table, 40 + self.batch)
             case "die":

@@ -254,7 +254,7 @@ def test_random_histories_are_those_of_a_dict(
             model = {key: value for key, value in model.items() if key[0] != 1}
         table = FileStoreTable.open(table.path, table.file_io)
         if options["deletion-vectors.enabled"] == "true":  # rows are seen once they are compacted
-            table.compact()
+            table.compact(full=True)
         assert content(table) == [(*key, value) for key, value in sorted(model.items())]
         check_index(table)
 
@@ -292,7 +292,7 @@ def test_an_index_whose_rows_are_all_deleted_is_replaced_with_them(tmp_path: Pat
     table = make(tmp_path)
     table.write(rows(range(6)))
     table.write(rows(range(6)), kinds=pa.array([DELETE] * 6, pa.int8()))
-    table.compact()
+    table.compact(full=True)
     assert list(table.live_files.of(table.snapshots.latest()).entries()) == []
     assert bucket_sizes(table) == {0: 4, 1: 2}
     table.write(rows([10], p=1), mode="overwrite")
@@ -302,14 +302,14 @@ def test_an_index_whose_rows_are_all_deleted_is_replaced_with_them(tmp_path: Pat
 def test_compactions_and_deletion_vectors_leave_the_index(tmp_path: Path) -> None:
     table = make(tmp_path, {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "2"}, target=50)
     table.write(rows(range(300)))
-    table.compact()
+    table.compact(full=True)
     before = hash_index(table, table.snapshots.latest())
     table.write(rows([3, 70, 299], 1))
     newest = table.snapshots.latest()
     assert deletion_files(table, newest)  # both kinds of records are in one manifest
     assert hash_index(table, newest) == before
     table.write(rows([300], 2))
-    table.compact()
+    table.compact(full=True)
     assert content(table) == [(0, key, {3: 1, 70: 1, 299: 1, 300: 2}.get(key, 0)) for key in range(301)]
     check_index(table)
 
@@ -318,7 +318,7 @@ def test_expiry_and_orphans_leave_the_index_files_that_are_named(tmp_path: Path)
     table = make(tmp_path)
     for start in range(0, 20, 2):
         table.write(rows(range(start, start + 3), start))
-    table.compact()
+    table.compact(full=True)
     lost = table.paths.index("index-of-a-writer-that-died")
     table.file_io.write_bytes(lost, b"1234")
     found = table.remove_orphans(dry_run=False, older_than_millis=-60_000, allow_young=True)
@@ -391,7 +391,7 @@ def test_others_in_another_partition_and_compactions_are_no_conflict(tmp_path: P
     table.write(pa.concat_tables([rows(range(9)), rows(range(6), p=1)]))
     slow = TableWrite(table, rows([100], 1), None, replaces=None)
     table.write(rows([200], 1, p=1))
-    table.compact()
+    table.compact(full=True)
     slow.resolve(table.snapshots.latest())
     assert slow.superseded == []
 

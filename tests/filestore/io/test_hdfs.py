@@ -40,7 +40,7 @@ def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> N
         rows = {"id": list(range(100)), "day": ["a/b", "c:d ü"] * 50, "n": [n] * 100}
         table.write(pa.table(rows, schema=COLUMNS))
     files = FileStoreTable.open(table.path)
-    files.compact()
+    files.compact(full=True)
     files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
     again = Catalog(f"{folder}/lake").table("db.t")
     assert again.to_arrow().sort_by("id")["n"].to_pylist() == [3] * 100

@@ -101,7 +101,7 @@ def test_a_table_is_written_merged_compacted_and_read(s3: S3Server, folder: str,
     for _ in range(2):
         rows = table.to_arrow().sort_by("id").to_pylist()
         assert rows == [{"id": number, "a": expected[0], "b": expected[1]} for number in range(100)]
-        table.compact()
+        table.compact(full=True)
     assert table.to_arrow(where="id < 3").num_rows == 3
 
 
@@ -120,7 +120,7 @@ def test_expiry_leaves_what_the_newest_snapshot_shows(s3: S3Server, folder: str)
     table = make_table(folder, s3.file_io())
     for batch in range(4):
         commit_batch(table, batch)
-    table.compact()
+    table.compact(full=True)
     before = set(table.file_io.list_names(f"{table.path}/bucket-0"))
     expired = table.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
 
@@ -351,7 +351,7 @@ def test_a_read_of_one_column_fetches_that_column(s3: S3Server, proxy: S3Proxy, 
     schema = build_schema(rows_given.schema, primary_keys=["id"])
     table = FileStoreTable.create(f"{folder}/t", schema, options=s3.options)
     table.write(rows_given)
-    table.compact()
+    table.compact(full=True)
     (split,) = table.live_files.of(table.snapshots.latest()).entries()
     path = table.data_path(split.partition, split.bucket, split.file)
 

@@ -112,7 +112,7 @@ def test_the_first_row_of_a_key_stays_and_is_told_once(tmp_path: Path) -> None:
     expected = [(0, 0, "first"), *((key, key - 1, "second") for key in range(1, 7))]
     assert sorted(tuple(row.values()) for row in table.to_arrow().to_pylist()) == expected
     assert sorted(told(table)) == [("+I", *row) for row in expected]
-    table.compact()
+    table.compact(full=True)
     assert sorted(tuple(row.values()) for row in table.to_arrow().to_pylist()) == expected
     with pytest.raises(InvalidRequestError, match="first-row and takes no -D; set ignore-delete=true"):
         table.write(rows((1, 0, "x")), kinds=pa.array([DELETE], pa.int8()))
@@ -223,7 +223,7 @@ def test_changes_fold_to_the_rows_of_the_table(
             if one is not None:
                 one.write(given, kinds=kinds)
         if data.draw(st.booleans()):
-            table.compact()
+            table.compact(full=True)
         if data.draw(st.sampled_from([False, False, False, True])):
             table = table.rescale(data.draw(st.integers(1, 3)))
         for kind, *row in told(table, seen):

@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> FileStoreTable:
     for day in range(DAYS):
         table.write(rows_of(day))
     table.write(rows_of(2))
-    table.compact()
+    table.compact(full=True)
     return table
 
 
@@ -141,7 +141,7 @@ def test_deleted_positions_are_right_where_row_groups_are_left_out(tmp_path: Pat
     options = {"bucket": "1", "write-only": "true", "file.block-size": "200 b", "deletion-vectors.enabled": "true"}
     table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=["id"], options=options), UNSYNCED)
     table.write(pa.table([range(100), [1] * 100, [0.0] * 100], schema=SCHEMA))
-    table.compact()
+    table.compact(full=True)
     gone = pa.table([[3, 55, 71], [1] * 3, [0.0] * 3], schema=SCHEMA)
     table.write(gone, kinds=pa.array([3] * 3, pa.int8()))
     table.compact(full=False)

@@ -92,7 +92,7 @@ def test_files_that_share_keys_are_in_one_split_and_the_others_are_raw(tmp_path:
     table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
     for start in (0, 100, 200):
         table.write(pa.table([range(start, start + 10), ["mon"] * 10, range(10)], schema=SCHEMA))
-        table.compact()
+        table.compact(full=True)
     table.write(pa.table([[105], ["tue"], [0]], schema=SCHEMA))
     splits = plan(table, table.snapshots.latest()).splits
     assert [(split.raw_convertible, len(split.files)) for split in splits] == [(True, 2), (False, 2)]
@@ -114,7 +114,7 @@ def test_live_files_made_step_by_step_are_those_read_anew(tmp_path: Path) -> Non
     for batch in range(12):
         commit_batch(table, batch)
         if batch % 4 == 3:
-            table.compact()
+            table.compact(full=True)
         if batch % 3 == 0:
             latest = follower.snapshots.latest()
             assert follower.live_files.of(latest) == in_new_process(table.path).live_files.of(latest)
@@ -173,7 +173,7 @@ def test_rows_are_told_apart_by_sequence_numbers_where_files_mix_them(tmp_path: 
         entries = write_rows(table, rows, first_sequence={(bytes(12), 0): first}).entries
         append_commit(table, user=user, identifier=0, digest=None, entries=entries)
     if is_compacted:
-        table.compact()
+        table.compact(full=True)
     found = content(table)
     assert (found[0], found[200], len(found)) == (2, 1, 101)
 

@@ -103,7 +103,7 @@ def test_a_delete_of_one_of_three_equal_rows_leaves_two(tmp_path: Path, layout: 
     write(table, [row], TAKE)
     left = multiset(rows_of([row, row, other]))
     assert multiset(table.to_arrow()) == left
-    table.compact()
+    table.compact(full=True)
     assert multiset(table.to_arrow()) == left
     write(table, [row, other], TAKE)
     assert multiset(table.to_arrow()) == multiset(rows_of([row]))
@@ -121,7 +121,7 @@ def test_a_row_that_is_taken_away_first_is_cancelled_by_its_insert(tmp_path: Pat
     table = make(tmp_path)
     write(table, [ROW, ROW], TAKE)
     assert table.to_arrow().num_rows == 0
-    table.compact()
+    table.compact(full=True)
     write(table, [ROW])
     assert table.to_arrow().num_rows == 0
     write(table, [ROW, ROW])
@@ -200,7 +200,7 @@ def test_rows_that_come_to_nothing_leave_the_files(tmp_path: Path) -> None:
     write(table, [ROW, NULLS, NULLS])
     write(table, [ROW], TAKE)
     assert len(stored(table)) == 3
-    table.compact()
+    table.compact(full=True)
     assert [row[COUNT_COLUMN] for row in stored(table)] == [2]
 
 
@@ -254,7 +254,7 @@ def test_every_reader_gives_each_row_as_often_as_it_is_there(filled: FileStoreTa
 )
 def test_filters_skip_no_null_keys(filled: FileStoreTable, where: str, count: int, *, is_compacted: bool) -> None:
     if is_compacted:
-        filled.compact()
+        filled.compact(full=True)
     assert filled.to_arrow(where=where, columns=["t"]).num_rows == count
     assert filled.to_arrow(where=where, columns=[]).num_rows == count
 
@@ -347,7 +347,7 @@ def test_rows_of_every_type_are_counted(
     expected = multiset(rows) + multiset(rows)
     expected.subtract(multiset(rows.take(pa.array(gone, pa.int64()))))
     assert multiset(table.to_arrow()) == +expected
-    table.compact()
+    table.compact(full=True)
     assert multiset(table.to_arrow()) == +expected
 
 
@@ -509,7 +509,7 @@ def test_changes_of_the_schema_that_keep_rows_keep_counts(tmp_path: Path) -> Non
     expected = [(*ROW, 1), (*ROW, None)]
     for is_compacted in (False, True):
         if is_compacted:  # by who knows the older schema only
-            assert table.compact() is not None
+            assert table.compact(full=True) is not None
         found = opened.to_arrow(columns=["id", "day", "value", "t", "n"])
         assert sorted(found.to_pylist(), key=str) == sorted(
             (dict(zip(found.column_names, row, strict=True)) for row in expected), key=str

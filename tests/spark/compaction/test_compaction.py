@@ -148,7 +148,7 @@ def test_the_end_of_a_stream_marks_rows_of_the_base_where_reads_need_not_merge(t
     for enabled in ("true", "false"):
         table = make_table(tmp_path / enabled, options={"deletion-vectors.enabled": enabled})
         table.write(rows_of(0, count=BASE_ROWS))
-        table.compact()
+        table.compact(full=True)
         before = live_files(table)
         beside = BackgroundCompaction(DriverSnapshots(table, None))
         append_rows(table, rows_of(0, count=BASE_ROWS // 4))  # of the base too much to leave it to reads

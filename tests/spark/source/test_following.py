@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> Table:
 
 def put(table: Table, rows: Mapping[int, str], kind: int = 0) -> None:
     data = pa.table({"id": list(rows), "name": list(rows.values())}, schema=SCHEMA)
-    table.file_store.write(data, kinds=pa.array([kind] * len(rows), pa.int8()))
+    table._files.write(data, kinds=pa.array([kind] * len(rows), pa.int8()))
 
 
 def reader_of(table: Table, **options: str) -> LakelogStreamReader:
@@ -106,10 +106,10 @@ def test_a_stream_begins_with_what_changelogs_have_told(tmp_path: Path, producer
     options = {"bucket": "1", "changelog-producer": producer, "write-only": "true"}
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
     put(table, {1: "a"})
-    table.file_store.compact()
+    table._files.compact(full=True)
     put(table, {1: "b", 2: "b"})  # told by the compaction that is to come
     first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
-    table.file_store.compact()
+    table._files.compact(full=True)
     second, _ = drain(reader_of(table, row_kind="true"), reached)
 
     assert first == [[(1, "a", "+I")]]
@@ -238,8 +238,8 @@ def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(tabl
 
     put(table, {3: "c"})
     reader.stop()
-    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
-    assert table.file_store.snapshots.ids() == [3]
+    table._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table._files.snapshots.ids() == [3]
     later = reader_of(table, consumer_id="job")
     batches, reached = drain(later, later.initialOffset())
     assert batches == [[(3, "c")]]
@@ -248,7 +248,7 @@ def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(tabl
 
 
 def consumers_of(table: Table) -> list[Consumer]:
-    return [one for one in table.file_store.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
+    return [one for one in table._files.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
 
 
 def test_a_batch_read_takes_no_consumer(table: Table) -> None:
@@ -266,8 +266,8 @@ def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> 
     for name in "bcd":
         put(table, {1: name})
     reader.stop()
-    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
-    assert table.file_store.snapshots.ids() == [4]
+    table._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table._files.snapshots.ids() == [4]
     batches, _ = drain(reader_of(table, maxRowsPerTrigger="1"), reached)
     assert batches == [[(1, "b")], [(1, "c")], [(1, "d")]]
 
@@ -279,7 +279,7 @@ def test_a_reader_that_is_behind_is_told_so(table: Table) -> None:
     for name in "bcd":
         put(table, {1: name})
     reader.stop()
-    table.file_store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    table._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
     late = reader_of(table)
     with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
         drain(late, reached)

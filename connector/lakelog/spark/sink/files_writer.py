@@ -80,14 +80,14 @@ class FilesPlan:
         """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError."""
         check_has_no_log(table)
         check_schema(schema, table.schema, table_name=table.name)
-        state = DriverSnapshots(table.file_store, None).newest()
+        state = DriverSnapshots(table._files, None).newest()
         return cls(
-            table=table.file_store,
+            table=table._files,
             base_id=state.snapshot_id,
-            first_sequence=next_sequence(table.file_store, state),
+            first_sequence=next_sequence(table._files, state),
             is_overwrite=is_overwrite,
             replaces=replaces,
-            index=base_index(table.file_store, 0 if is_overwrite else state.snapshot_id),
+            index=base_index(table._files, 0 if is_overwrite else state.snapshot_id),
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:

@@ -102,20 +102,18 @@ class LakelogSink:
     def _write_once(self, rows: DataFrame, micro: MicroBatch) -> None:
         target = log_target(self.table)
         write = BatchWrite(
-            table=self.table.file_store,
+            table=self.table._files,
             batch=Batch(
                 user=micro.user, identifier=micro.identifier, source_digest=micro.source_digest, lineage=micro.lineage
             ),
-            snapshots=DriverSnapshots(
-                self.table.file_store, None if target is None else target.topic_id, self.table.kafka
-            ),
+            snapshots=DriverSnapshots(self.table._files, None if target is None else target.topic_id, self.table.kafka),
             task_count=self._tasks_of(rows),
             order_by=self.order_by,
             is_settled_later=self.is_settled_later,
         )
         for attempt in range(1, REPLAYS_MAX + 1):
             state = write.snapshots.newest()
-            check_no_copy(self.table.file_store, state.place)
+            check_no_copy(self.table._files, state.place)
             if check_identity(state, write.batch) is Verdict.REPLAY:
                 logger.info("batch %d of %s is in %s already", micro.identifier, micro.user, self.table.name)
                 run_nothing(rows)
@@ -203,7 +201,7 @@ def write_stream(
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
-        check_no_copy(sink.table.file_store, recorded_place(sink.table.file_store))
+        check_no_copy(sink.table._files, recorded_place(sink.table._files))
         sink.table.log.check_topic()
     prepare_session(rows.sparkSession)
     sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
@@ -220,7 +218,7 @@ def write_stream(
     if not isinstance(query, StreamingQuery):  # Spark Connect: the sink, and its compaction, are on the server
         return query
     target = log_target(sink.table)
-    snapshots = DriverSnapshots(sink.table.file_store, None if target is None else target.topic_id, sink.table.kafka)
+    snapshots = DriverSnapshots(sink.table._files, None if target is None else target.topic_id, sink.table.kafka)
     return TableQuery(query, compaction_beside(snapshots), settles=available_now)
 
 

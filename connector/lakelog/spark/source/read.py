@@ -45,9 +45,9 @@ def read(
         predicate = parse_where(where, zone=zone)
         check_filter(predicate, opened.schema.fields)
     snapshot_id, moment = (None, None) if as_of is None else _point(as_of, ZoneInfo(zone))
-    snapshot = opened.file_store.snapshot(snapshot_id=snapshot_id, timestamp_millis=moment)
+    snapshot = opened._files.snapshot(snapshot_id=snapshot_id, timestamp_millis=moment)
     selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
-    return scan_snapshot(spark, opened.file_store, snapshot, selection)
+    return scan_snapshot(spark, opened._files, snapshot, selection)
 
 
 def _checked(columns: Sequence[str]) -> Sequence[str]:

@@ -1,0 +1,123 @@
+"""Upkeep of a table that may have a log: expiry of snapshots and records, and orphan files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.options import parse_duration_millis
+from lakelog.common.quoting import shown
+from lakelog.filestore.expire.expiry import Expired, Retention
+from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
+from lakelog.filestore.table import FileStoreTable
+from lakelog.protocol.servers import require_kafka_client
+from lakelog.protocol.table_log import TableLog
+
+Age = timedelta | datetime | str
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredSnapshots(Expired):
+    """What an expiry deleted, in the log too: `log_starts` is bucket -> the first offset that stays, where it moved."""
+
+    log_starts: Mapping[int, int] = field(default_factory=dict)
+
+
+def expire_snapshots(
+    files: FileStoreTable,
+    log: TableLog | None,
+    *,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: Age | None,
+    clock: Callable[[], int] = now,
+) -> ExpiredSnapshots:
+    """Expire snapshots, then records of the log. See `Table.expire_snapshots`."""
+    now_millis = clock()
+    retention = retention_of(
+        Retention.of(files),
+        retain_max=retain_max,
+        retain_min=retain_min,
+        age_millis=None if older_than is None else age_millis(older_than, now_millis=now_millis),
+    )
+    expired = files.expire_snapshots(retention=retention, now_millis=now_millis)
+    starts: Mapping[int, int] = {}
+    if log is not None:
+        require_kafka_client()
+        from lakelog.protocol.log_expiry import expire_log  # noqa: PLC0415  # needs the extra
+
+        starts = expire_log(files, log, now_millis=now_millis)
+    return ExpiredSnapshots(**{one.name: getattr(expired, one.name) for one in fields(expired)}, log_starts=starts)
+
+
+def retention_of(
+    options: Retention, *, retain_max: int | None, retain_min: int | None, age_millis: int | None
+) -> Retention:
+    """What the table's options say, with what the call says in its place. Pure.
+
+    Raises InvalidRequestError for numbers below 1 and for a maximum below the minimum.
+    """
+    for name, count in (("retain_max", retain_max), ("retain_min", retain_min)):
+        if count is not None and count < 1:
+            raise InvalidRequestError(f"{name} is {count}; expected 1 or more: the newest snapshot always stays")
+    merged = replace(
+        options,
+        count_min=options.count_min if retain_min is None else retain_min,
+        count_max=options.count_max if retain_max is None else retain_max,
+        age_millis=options.age_millis if age_millis is None else age_millis,
+    )
+    if merged.count_max < merged.count_min:
+        raise InvalidRequestError(
+            f"at most {merged.count_max} snapshots and at least {merged.count_min} cannot both be kept; "
+            "give retain_min (--retain-min) too"
+        )
+    return merged
+
+
+def remove_orphan_files(
+    files: FileStoreTable, log: TableLog | None, *, older_than: Age, dry_run: bool, allow_young: bool
+) -> Orphans:
+    """Find or delete orphan files; the log is asked for the files that it names. See `Table.remove_orphan_files`."""
+    named_elsewhere: NamedElsewhere | None = None
+    if log is not None:
+        require_kafka_client()
+        from lakelog.protocol.orphans import names_in_log  # noqa: PLC0415  # needs the extra
+
+        named_elsewhere = names_in_log(files, log)
+    return files.remove_orphans(
+        older_than_millis=age_millis(older_than, now_millis=now()),
+        dry_run=dry_run,
+        allow_young=allow_young,
+        named_elsewhere=named_elsewhere,
+    )
+
+
+def age_millis(older_than: Age, *, now_millis: int) -> int:
+    """The age in milliseconds that `older_than` stands for. Pure. Raises InvalidRequestError.
+
+    A datetime without a zone is in the zone of this machine.
+    """
+    if isinstance(older_than, timedelta):
+        return older_than // _MILLISECOND
+    if isinstance(older_than, datetime):
+        return now_millis - int(older_than.timestamp() * 1000)
+    if not isinstance(older_than, str):
+        raise InvalidRequestError(
+            f"older_than is the {type(older_than).__name__} {shown(older_than)}; expected a timedelta, a duration such "
+            "as '2 h', or a datetime"
+        )
+    try:
+        return parse_duration_millis(older_than)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"older_than (--older-than) is {older_than!r}: {error}; expected a form such as 2 h"
+        ) from error

@@ -1,0 +1,129 @@
+"""The verbs of a table: one object for what is done to it, with or without a log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table, open_table
+from lakelog.common.errors import InvalidRequestError
+from tests.support.small_tables import altered_by_others
+
+COLUMNS = [pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)]
+SCHEMA = pa.schema(COLUMNS)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Four commits of one row each, in two partitions."""
+    made = Catalog(tmp_path).create_table(
+        "db.t", schema=SCHEMA, primary_key=["day", "id"], partition_keys=["day"], options={"write-only": "true"}
+    )
+    for number in range(4):
+        made.write(rows((f"d{number % 2}", number)))
+    return made
+
+
+def rows(*values: tuple[str, int]) -> pa.Table:
+    days, ids = zip(*values, strict=True)
+    return pa.table({"day": days, "id": ids}, schema=SCHEMA)
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.to_arrow()["id"].to_pylist())
+
+
+def logged(table: Table) -> Table:
+    """The same table with options that name a log, which is never asked."""
+    options = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
+    (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **options))
+    return open_table(table.path)
+
+
+def test_a_table_overwrites_the_partitions_that_meet_a_condition(table: Table) -> None:
+    table.write(rows(("d1", 7)), mode="overwrite", where="day = 'd1'")
+    assert ids(table) == [0, 2, 7]
+
+
+def test_row_kinds_say_what_is_deleted(table: Table) -> None:
+    table.write(rows(("d0", 0)), row_kinds=pa.array([3], pa.int8()))
+    assert ids(table) == [1, 2, 3]
+
+
+def test_a_table_compacts_what_is_due_unless_everything_is_asked_for(table: Table) -> None:
+    assert table.compact() is None
+    merged = table.compact(full=True)
+    assert merged is not None
+    assert table.snapshot() == merged
+
+
+def test_a_table_expires_snapshots(table: Table) -> None:
+    assert table.expire_snapshots().snapshot_ids == ()
+    expired = table.expire_snapshots(retain_min=1, retain_max=2)
+    assert (expired.snapshot_ids, expired.log_starts) == ((1, 2), {})
+    assert [snapshot.id for snapshot in table.snapshots()] == [3, 4]
+    assert ids(table) == [0, 1, 2, 3]
+
+
+def test_a_table_drops_partitions(table: Table) -> None:
+    assert table.drop_partitions("day = 'd1'") is not None
+    assert ids(table) == [0, 2]
+    assert table.drop_partitions("day = 'd1'") is None
+
+
+def test_a_table_gets_other_buckets(table: Table) -> None:
+    assert table.rescale(3).schema.bucket_count == 3
+    assert ids(open_table(table.path)) == [0, 1, 2, 3]
+
+
+def test_a_table_finds_orphan_files_and_deletes_them_when_asked(table: Table) -> None:
+    lost = Path(table.path) / "manifest" / "manifest-lost-0"
+    lost.write_bytes(b"lost")
+    os.utime(lost, (1_700_000_000, 1_700_000_000))
+    assert [file.path for file in table.remove_orphan_files(older_than="2 h").files] == [str(lost)]
+    assert lost.exists()
+    table.remove_orphan_files(dry_run=False)
+    assert not lost.exists()
+
+
+def test_a_table_moves_and_deletes_its_consumers(table: Table) -> None:
+    table.reset_consumer("reader", 2)
+    assert [(found.consumer_id, found.next_snapshot) for found in table.consumers()] == [("reader", 2)]
+    table.delete_consumer("reader")
+    assert table.consumers() == []
+
+
+def test_a_table_finds_a_commit(table: Table) -> None:
+    newest = table.snapshot()
+    assert newest is not None
+    assert table.find_commit(str(newest.uuid)).snapshot_id == 4
+
+
+def test_a_table_without_a_log_gets_a_new_identity(table: Table) -> None:
+    renewed = table.new_identity()
+    assert renewed.uuid != table.uuid
+    assert open_table(table.path).uuid == renewed.uuid
+    assert ids(renewed) == [0, 1, 2, 3]
+
+
+def test_a_table_gives_its_rows_as_a_pandas_frame(table: Table) -> None:
+    frame = table.to_pandas(columns=["id"], where="day = 'd1'")
+    assert sorted(frame["id"]) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda table: table.write(rows(("d0", 9))),
+        lambda table: table.drop_partitions("day = 'd0'"),
+        lambda table: table.rescale(3),
+    ],
+)
+def test_what_a_log_would_miss_is_refused(table: Table, verb: Callable[[Table], object]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"must go through the log too.*lakelog\.spark"):
+        verb(logged(table))
+    assert ids(table) == [0, 1, 2, 3]
