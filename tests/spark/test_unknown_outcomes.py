@@ -23,7 +23,7 @@ from tests.support.s3_server import S3Server
 COLUMNS = pa.schema([pa.field("id", pa.int64())])
 FIRST = "/snapshot/snapshot-1"
 SENTENCE = re.compile(
-    r"nobody can tell whether .*find-commit (?P<path>\S+) (?P<uuid>\S+) --snapshot-id (?P<id>\d+)", re.S
+    r"it is unknown whether .*find-commit (?P<path>\S+) (?P<uuid>\S+) --snapshot-id (?P<id>\d+)", re.S
 )
 
 

@@ -1,7 +1,7 @@
 """Settings of Kafka clients: what a table may say of them, and what only the user may who opens it. Pure.
 
 A table is a folder that others may have written, and the client does what its settings say: it loads libraries, runs
-commands, reads files, and sends passwords to the servers that it is told. So a table says where its topic is and how
+commands, reads files, and sends passwords to the servers that it is given. So a table says where its topic is and how
 patient clients are, and no more.
 """
 
@@ -27,7 +27,7 @@ _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     "sasl.mechanisms": _MECHANISMS,
 }
 _WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset({"all", "-1"})}
-# What the two stores promise each other rests on these, so nobody may set them.
+# What the two stores promise each other rests on these, so they cannot be set.
 _OWN = frozenset(
     {
         "auto.offset.reset",

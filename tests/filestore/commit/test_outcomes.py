@@ -57,7 +57,7 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 def write_without_answer(table: FileStoreTable, *, takes_effect: bool) -> UnknownOutcomeError:
     away = FileStoreTable.open(table.path, Away(takes_effect=takes_effect))
-    with pytest.raises(UnknownOutcomeError, match=r"nobody can tell whether the commit is in the table") as raised:
+    with pytest.raises(UnknownOutcomeError, match=r"it is unknown whether the commit is in the table") as raised:
         away.write(rows_of(1), clock=NO_WAIT)
     return raised.value
 

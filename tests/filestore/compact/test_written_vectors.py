@@ -234,7 +234,7 @@ def test_marks_made_meanwhile_are_not_lost_to_a_rewrite(tmp_path: Path) -> None:
     assert rewritten is not None
     table.write(rows((1, 1, 1)))
     table.compact(full=False)
-    with pytest.raises(ConflictError, match="deleted by somebody else"):
+    with pytest.raises(ConflictError, match="deleted by another writer"):
         commit_results(table, [rewritten])
     assert content(table)[:4] == [(1, 0, 0), (1, 1, 1), (1, 2, 1), (1, 3, 243)]
 

@@ -206,15 +206,15 @@ def test_an_update_without_before_image_gives_the_new_row() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (b"", "record 1 is no debezium-json"),
-        (b"\xff", "record 1 is no debezium-json"),
-        (b"[1]", "record 1 is no debezium-json"),
+        (b"", "record 1 is not a debezium-json record"),
+        (b"\xff", "record 1 is not a debezium-json record"),
+        (b"[1]", "record 1 is not a debezium-json record"),
         (b'{"before":null,"after":{"id":1},"op":"x"}', "record 1 has the op 'x'; expected one of"),
         (b'{"before":null,"after":null,"op":"c"}', "record 1 has op 'c' and no 'after' image"),
         (b'{"before":null,"after":{"id":"one"},"op":"c"}', "record 1, column 'id': 'one' is no INT"),
         (b'{"before":null,"after":{"id":2147483648},"op":"c"}', "record 1, column 'id': 2147483648 is no INT"),
-        (b'{"before":null,"after":{"id":1},"id":2},"op":"c"}', "record 1 is no debezium-json"),
-        (b'{"before":null,"after":{"id":1}{"id":2},"op":"c"}', "record 1 is no debezium-json"),
+        (b'{"before":null,"after":{"id":1},"id":2},"op":"c"}', "record 1 is not a debezium-json record"),
+        (b'{"before":null,"after":{"id":1}{"id":2},"op":"c"}', "record 1 is not a debezium-json record"),
     ],
 )
 def test_a_corrupt_record_is_named(value: bytes, message: str) -> None:
@@ -225,7 +225,7 @@ def test_a_corrupt_record_is_named(value: bytes, message: str) -> None:
 
 
 def test_a_corrupt_record_is_named_by_the_callers_words() -> None:
-    with pytest.raises(CorruptDataError, match="topic t-0, offset 12 is no debezium-json"):
+    with pytest.raises(CorruptDataError, match="topic t-0, offset 12 is not a debezium-json record"):
         decode_changes([None, b"{"], _fields(id="INT"), name=lambda number: f"topic t-0, offset {number + 11}")
 
 

@@ -129,7 +129,7 @@ class TableCommit:
         """Commit what `resolve` asks for, and give the snapshot; None when it says that nothing is left to do.
 
         `resolve` is asked at every attempt, with the newest snapshot (None before the first), and decides anew; what
-        it raises goes through. `on_step` is told "before snapshot create" and "after snapshot create".
+        it raises goes through. `on_step` is called with "before snapshot create" and "after snapshot create".
         Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
         UnknownOutcomeError when the change may be in the table, or may come to be: ask `find_commit`, or again with a
         `resolve` that knows its own commit.
@@ -137,7 +137,7 @@ class TableCommit:
         tries = CommitTries(self._table.schema.options, self._clock)
         commit_uuid = str(uuid.uuid4())
         unknown = UnknownAttempts(self._table, commit_uuid)
-        with unknown.told():
+        with unknown.reported():
             for attempt in itertools.count():
                 latest = self._table.snapshots.latest()
                 own = unknown.find()
@@ -176,7 +176,7 @@ class TableCommit:
     def _tried(
         self, prepared: _Attempt, unknown: UnknownAttempts, on_step: Callable[[str], None] | None
     ) -> Snapshot | None:
-        """The snapshot when it was created; None when another has the id, or when nobody knows."""
+        """The snapshot when it was created; None when another has the id, or when the outcome is unknown."""
         if on_step is not None:
             on_step(BEFORE_CREATE)
         try:
@@ -199,7 +199,7 @@ class TableCommit:
     def _create(self, prepared: _Attempt) -> bool:
         """Create the snapshot's file. False when another has the id.
 
-        Raises UnavailableError and NotFoundError when nobody knows.
+        Raises UnavailableError and NotFoundError when the outcome is unknown.
         """
         snapshot = prepared.snapshot
         if not self._table.snapshots.create_new(snapshot):

@@ -23,7 +23,7 @@ def _wall_clock_millis() -> int:
 class CommitClock:
     """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1).
 
-    `seconds` is a clock that nobody sets: what passes is measured by it.
+    `seconds` is a clock that is never set: what passes is measured by it.
     """
 
     now_millis: Callable[[], int] = _wall_clock_millis

@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.snapshot import CommitKind
 def check_conflicts(
     live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
 ) -> LiveFiles:
-    """The live files after the change. Raises ConflictError when somebody else's commit left no room for it.
+    """The live files after the change. Raises ConflictError when it conflicts with another writer's commit.
 
     Checked: a DELETE needs its ADD alive, an ADD must not be alive; the number of buckets stays, unless the commit
     overwrites; in each changed bucket the files of one level above 0 stay apart in key range.
@@ -33,7 +33,7 @@ def check_conflicts(
             runs_of(after.files(partition, bucket), key_types)
         except CorruptDataError as error:
             raise ConflictError(
-                f"bucket {bucket} was compacted by somebody else: {error}; compact again from the newest snapshot"
+                f"bucket {bucket} was compacted by another writer: {error}; compact again from the newest snapshot"
             ) from error
     return after
 
@@ -57,7 +57,7 @@ def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None
         name = entry.file.file_name
         if entry.kind is FileKind.DELETE and not is_live:
             raise ConflictError(
-                f"file {name} of bucket {entry.bucket} is no longer there: somebody else compacted or overwrote it; "
+                f"file {name} of bucket {entry.bucket} is no longer there: another writer compacted or overwrote it; "
                 "start again from the newest snapshot"
             )
         if entry.kind is FileKind.ADD and is_live:

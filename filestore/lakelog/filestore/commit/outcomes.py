@@ -1,4 +1,4 @@
-"""What became of a snapshot that a commit has tried to create, where the answer alone does not tell.
+"""What became of a snapshot that a commit has tried to create, where the answer alone does not say.
 
 A commit whose answers were lost looks for itself as long as it runs. When it has ended with UnknownOutcomeError,
 `find_commit` looks for it: that is all that a process needs which knows no more than the commit's uuid.
@@ -35,8 +35,8 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
     """Whether a created snapshot is the one after its base. Deletes it when it is not; `live` are its files.
 
     A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot stands
-    behind the newest one and nobody would see its rows. Snapshots expire in their order: as long as the one before is
-    there, the id cannot have been used. Raises NotFoundError when the snapshot itself has expired.
+    behind the newest one and no reader would see its rows. Snapshots expire in their order: as long as the one before
+    is there, the id cannot have been used. Raises NotFoundError when the snapshot itself has expired.
     """
     if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
         return True
@@ -98,15 +98,15 @@ class UnknownAttempts:
 
     def check_none_expired(self, latest: Snapshot | None) -> None:
         """Raise UnknownOutcomeError when a snapshot that may have been one of these was there and has expired."""
-        gone = [number for number in self._ids if latest is not None and number <= latest.id]
-        if gone:
+        expired = [number for number in self._ids if latest is not None and number <= latest.id]
+        if expired:
             raise self._error(
-                f"snapshot {min(gone)} may have been it, and has expired meanwhile. Look for the rows before they are "
-                "written again"
+                f"snapshot {min(expired)} may have been it, and has expired meanwhile. Look for the rows before they "
+                "are written again"
             )
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """What ends a commit says that nothing was committed: where that is not known, it says so instead."""
         try:
             yield
@@ -128,7 +128,7 @@ class UnknownAttempts:
     def _error(self, reason: str) -> UnknownOutcomeError:
         number = min(self._ids)
         return UnknownOutcomeError(
-            f"{self._table.name}: nobody can tell whether the commit is in the table, as snapshot {number} with the "
+            f"{self._table.name}: it is unknown whether the commit is in the table, as snapshot {number} with the "
             f"uuid {self._uuid}: {reason}",
             commit_uuid=self._uuid,
             snapshot_id=number,
@@ -145,7 +145,7 @@ class CommitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCommit:
-    """What is known of a commit: `snapshot_id` is where it is, `expired_up_to` the last snapshot nobody can look into.
+    """What is known of a commit: `snapshot_id` is where it is, `expired_up_to` the last unreadable snapshot.
 
     `is_open` says of a commit that is not there that the snapshot it tried to create is still free: a request that the
     store has not worked off may create it.
@@ -195,7 +195,7 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
 def _is_living(table: TableStore, found: Snapshot, ids: Collection[int]) -> bool | None:
     """False for one under an id that had expired, which its writer has not deleted yet: see `continues_table`.
 
-    None when that cannot be told, because its files expire.
+    None when that cannot be known, because its files expire.
     """
     if found.id - 1 in ids or found.id == max(ids):
         return True

@@ -30,7 +30,7 @@ class ChangelogWriter:
                 self._flush()
 
     def finish(self) -> list[DataFileMeta]:
-        """Write what is left and tell of all files."""
+        """Write what is left and return all files."""
         self._flush()
         return self.files
 

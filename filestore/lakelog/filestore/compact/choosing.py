@@ -123,9 +123,9 @@ def _commits_per_full(options: Mapping[str, str]) -> int | None:
 
 
 def _is_full_due(options: Mapping[str, str], runs: Sequence[SortedRun], level_max: int, now_millis: int) -> bool:
-    """Whether the last full merge, whose time the files of the highest level tell, is long ago.
+    """Whether the last full merge, whose time is that of the files of the highest level, is long ago.
 
-    A file of the day after tomorrow is of a clock that was ahead, and tells nothing.
+    A file of the day after tomorrow is of a clock that was ahead, and does not count.
     """
     interval = COMPACTION_OPTIMIZATION_INTERVAL.of(options)
     if interval is None:

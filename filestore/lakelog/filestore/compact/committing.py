@@ -18,7 +18,7 @@ def commit_results(
 ) -> Snapshot:
     """One COMPACT snapshot of results. Refused results are deleted, unless they are to be tried again (`discards`).
 
-    Raises ConflictError when somebody else compacted meanwhile.
+    Raises ConflictError when another compaction came first.
     """
     request = compact_request(table, results, user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER)
     commit = TableCommit(table, clock=clock)

@@ -29,13 +29,13 @@ def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
     if not seen and not met:
         return None
     stays = {file.file_name for file in after}
-    gone = {file.file_name for file in before if file.file_name not in stays}
-    is_changed = bool(met) or any(name in gone for name in seen)
+    removed = {file.file_name for file in before if file.file_name not in stays}
+    is_changed = bool(met) or any(name in removed for name in seen)
     file = None
     if is_changed:
         vectors = {
             name: _rising(_of(table, seen, name), met.get(name, np.zeros(0, np.uint64)))
-            for name in sorted((seen.keys() | met.keys()) - gone)
+            for name in sorted((seen.keys() | met.keys()) - removed)
         }
         file = write_vectors(table, vectors) if vectors else None
     partition, number = bucket

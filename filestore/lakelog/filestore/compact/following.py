@@ -1,7 +1,7 @@
 """Merging with a memory of what was: the changelog of a compaction, and the rows that it overtakes in other files.
 
-The *fresh* rows of a compaction are those that no changelog has told of yet: of level 0 where old rows are looked up,
-of every level below the highest where full compactions tell the changes. What their keys had before is in the other
+The *fresh* rows of a compaction are those that no changelog has yet: of level 0 where old rows are looked up,
+of every level below the highest where full compactions write the changes. What their keys had before is in the other
 runs of the compaction or, where rows are looked up, in the runs that it leaves out. Source: Paimon,
 `LookupChangelogMergeFunctionWrapper` and `FullChangelogMergeFunctionWrapper`.
 """
@@ -38,7 +38,7 @@ _ROW, _IS_AFTER = "row", "is_after"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """One key range of a compaction: the rows to store, and the changes to tell, None where nobody asks."""
+    """One key range of a compaction: the rows to store, and the changes to write, None where they are not asked for."""
 
     stored: pa.Table
     changes: StoredRows | None
@@ -49,7 +49,7 @@ class FollowedMerge:
     """Merges sections of a bucket. `lookup` finds rows in the runs that are left out; None where there are none.
 
     Rows of levels below `fresh_below` are fresh. `only_marks` says that what keys had before changes nothing but the
-    deletion vectors of the runs that are left out: every fresh row overtakes it, and no changelog tells of it.
+    deletion vectors of the runs that are left out: every fresh row overtakes it, and no changelog holds it.
     """
 
     schema: TableSchema

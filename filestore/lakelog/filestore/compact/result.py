@@ -1,4 +1,4 @@
-"""What a compaction has made: files that nobody knows until a commit takes them into the table."""
+"""What a compaction has made: files that no snapshot names until a commit adds them."""
 
 from __future__ import annotations
 

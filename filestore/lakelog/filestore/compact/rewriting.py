@@ -1,4 +1,4 @@
-"""Compaction of one bucket: merge what a unit names, and tell which files replace which."""
+"""Compaction of one bucket: merge what a unit names, and report which files replace which."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Rewrite:
                 self.before += files
             changes = changelog.finish()
             deletions = bucket_deletions(self.table, self.bucket, self.before, self.after, self.deletions, _met(merge))
-        except Exception:  # whatever it was: nobody else knows these files
+        except Exception:  # whatever it was: no snapshot names these files
             discard_result(self.table, self._result(changelog.files, None))
             raise
         return self._result(changes, deletions) if self.before else None
@@ -146,7 +146,7 @@ class _Rewrite:
     def _must_rewrite(self, file: DataFileMeta) -> bool:
         """Whether the file cannot just change its level.
 
-        Deletes are dropped, or become known, and changes are told, only by a rewrite.
+        Only a rewrite drops deletes, learns of them, or writes changes.
         """
         is_fresh = file.level < self.fresh_below
         return is_fresh or may_hold_deletes(file) or file.file_name in self.deletions
@@ -177,7 +177,7 @@ def _only_marks(table: TableStore, unit: CompactUnit) -> bool:
 
 
 def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
-    """The level below which rows are fresh: not looked up yet, or not told of in a changelog. 0 for none."""
+    """The level below which rows are fresh: not looked up yet, or not in a changelog. 0 for none."""
     if needs_lookup(table.schema):
         return 1
     is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.FULL_COMPACTION

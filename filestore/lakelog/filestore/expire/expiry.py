@@ -1,4 +1,4 @@
-"""Expiry of snapshots and of their changes: what nobody can ask for any more is deleted, file by file.
+"""Expiry of snapshots and of their changes: what no read can ask for any more is deleted, file by file.
 
 Kept are the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
 snapshot, a tag or a branch shows. Changes may be kept longer than their snapshots, see `filestore.metadata.changelogs`.
@@ -40,7 +40,7 @@ __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What an expiry deleted. `changelog_ids` are snapshots whose changes are gone, long after they themselves."""
+    """What an expiry deleted. `changelog_ids` are snapshots whose changes were deleted, long after the snapshots."""
 
     snapshot_ids: tuple[int, ...] = ()
     changelog_ids: tuple[int, ...] = ()
@@ -62,10 +62,10 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     if newest is None or earliest is None:
         return Expired(consumers=tuple(forgotten))
     expiry = _Expiry(table, retention or Retention.of(table), newest, now_millis, consumers.first_wanted())
-    gone = expiry.expire_snapshots(earliest)
+    expired = expiry.expire_snapshots(earliest)
     changes_gone = expiry.expire_changelogs()
     return Expired(
-        snapshot_ids=gone,
+        snapshot_ids=expired,
         changelog_ids=changes_gone,
         consumers=tuple(forgotten),
         data_files=expiry.data_files,
@@ -113,7 +113,7 @@ class _Expiry:
         if end == earliest:
             return ()
         found = [snapshot for number in range(earliest, end + 1) if (snapshot := self._table.snapshots.find(number))]
-        if not found or found[-1].id != end:  # somebody else expires, and is further
+        if not found or found[-1].id != end:  # another expiry is running, and is further
             return ()
         keeps_deltas = self._keeps_changes and not self._has_producer
         files = _Files(self._table, found[:-1], found[-1])
@@ -148,10 +148,10 @@ class _Expiry:
         living = self._table.snapshots.find(oldest)
         if end <= first or kept is None or living is None:
             return ()
-        gone = [found for number in range(first, end) if (found := self._line.changelogs.find(number))]
-        following = [*gone[1:], kept]
-        files = _Files(self._table, gone, living)
-        for changelog, behind in zip(gone, following, strict=True):
+        expired = [found for number in range(first, end) if (found := self._line.changelogs.find(number))]
+        following = [*expired[1:], kept]
+        files = _Files(self._table, expired, living)
+        for changelog, behind in zip(expired, following, strict=True):
             if changelog.changelog_manifest_list is None and not self._has_producer:
                 for entry in _net_removed(_entries_left(self._table, changelog.delta_manifest_list)):
                     self._delete_data(files, entry)
@@ -161,7 +161,7 @@ class _Expiry:
             self._delete_metadata(files, changelog, behind, lists, has_index=False)
             self._line.changelogs.delete(changelog.id)
         self._line.changelogs.write_earliest_hint()
-        return tuple(changelog.id for changelog in gone)
+        return tuple(changelog.id for changelog in expired)
 
     def _first_kept(self, ids: Sequence[int], retention: Retention) -> int:
         times = commit_times(self._table, self._newest.id, now_millis=self._now_millis)
@@ -236,8 +236,8 @@ class _Expiry:
 class _Files:
     """What an expiry must leave: looked up once, after it is known what goes."""
 
-    def __init__(self, table: TableStore, gone: Sequence[Snapshot], kept: Snapshot) -> None:
-        """`gone` are the snapshots that go, oldest first, `kept` is the oldest that stays."""
+    def __init__(self, table: TableStore, expired: Sequence[Snapshot], kept: Snapshot) -> None:
+        """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays."""
         references = References(table)
         references.add_metadata(kept)
         for branch in branches_of(table):
@@ -248,7 +248,7 @@ class _Files:
             # A file that a snapshot lost was in the newest tag before it, or in none that is as old.
             tags = sorted((line.snapshots.tagged(tag) for tag in line.snapshots.tags()), key=lambda tag: tag.id)
             ids = [tag.id for tag in tags]
-            nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in gone}
+            nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
             for at in sorted(nearest - {-1}):
                 references.add_state(tags[at])
         self.kept = references.names

@@ -1,7 +1,7 @@
 """Orphans: files that no snapshot, changelog, tag or branch names, left by writers and expiries that were cut off.
 
 First the files that may be orphans are listed, then what is named is gathered: a file that a commit takes in meanwhile
-is seen. A file that a writer may still be about to name is told by its age alone, so younger ones stay.
+is seen. A file that a writer may still be about to name is known by its age alone, so younger ones stay.
 
 Looked at are the folders that the table's files are in: manifests, indexes, statistics, and the buckets; other folders
 hold temporary files at most. Data at external paths is never touched: another table may share it.
@@ -77,7 +77,7 @@ def remove_orphans(
         if not allows_young:
             raise InvalidRequestError(
                 f"files younger than {AGE_MILLIS_MIN} ms may belong to a write that runs now, found {older_than_millis}"
-                " ms; give a longer age, or say that nobody writes: allow_young=True, --allow-young"
+                " ms; give a longer age, or say that there is no writer: allow_young=True, --allow-young"
             )
         logger.warning(
             "%s: orphans as young as %d ms are looked for: the files of a write that runs now are among them",
@@ -91,8 +91,8 @@ def remove_orphans(
     named |= _named(table)
     files = [file for file in found.files if not _is_named(file.path, named)]
     if is_dry_run:
-        gone = {file.path for file in files}
-        folders = [folder for folder in found.folders if found.is_emptied(folder, gone)]
+        deleted = {file.path for file in files}
+        folders = [folder for folder in found.folders if found.is_emptied(folder, deleted)]
         return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=True)
     for file in files:
         table.file_io.delete(file.path)
@@ -145,10 +145,11 @@ class _Candidates:
         sub_folder = DATA_FILE_DIRECTORY.of(self._table.schema.options)
         self._walk(f"{root}/{sub_folder}" if sub_folder else root, list(self._table.schema.partition_keys))
 
-    def is_emptied(self, folder: str, gone: Collection[str]) -> bool:
-        """Whether nothing is left in an old folder without the files `gone`. Ask for the deepest first."""
+    def is_emptied(self, folder: str, deleted: Collection[str]) -> bool:
+        """Whether nothing is left in an old folder without the files `deleted`. Ask for the deepest first."""
         return all(
-            path in gone or (path in self._content and self.is_emptied(path, gone)) for path in self._content[folder]
+            path in deleted or (path in self._content and self.is_emptied(path, deleted))
+            for path in self._content[folder]
         )
 
     def _add_files(self, folder: str, *, only: re.Pattern[str] | None = None) -> list[FileEntry]:

@@ -1,4 +1,4 @@
-"""The moments that partition values stand for: what the expiry of partitions goes by. Pure.
+"""The timestamps that partition values stand for: what the expiry of partitions goes by. Pure.
 
 Source: Paimon spec, "Expire partitions"; Paimon, `PartitionTimeExtractor`.
 """
@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 
 def partition_time(schema: TableSchema, partition: bytes) -> datetime | None:
-    """The moment (UTC) of a serialized partition; None where a value is null or no time.
+    """The timestamp (UTC) of a serialized partition; None where a value is null or not a time.
 
     It is that of the first partition column, or of `partition.timestamp-pattern` with the values of the columns that it
     names, such as `$day $hour:00:00`. Raises InvalidRequestError for a pattern or a formatter that is wrong.
@@ -81,11 +81,11 @@ def python_format(formatter: str) -> str:
 def expired_partitions(
     schema: TableSchema, partitions: Sequence[bytes], *, age_millis: int, now_millis: int
 ) -> set[bytes]:
-    """The partitions whose moment is more than `age_millis` ago.
+    """The partitions whose timestamp is more than `age_millis` ago.
 
-    Raises UnsupportedError for a table whose partitions have another age than the one that their values tell.
+    Raises UnsupportedError for a table whose partitions have another age than the one that follows from their values.
     """
     check_foreign_options(schema.options, Use.EXPIRE_PARTITIONS)
     limit = (now_millis - age_millis) / 1000
     times = ((partition, partition_time(schema, partition)) for partition in partitions)
-    return {partition for partition, moment in times if moment is not None and moment.timestamp() < limit}
+    return {partition for partition, time in times if time is not None and time.timestamp() < limit}

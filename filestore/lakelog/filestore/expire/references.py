@@ -47,7 +47,7 @@ def branches_of(table: TableStore) -> list[str]:
 
 
 def keeps_deltas(table: TableStore, line: Line) -> bool:
-    """Whether the files of expired deltas stay as the changes: longer than snapshots, and nothing else tells them."""
+    """Whether the files of expired deltas stay as the changes: longer than snapshots, and no other file has them."""
     has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     retention = Retention.of(table)
     is_longer = retention.for_changes(table).exceeds(retention)
@@ -62,7 +62,7 @@ def names_of(entries: Iterable[ManifestEntry]) -> Iterator[str]:
 
 
 def brought_by_appends(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """The entries of files that a compaction did not make: where nothing else tells the changes, they do."""
+    """The entries of files that a compaction did not make: where no other file has the changes, these do."""
     return (entry for entry in entries if entry.file.file_source is not FileSource.COMPACT)
 
 
@@ -139,7 +139,7 @@ class References:
             except NotFoundError as error:
                 if tag in line.snapshots.tags():
                     raise CorruptDataError(
-                        f"tag {tag!r} of {self._table.name} names a file that is gone: {error}; delete the tag"
+                        f"tag {tag!r} of {self._table.name} names a missing file: {error}; delete the tag"
                     ) from error
 
     def add_line(self, line: Line) -> Snapshot | None:
@@ -168,7 +168,7 @@ class References:
             except NotFoundError as error:
                 if newest is None or line.snapshots.find(number - 1) is not None:
                     raise CorruptDataError(
-                        f"snapshot {number} of {self._table.name} names a file that is gone: {error}; restore it"
+                        f"snapshot {number} of {self._table.name} names a missing file: {error}; restore it"
                     ) from error
                 break  # half expired, and nothing older is left
             newest = newest or snapshot
@@ -195,5 +195,5 @@ class References:
                 if is_half_expired or (has_producer and changelog.changelog_manifest_list is None):
                     continue
                 raise CorruptDataError(
-                    f"changelog {number} of {self._table.name} names a file that is gone: {error}; restore it"
+                    f"changelog {number} of {self._table.name} names a missing file: {error}; restore it"
                 ) from error

@@ -70,7 +70,7 @@ def first_kept(
     """The id of the oldest snapshot that stays, of ids oldest first; at least one.
 
     `time_of` gives the commit time of an id; only those that may go are asked for, and the one behind. A snapshot was
-    the newest until the next one came: that moment counts for its age. `consumed_up_to` is the first snapshot that some
+    the newest until the next one came: that time counts for its age. `consumed_up_to` is the first snapshot that some
     consumer has not read yet.
     """
     end = 0

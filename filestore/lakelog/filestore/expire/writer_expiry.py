@@ -1,7 +1,7 @@
 """Expiry by writers: after a commit, what is due by the table's options.
 
 A commit must not pay for it when nothing is due. So each process remembers of a table which snapshot is the oldest and
-when the one behind it was committed: that tells when the oldest may go, without a look at any file.
+when the one behind it was committed: so it is known when the oldest may expire, without a look at any file.
 Source: Paimon, `FileStoreTable.newExpireRunnable`.
 """
 
@@ -105,7 +105,7 @@ def _decide_oldest(
 
 
 def _look(table: TableStore) -> _Known:
-    """Read where the oldest are. Lists a folder once where no hint tells, and leaves a hint."""
+    """Read where the oldest are. Lists a folder once where there is no hint, and leaves a hint."""
     earliest, is_hinted = table.snapshots.look_for_earliest()
     if earliest is not None and not is_hinted:
         table.snapshots.write_earliest_hint(earliest)

@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a data file are gone, by their positions.
+"""Deletion vectors: which rows of a data file are deleted, by their positions.
 
 An index file holds the vectors of a bucket's data files, one entry each; see `filestore.index.index_manifest` for how
 a snapshot finds them. Source: Paimon spec, "Deletion vectors"; the 64 bit form is Iceberg's.
@@ -104,8 +104,8 @@ def _vector_bytes(file_io: FileIO, file: DeletionFile) -> bytes:
             return bytes(source.read(end - file.offset))
     except NotFoundError as error:
         raise NotFoundError(
-            f"index file {file.path} is gone: its snapshot has expired meanwhile, or the file was lost; plan the read "
-            "again, and when it is still missing restore it from a copy"
+            f"index file {file.path} is missing: its snapshot has expired meanwhile, or the file was lost; plan the "
+            "read again, and when it is still missing restore it from a copy"
         ) from error
 
 
@@ -136,7 +136,7 @@ def _decode(data: bytes) -> Positions:
         return positions.astype(np.uint64)
     if int.from_bytes(body[:4], "little") == _MAGIC_64:
         return _decode_64(memoryview(body)[4:])
-    raise ValueError(f"it begins with {body[:4].hex()}, which is no deletion vector")
+    raise ValueError(f"it begins with {body[:4].hex()}, which is not a deletion vector")
 
 
 def _decode_64(view: memoryview) -> Positions:

@@ -160,7 +160,7 @@ def _check_unchanged(
         for name in files:
             if found.get(name) != seen.get(name):
                 raise ConflictError(
-                    f"rows of file {name} in bucket {bucket[1]} of table {table.name} were deleted by somebody else "
+                    f"rows of file {name} in bucket {bucket[1]} of table {table.name} were deleted by another writer "
                     "while it was compacted; compact again from the newest snapshot"
                 )
 
@@ -171,7 +171,7 @@ def _without(
     changed: Mapping[BucketId, BucketDeletions],
     hashes: HashIndexChange,
 ) -> Mapping[str, Any] | None:
-    """A record without the vectors of files that are gone; None when it is replaced or nothing is left of it."""
+    """A record without the vectors of files that were removed; None when it is replaced or nothing is left of it."""
     bucket = (record["_PARTITION"], record["_BUCKET"])
     if record["_INDEX_TYPE"] == HASH_TYPE:
         return None if hashes.drops(*bucket) else record
@@ -180,8 +180,8 @@ def _without(
     if bucket in changed:
         return None
     ranges = record["_DELETIONS_VECTORS_RANGES"] or ()
-    gone = deleted.get(bucket, set())
-    left = [one for one in ranges if one["f0"] not in gone]
+    removed = deleted.get(bucket, set())
+    left = [one for one in ranges if one["f0"] not in removed]
     if len(left) == len(ranges):
         return record
     return {**record, "_DELETIONS_VECTORS_RANGES": left, "_ROW_COUNT": len(left)} if left else None

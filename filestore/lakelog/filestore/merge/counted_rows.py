@@ -20,7 +20,7 @@ from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
-_VALUE_BYTES = 16  # of any value that is no text, at most
+_VALUE_BYTES = 16  # of any value that is not a string, at most
 
 
 def counted_rows(rows: pa.Table, kinds: pa.Array) -> tuple[pa.Table, pa.Array]:
@@ -42,7 +42,7 @@ def present_rows(rows: pa.Table, *, piece_bytes: int) -> Iterator[pa.Table]:
 
 
 def changed_rows(rows: pa.RecordBatch, *, piece_bytes: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """What counts tell as changes: each row as often as it was added or taken away, and the row kinds (int8)."""
+    """What counts mean as changes: each row as often as it was added or taken away, and the row kinds (int8)."""
     for piece in _repeated(rows, np.abs(_counts(rows)), piece_bytes):
         kinds = np.where(_counts(piece) > 0, RowKind.INSERT.value, RowKind.DELETE.value)
         yield piece, pa.array(kinds.astype(np.int8))

@@ -28,7 +28,7 @@ class Slice:
     """Rows of one run in key order, each key once. `keys` is the key frame of `rows`, `level` the run's.
 
     `rows` has the column _VALUE_KIND where the run may hold deletes or kinds are wanted, and _SEQUENCE_NUMBER where
-    the order of the runs does not tell which row is younger or numbers are wanted.
+    the order of the runs does not say which row is younger or numbers are wanted.
     """
 
     keys: pl.DataFrame
@@ -123,7 +123,7 @@ def are_adds(kinds: pl.Series) -> pl.Series:
 
 
 def merged_kinds(kinds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The kinds that a merge stores: +I for every add; -U and -D stay what they are, for engines tell them apart."""
+    """The kinds that a merge stores: +I for every add; -U and -D stay what they are, for engines distinguish them."""
     insert = pa.scalar(int(RowKind.INSERT), pa.int8())
     return pc.if_else(are_adds(to_series(kinds)).to_arrow(), insert, kinds)
 

@@ -61,7 +61,7 @@ class RowMerge:
     has_whole_rows: bool = False  # above level 0, see `needs_lookup`
 
     def needed(self, fields: Sequence[DataField]) -> list[DataField]:
-        """The columns that must be read to tell the columns `fields`."""
+        """The columns that must be read to know the columns `fields`."""
         by = [field for group in self.groups for field in group.by]
         wanted = dict.fromkeys([*fields, *self.schema.key_fields, *self.sequence_fields, *by])
         return list(wanted)
@@ -146,8 +146,8 @@ class RowMerge:
         # A removal holds until an add, also one that is late for every group. Without a removal, what was only taken
         # back is no -D: merged again, it would remove the row. Paimon forgets both between two merges.
         is_there = given.last(given.adds & since) >= 0
-        gone = np.where((last >= 0) | (not self._may_remove), int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
-        kinds = np.where(is_there, int(RowKind.INSERT), gone)
+        removed = np.where((last >= 0) | (not self._may_remove), int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
+        kinds = np.where(is_there, int(RowKind.INSERT), removed)
         used = _with_adds(given, bases).kept(since)
         bases = bases[since]
         columns: Columns = {}

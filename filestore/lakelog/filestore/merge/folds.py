@@ -191,11 +191,11 @@ class Collect(Fold):
         return self.added(held, value)
 
     def left(self, held: list[Any], value: list[Any]) -> list[Any]:
-        gone = list(value)
+        removed = list(value)
         kept = []
         for element in held:
-            if element in gone:
-                gone.remove(element)
+            if element in removed:
+                removed.remove(element)
             else:
                 kept.append(element)
         return kept
@@ -219,8 +219,8 @@ class MergeMap(Fold):
         return list(dict([*held, *value]).items())
 
     def left(self, held: list[tuple[Any, Any]], value: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        gone = {key for key, _ in value}
-        return [entry for entry in held if entry[0] not in gone]
+        removed = {key for key, _ in value}
+        return [entry for entry in held if entry[0] not in removed]
 
 
 class NestedUpdate(Fold):
@@ -239,9 +239,9 @@ class NestedUpdate(Fold):
 
     def left(self, held: list[Row | None], value: list[Row | None]) -> list[Row | None]:
         names = self.settings.nested_key
-        gone = [_nested_key(row, names) for row in value if row is not None]
+        removed = [_nested_key(row, names) for row in value if row is not None]
         rows = self._by_key([row for row in held if row is not None])
-        return [row for row in rows if row is not None and _nested_key(row, names) not in gone]
+        return [row for row in rows if row is not None and _nested_key(row, names) not in removed]
 
     def _by_key(self, rows: Sequence[Row]) -> list[Row | None]:
         names = self.settings.nested_key

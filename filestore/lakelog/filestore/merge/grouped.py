@@ -55,7 +55,7 @@ class GroupedRows:
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, self.rows.num_rows)))
 
     def kept(self, keeps: Flags) -> GroupedRows:
-        """Some of the rows; keys without a row are gone."""
+        """Some of the rows; keys without a row are left out."""
         if keeps.all():
             return self
         groups = self.groups[keeps]

@@ -60,7 +60,7 @@ def aligned_slices(cursors: Sequence[RunCursor]) -> Iterator[list[Slice]]:
     """Slices of the runs, in the order of the cursors, that hold every row of their key range; ranges rise.
 
     A range ends at the smallest last key of the loaded pieces that have more behind them. A list is emptied when the
-    next one is asked for, so that its rows are gone before others are read.
+    next one is asked for, so that its rows are freed before others are read.
     """
     open_cursors = list(cursors)
     while True:

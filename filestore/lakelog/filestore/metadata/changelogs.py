@@ -1,7 +1,7 @@
 """Changelogs that outlive their snapshots: what `changes` reads once a snapshot has expired.
 
 When a snapshot expires whose changes are kept longer, its file moves from `snapshot/snapshot-N` to
-`changelog/changelog-N`, the same JSON, and the files that tell its changes stay: the changelog files, or in tables
+`changelog/changelog-N`, the same JSON, and the files that hold its changes stay: the changelog files, or in tables
 without a changelog producer the manifests and the files that its delta added. `changelog/EARLIEST` and
 `changelog/LATEST` are hints as those of snapshots are.
 Source: Paimon spec, "Manage snapshots"; Paimon, `ChangelogManager`, `ExpireChangelogImpl`.

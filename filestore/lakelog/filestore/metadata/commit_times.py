@@ -33,9 +33,9 @@ def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
 
 
 def newest_at(times: Sequence[int], moment_millis: int, *, now_millis: int) -> int | None:
-    """The index of the newest of snapshots with these dates that was committed at or before a moment. Pure.
+    """The index of the newest of snapshots with these dates that was committed at or before a timestamp. Pure.
 
-    Snapshots of which nobody knows when they were committed are there from now on. None when all are younger.
+    Snapshots whose time of commit is unknown are there from now on. None when all are younger.
     """
     known = [time for time in committed_by(times, now_millis=now_millis) if time is not None]
     reached = bisect.bisect_right(known, moment_millis)
@@ -63,7 +63,7 @@ class CommitTimes:
         self._times: dict[int, int] | None = None
 
     def of(self, number: int) -> int:
-        """The time by which a snapshot was committed; now where nobody knows, 0 for one that is not there."""
+        """The time by which a snapshot was committed; now where it is unknown, 0 for one that is not there."""
         date = self._date(number)
         if date is None:
             return 0

@@ -34,7 +34,7 @@ class Consumer:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is no reader but lakelog's own: it keeps what lakelog knows of writers from other engines."""
+        """Whether it is not a reader's but lakelog's own: it keeps what lakelog knows of writers from other engines."""
         return self.consumer_id == STATE_CONSUMER
 
 
@@ -97,9 +97,9 @@ class ConsumerManager:
     def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
         """Forget consumers that recorded nothing for `age_millis`, and leases of streams after a day; gives their ids.
 
-        A file's modification time tells. None as age leaves consumers other than leases alone.
+        A file's modification time counts. None as age leaves consumers other than leases alone.
         """
-        gone: list[str] = []
+        expired: list[str] = []
         for entry in self._file_io.list_entries(self._paths.consumer_dir):
             if not entry.name.startswith(CONSUMER_PREFIX):
                 continue
@@ -109,8 +109,8 @@ class ConsumerManager:
             age = LEASE_MILLIS if age_millis is None and consumer_id.startswith(LEASE_PREFIX) else age_millis
             if age is not None and entry.modified_millis < now_millis - age:
                 self.delete(consumer_id)
-                gone.append(consumer_id)
-        return sorted(gone)
+                expired.append(consumer_id)
+        return sorted(expired)
 
 
 def check_reader_id(consumer_id: str) -> None:
@@ -125,7 +125,7 @@ def check_reader_id(consumer_id: str) -> None:
 def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
     """Let a consumer read from this snapshot on, back or ahead, or make it.
 
-    Raises InvalidRequestError for a snapshot whose changes are gone, or that is more than one ahead of the newest.
+    Raises InvalidRequestError for a snapshot whose changes were deleted, or that is more than one ahead of the newest.
     """
     check_reader_id(consumer_id)
     first = ChangelogManager(table.file_io, table.paths).earliest_id() or table.snapshots.earliest_id() or 1

@@ -139,7 +139,7 @@ class DataFileMeta:
 
 
 def wall_clock_millis(epoch_millis: int) -> int:
-    """What `creation_time_millis` holds for a moment: the local wall clock, read as if it were UTC."""
+    """What `creation_time_millis` holds for a timestamp: the local wall clock, read as if it were UTC."""
     offset = datetime.fromtimestamp(epoch_millis / 1000).astimezone().utcoffset()
     assert offset is not None
     return epoch_millis + round(offset.total_seconds() * 1000)

@@ -1,7 +1,7 @@
 """Rows that another engine wrote into a table with a log: they are in the files, and in no log.
 
 One rule: who reads the files reads them, with a warning; what goes by the log (streams, writers) refuses, in the same
-words. A snapshot that names no change is no such thing: a streaming job of Flink makes one at each of its checkpoints,
+words. A snapshot that names no change is not meant: a streaming job of Flink makes one at each of its checkpoints,
 also when it has written nothing.
 """
 

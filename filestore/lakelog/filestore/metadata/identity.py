@@ -1,7 +1,7 @@
 """Which table a folder holds, and whether it still knows who wrote it.
 
 Every snapshot of lakelog names the table's uuid (property `lakelog.table-uuid`), so that a writer whose table was
-dropped and made anew under the same name is told by the snapshot that it reads anyway. Tables of others have no
+dropped and made anew under the same name is found by the snapshot that it reads anyway. Tables of others have no
 uuid: there the time in the schema's file is compared. `filestore.metadata.state_keeping` says what must not be lost.
 """
 
@@ -29,8 +29,8 @@ class OutdatedSnapshotError(NotFoundError):
 def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
     """What a snapshot carries of lakelog's, for those who commit behind it or read its log.
 
-    Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots are gone
-    that would have told, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
+    Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots that would
+    have it have expired, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
     """
     carried = carried_anyhow(table, snapshot)
     if not carried.properties and snapshot is not None:
@@ -39,7 +39,7 @@ def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedPropertie
 
 
 def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
-    """As `carried_by`, and nothing where the snapshots are gone that would have told."""
+    """As `carried_by`, and nothing where the snapshots that would have it have expired."""
     carried = carried_properties(snapshot, table.snapshots)
     check_same_table(table, carried.properties.get(UUID_KEY))
     return carried
@@ -90,15 +90,15 @@ def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
 def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int) -> None:
     """Raise StateLostError when the oldest living snapshot is not the first, and older ones knew more."""
     if oldest > 1 and (table.has_log or table.file_io.exists(table.paths.state_mark)):
-        if table.snapshots.latest_id() != snapshot.id:  # which has what this one lacks, or will be told so
+        if table.snapshots.latest_id() != snapshot.id:  # which has what this one lacks, or gets that error
             raise OutdatedSnapshotError(
                 f"snapshot {snapshot.id} of {table.path} is of another engine, and the one before it that says what "
                 "lakelog knew then has expired: name a newer snapshot"
             )
         raise StateLostError(
             f"table {table.path} has lost what lakelog knew of its writers: the snapshots before {oldest} had it, and "
-            "another engine has expired them. A batch that is in the table already could not be told from a new one. "
-            f"Restore a snapshot file before {oldest} and what it names from a copy; or find out which batch of each "
-            "stream was the last, run `lakelog table new-identity PATH`, which goes on from the files as they are, and "
-            "start the streams with new checkpoint locations"
+            "another engine has expired them. A batch that is in the table already could not be distinguished from a "
+            f"new one. Restore a snapshot file before {oldest} and what it names from a copy; or find out which batch "
+            "of each stream was the last, run `lakelog table new-identity PATH`, which goes on from the files as they "
+            "are, and start the streams with new checkpoint locations"
         )

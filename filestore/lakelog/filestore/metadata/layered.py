@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from math import isqrt
-from typing import Any, Generic, TypeVar  # Any: the keys, which the values do not tell
+from typing import Any, Generic, TypeVar  # Any: the keys, which do not follow from the values
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -23,10 +23,10 @@ class LayeredMap(Mapping[Key, Value], Generic[Key, Value]):
     __slots__ = ("_added", "_base", "_gone")
 
     def __init__(self, base: dict[Key, Value] | None = None) -> None:
-        """A map of the entries of `base`, which nobody changes from here on."""
+        """A map of the entries of `base`, which does not change from here on."""
         self._base = {} if base is None else base
         self._gone: set[Key] = set()  # of the base
-        self._added: dict[Key, Value] = {}  # not in the base, or gone from it
+        self._added: dict[Key, Value] = {}  # not in the base, or removed from it
 
     def __getitem__(self, key: Key) -> Value:
         if key in self._added:

@@ -93,11 +93,11 @@ class BucketChoice(Protocol):
     min_level: int
 
     def may_hold_manifest(self, manifest: ManifestFileMeta) -> bool:
-        """False when nobody needs the files that the manifest names."""
+        """False when the files that the manifest names are not needed."""
         ...
 
     def may_need(self, partition: bytes, bucket: int) -> bool:
-        """False when nobody needs the files of the bucket."""
+        """False when the files of the bucket are not needed."""
         ...
 
 

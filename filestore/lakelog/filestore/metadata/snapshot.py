@@ -105,7 +105,7 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """What tells whether the snapshot's file holds what was committed."""
+        """What shows whether the snapshot's file holds what was committed."""
         values = {name: getattr(self, name) for name in _DIGESTED}
         return json_digest(values | {"properties": dict(self.properties)})
 
@@ -237,7 +237,7 @@ class SnapshotManager:
         hint = self._hint(self._paths.latest_hint)
         if hint is not None and hint == (newest or 0) + 1 and not self._exists(hint):
             raise CorruptDataError(
-                f"{self._paths.snapshot(hint)} is gone, though {self._paths.latest_hint} names it as the newest; "
+                f"{self._paths.snapshot(hint)} is missing, though {self._paths.latest_hint} names it as the newest; "
                 f"restore the file, or delete LATEST to go on from snapshot {newest or 'none'} and lose its rows"
             )
 
@@ -246,7 +246,7 @@ class SnapshotManager:
         return self.look_for_earliest()[0]
 
     def look_for_earliest(self) -> tuple[int | None, bool]:
-        """The oldest living snapshot's id, and whether the hint told it, so that no folder was listed."""
+        """The oldest living snapshot's id, and whether the hint had it, so that no folder was listed."""
         hint = self._hint(self._paths.earliest_hint)
         if hint is not None and self._exists(hint) and not self._exists(hint - 1):
             return hint, True
@@ -295,7 +295,7 @@ class SnapshotManager:
             ) from error
 
     def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
-        """The newest snapshot committed at or before a moment; None when all living ones are younger.
+        """The newest snapshot committed at or before a timestamp; None when all living ones are younger.
 
         Reads all living snapshots: the date of any of them may be wrong, see `lakelog.filestore.metadata.commit_times`.
         """
@@ -351,7 +351,7 @@ class SnapshotManager:
         self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
 
     def _read(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of an id, read now; bytes that were parsed a moment ago are not parsed again."""
+        """The snapshot of an id, read now; bytes that were just parsed are not parsed again."""
         path = self._paths.snapshot(snapshot_id)
         data = self._file_io.read_bytes(path)
         parsed = self._parsed

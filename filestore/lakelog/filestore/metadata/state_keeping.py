@@ -3,7 +3,7 @@
 It is in the properties of lakelog's own snapshots, see `filestore.metadata.users`, and other engines carry none of it.
 One that compacts and expires could leave only its own snapshots. Against that stands the consumer `lakelog-state`: a
 file which every engine of the format respects, and which names a snapshot from which on everything is kept. It is never
-ahead of the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while somebody commits: so most
+ahead of the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits: so most
 commits pay nothing for it, and other engines, which keep 10 snapshots by default, expire as without it.
 
 The option `consumer.expiration-time` of a table takes that protection away: other engines delete each consumer that was

@@ -26,7 +26,7 @@ def check_not_removed(
 ) -> None:
     """Raise ConflictError when a file that these entries add was removed before. Files just written are not looked for.
 
-    `index_files` are the paths of index files that were written with them. Files at external paths are nobody's to
+    `index_files` are the paths of index files that were written with them. Files at external paths are not lakelog's to
     remove.
     """
     before = wall_clock_millis(now_millis) - ASKED_FROM_MILLIS
@@ -37,8 +37,8 @@ def check_not_removed(
     for path in [*paths, *index_files]:
         if not table.file_io.exists(path):
             raise ConflictError(
-                f"{path} is gone: it is older than {ASKED_FROM_MILLIS // 60_000} minutes, and was removed as an orphan "
-                "before the commit named it; write again, and remove orphans of a greater age than a write takes"
+                f"{path} is missing: it is older than {ASKED_FROM_MILLIS // 60_000} minutes, and was removed as an "
+                "orphan before the commit named it; write again, and remove orphans of a greater age than a write takes"
             )
 
 
@@ -48,7 +48,7 @@ def _is_older(entry: ManifestEntry, before_millis: int) -> bool:
 
 
 def discard_files(table: TableStore, paths: Iterable[str]) -> None:
-    """Delete files that no snapshot names. One that cannot be deleted is left behind: it is in nobody's way."""
+    """Delete files that no snapshot names. One that cannot be deleted is left behind, and does no harm."""
     for path in paths:
         try:
             table.file_io.delete(path)

@@ -128,7 +128,7 @@ def users_properties(
     """The properties of a snapshot with these users, but for those that wrote nothing for `kept_millis`.
 
     `carried` are the properties of the snapshot below, which is dated `base_millis`; None keeps all. That date may be
-    wrong, and so may the clock of this process, by which the users `in_use` have written: nobody is forgotten who is
+    wrong, and so may the clock of this process, by which the users `in_use` have written: no user is forgotten that is
     not old by both, and who writes now is not taken for older than the snapshot below.
     """
     if base_millis is None:
@@ -151,10 +151,10 @@ def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUs
         return
     last = datetime.fromtimestamp(forgotten / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     raise InvalidRequestError(
-        f"batch {identifier} of {user} cannot be told from one that is in the table already: the table does not know "
-        f"this writer, and has forgotten writers whose last batch was at {last} or before (users.time-retained). Look "
-        "whether the rows of the batch are in the table, then start the stream with a new checkpoint location (and "
-        "another commit_user, where one is given)"
+        f"batch {identifier} of {user} cannot be distinguished from one that is in the table already: the table does "
+        f"not know this writer, and has forgotten writers whose last batch was at {last} or before "
+        "(users.time-retained). Look whether the rows of the batch are in the table, then start the stream with a new "
+        "checkpoint location (and another commit_user, where one is given)"
     )
 
 

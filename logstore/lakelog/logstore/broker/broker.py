@@ -2,9 +2,9 @@
 
 A folder's broker lives in `<folder>/.lakelog/broker/`:
 
-    start.lock     held while somebody starts or stops the broker
+    start.lock     held while a process starts or stops the broker
     running.lock   held by the broker's process itself, from before its first instruction until the kernel ends it,
-                   so a broker that was killed, or whose process id somebody else has now, is never taken for alive
+                   so a broker that was killed, or whose process id another process has now, is never taken for alive
     broker.pid     its process id; holds only while running.lock is held
     endpoint.json  its ports and cluster id, kept over restarts
     data/          what Kafka stores
@@ -50,7 +50,7 @@ _BURIAL_SECONDS = 6.0
 _FENCED = re.compile(r"Fencing broker \d+ at epoch")
 _CLEAN_END = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder when it is stopped, not killed
 _LOG_TAIL_LINES = 15
-# The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is nobody's child.
+# The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is not our child.
 _LAUNCH = """/bin/sh -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""
 
 
@@ -172,7 +172,7 @@ class EmbeddedBroker:
             )
 
     def _bury_killed_broker(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
-        """Let the controller alone note that the broker of the last time is gone, before its successor starts.
+        """Let the controller alone note that the previous broker has ended, before its successor starts.
 
         A successor takes the old broker's place in the metadata until its session is over. Meanwhile it finishes the
         transactions whose commit was answered and whose markers were not written yet, and just when the session ends it

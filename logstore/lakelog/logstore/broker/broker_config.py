@@ -62,7 +62,7 @@ def choose_endpoint(rng: random.Random, *, port: int | None = None, cluster_id: 
 
 
 def is_port_free(port: int) -> bool:
-    """Whether nobody listens at the port of this machine's loopback address."""
+    """Whether no process listens at the port of this machine's loopback address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -42,7 +42,7 @@ def is_locked(path: Path) -> bool:
 
 
 def wait_until_free(path: Path, *, timeout_seconds: float) -> bool:
-    """Wait until nobody holds the lock file `path`; False when somebody still does after the time."""
+    """Wait until no process holds the lock file `path`; False when one still does after the time."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -41,8 +41,8 @@ def retrieve(module: str, work: Path, java: Path, environ: Mapping[str, str]) ->
         raise UnavailableError(f"no end after {DOWNLOAD_TIMEOUT_SECONDS} s") from error
     if answer.returncode != 0:
         lines = [line.strip() for line in answer.stdout.splitlines()]
-        telling = [line for line in lines if line.startswith("Server access error")] or [line for line in lines if line]
-        raise UnavailableError(telling[0] if telling else f"Ivy ended with {answer.returncode}")
+        errors = [line for line in lines if line.startswith("Server access error")] or [line for line in lines if line]
+        raise UnavailableError(errors[0] if errors else f"Ivy ended with {answer.returncode}")
 
 
 def _find_ivy() -> Path:

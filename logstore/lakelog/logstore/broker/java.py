@@ -38,7 +38,7 @@ def find_java(environ: Mapping[str, str]) -> Path:
 
 
 def java_version(java: Path, environ: Mapping[str, str]) -> int:
-    """The feature version, such as 17. Raises UnavailableError when `java` does not tell it."""
+    """The feature version, such as 17. Raises UnavailableError when `java` does not say it."""
     try:
         answer = subprocess.run(
             [java, "-version"], env=dict(environ), capture_output=True, text=True, timeout=60, check=False

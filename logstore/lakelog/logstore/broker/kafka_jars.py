@@ -99,7 +99,9 @@ def _is_complete(folder: Path, jars: Sequence[PinnedJar]) -> bool:
 def _download(target: Path, jars: Sequence[PinnedJar], environ: Mapping[str, str]) -> None:
     java = find_java(environ)
     megabytes = sum(jar.size_bytes for jar in jars) // 1_000_000
-    for left_over in target.parent.glob(f".{target.name}-*"):  # of a killed download; the lock says nobody uses it
+    for left_over in target.parent.glob(
+        f".{target.name}-*"
+    ):  # of a killed download; the lock says that it is not in use
         shutil.rmtree(left_over, ignore_errors=True)
     _LOG.warning("downloading Apache Kafka %s (%d MB, once) to %s", KAFKA_VERSION, megabytes, target)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:

@@ -138,7 +138,7 @@ def decode_changes(
 
     `u` gives -U and +U (or +U alone without a before image), `c` and `r` give +I, `d` gives -D, tombstones
     give nothing. Keys are not needed: every image holds its key columns. `name` names a record by its number, for
-    errors. Raises CorruptDataError for what is no such record, UnsupportedError for a truncation.
+    errors. Raises CorruptDataError for what is not such a record, UnsupportedError for a truncation.
     """
     changes = decode_records(values, fields, name=name)
     return changes.rows, pa.array(changes.kinds)

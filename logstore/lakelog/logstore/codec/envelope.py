@@ -242,8 +242,8 @@ def _images(value: bytes, number: int, name: Name) -> list[tuple[RowKind, Mappin
         op, before, after = (value_of(envelope, key) for key in ("op", "before", "after"))
     except (JsonValueError, AttributeError) as error:
         raise CorruptDataError(
-            f"{name(number)} is no debezium-json: {error}; it begins with {value[:60]!r}; expected an object with"
-            " before, after and op"
+            f"{name(number)} is not a debezium-json record: {error}; it begins with {value[:60]!r}; expected an object "
+            "with before, after and op"
         ) from error
     if op == "t":
         raise UnsupportedError(

@@ -1,7 +1,7 @@
 """Lines of JSON as Arrow columns, by Arrow's own parser.
 
 A *wire type* is the Arrow type that the parser reads a column as; a conversion in columns makes the column's own
-type of it. What the parser cannot read is left to `json_value`: NotColumnarError tells the caller so.
+type of it. What the parser cannot read is left to `json_value`: NotColumnarError says so to the caller.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
         children = [_from_wire(child, field.type) for child, field in zip(array.flatten(), kind.fields, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(final), mask=array.is_null())
     if kind.root is TypeRoot.TIME:
-        moments = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), array, pa.scalar(""))
-        return moments.cast(pa.timestamp(final.unit)).cast(final)
+        timestamps = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), array, pa.scalar(""))
+        return timestamps.cast(pa.timestamp(final.unit)).cast(final)
     return array.cast(final)
 
 

@@ -12,7 +12,7 @@
 | TIMESTAMP | text `2024-02-29 23:59:59.123`, digits of the Arrow unit; years beyond 9999 have a sign |
 | TIMESTAMP_LTZ | the same in UTC, with a `Z` |
 | ARRAY | array |
-| MAP, MULTISET | object; a key that is no text is named by its JSON text (without quotes of its own) |
+| MAP, MULTISET | object; a key that is not a string is named by its JSON text (without quotes of its own) |
 | ROW | object |
 
 Source: Flink's documentation, "JSON Format" (what its reader takes with no option set).

@@ -218,7 +218,7 @@ def _decimal_of(value: Json, scale: int) -> Decimal:
     if is_number and len(value) % 4 == 0 and _ALL_DIGITS.fullmatch(value):
         if scale == 0:
             raise JsonValueError(
-                f"{_shown(value)} may be a number in decimal form or in base64, and nothing tells which;"
+                f"{_shown(value)} may be a number in decimal form or in base64, and nothing says which;"
                 " have the connector write decimals as numbers, or declare the column STRING"
             )
         is_number = False  # a decimal form of this scale has a point

@@ -26,7 +26,7 @@ Key = tuple[object, ...]
 Request = Callable[[AdminClient, float], Mapping[Any, Future[Answer]]]
 
 _log = logging.getLogger("lakelog.kafka")
-_log.addHandler(logging.NullHandler())  # else Python prints warnings of a library that nobody listens to
+_log.addHandler(logging.NullHandler())  # else Python prints warnings of a library that has no handler
 
 
 def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], settings: Mapping[str, Any]) -> Client:
@@ -81,7 +81,7 @@ class ClientPool(Generic[Client]):
             return self._idle.pop(key, None)
 
     def put(self, key: Key, client: Client) -> None:
-        """Keep a client that nobody uses now."""
+        """Keep a client that is not in use."""
         dropped: list[Client] = []
         with self._lock:
             older = self._idle.pop(key, None)

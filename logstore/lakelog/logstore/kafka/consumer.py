@@ -48,7 +48,7 @@ HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether no comm
 
 
 def nothing_known(_start: int, _log_start: int) -> bool:
-    """Nobody knows of any gap that it held nothing."""
+    """No gap is known to have held nothing."""
     return False
 
 
@@ -204,7 +204,7 @@ class PartitionConsumer:
         return self._left[0].offset() == start and commit_header(self._left[0]) is not None
 
     def _check_is_there(self, end: int, seconds: float) -> None:
-        """Tell a broker that does not answer, and an end that was never written, from an open transaction."""
+        """Distinguish a broker that does not answer, and an end that was never written, from an open transaction."""
         newest = high_watermark(self.client_config, self.topic, self.partition, seconds=seconds).offset
         if newest < end:
             start = log_start_offset(self.client_config, self.topic, self.partition).offset

@@ -100,7 +100,7 @@ def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -
     """The error for a transaction that may be in the log."""
     return UnknownOutcomeError(
         f"{doing}: {reason}; the transaction may or may not be in the log at {servers_of(client_config)}: only the"
-        " look of a new producer tells"
+        " look of a new producer shows"
     )
 
 

@@ -21,7 +21,7 @@ _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # likewise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """An offset of a partition, and the leader epoch of the record before it; None when the broker told none."""
+    """An offset of a partition, and the leader epoch of the record before it; None when the broker gave none."""
 
     offset: int
     leader_epoch: int | None

@@ -56,7 +56,7 @@ def read_tail(
     known: Position | None = None,
     timeout_seconds: float = 10.0,
 ) -> Tail:
-    """The tail from `base`; call it after the fence, so that nobody's older transaction is still open.
+    """The tail from `base`; call it after the fence, so that no older transaction is still open.
 
     `base` is 0, or the offset after the last record of a committed transaction, whose marker lies there or behind: when
     the log holds one thing more, it is this marker, and nothing is read. `known` is where the log was once, and the
@@ -159,7 +159,7 @@ def _pieces(  # noqa: PLR0917  # passed on as it came
                     assert consumer.position is not None
                     start = consumer.position
                     yield messages
-                    if patience is not None:  # however long somebody has worked on what came
+                    if patience is not None:  # however long the caller has worked on what came
                         patience.succeeded()
                 return
         except UnavailableError as error:

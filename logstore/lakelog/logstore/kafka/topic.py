@@ -62,7 +62,7 @@ def create_topic(
 
 
 def _wait_for_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
-    """The topic that was just created: brokers hear of it a moment later than the one that was asked."""
+    """The topic that was just created: brokers hear of it a little later than the one that was asked."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         try:

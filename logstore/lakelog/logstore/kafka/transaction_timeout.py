@@ -1,8 +1,8 @@
 """How long a transaction may stay open before the broker aborts it: `transaction.timeout.ms` of a producer.
 
 A transaction that is too slow looks like one that was fenced: in both cases the broker gives the transactional id a new
-epoch. And one that nobody ends hides what lies behind it from readers until then. So each producer asks for a time-out
-that fits what it is about to send, in steps: a producer that is kept fits the next batch of about the same size.
+epoch. And one that is never ended hides what lies behind it from readers until then. So each producer asks for a
+time-out that fits what it is about to send, in steps: a kept producer fits the next batch of about the same size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from lakelog.logstore.options import KAFKA_PREFIX
 
 TIMEOUT_KEY = "transaction.timeout.ms"
 TIMEOUT_MILLIS_MAX = 1_800_000  # the files of an open transaction must not become as old as orphans
-_STEPS_MILLIS = (60_000, 120_000, 240_000, 480_000, 900_000)  # up to what a broker allows unless it is told otherwise
+_STEPS_MILLIS = (
+    60_000,
+    120_000,
+    240_000,
+    480_000,
+    900_000,
+)  # up to what a broker allows unless it is configured otherwise
 _SPARE_MILLIS = 30_000
 _BYTES_PER_SECOND = 512 << 10  # of rows in memory, over a slow line
 _SMALLEST_MILLIS = 1_000
@@ -29,7 +35,7 @@ def choose_timeout_millis(client_config: Mapping[str, str], size_bytes: int, pat
     """The time-out of a transaction of about `size_bytes` of rows. The user's own setting goes before ours.
 
     `patience` is how many times the same transaction was aborted for being too slow: each doubles the time-out. Raises
-    OptionError for a setting that is no number of milliseconds or too long.
+    OptionError for a setting that is not a number of milliseconds or too long.
     """
     given = client_config.get(TIMEOUT_KEY)
     if given is not None:

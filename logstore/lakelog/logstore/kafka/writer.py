@@ -87,7 +87,7 @@ class TransactionalProducer:
 
     def begin(self) -> None:
         """Begin a transaction. Raises FencedError, UnknownOutcomeError."""
-        with self._told("beginning a transaction"):
+        with self._classifying("beginning a transaction"):
             self._client.begin_transaction()
         self._is_open = True
         self._sent_count = 0
@@ -102,7 +102,7 @@ class TransactionalProducer:
         InvalidRequestError for a record too large, before any of these is sent.
         """
         self.limit.check(records)
-        with self._told("producing"):
+        with self._classifying("producing"):
             try:
                 self._send(records, header)
             except KafkaException as error:
@@ -130,7 +130,7 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait until the broker has all records of the transaction. Raises as `commit`."""
-        with self._told("producing"):
+        with self._classifying("producing"):
             self._drain(0)
 
     def commit(self) -> int:
@@ -142,7 +142,7 @@ class TransactionalProducer:
         assert self._sent_count, "an empty transaction proves nothing"
         self.flush()
         self._is_open = False
-        with self._told("committing"):
+        with self._classifying("committing"):
             self._client.commit_transaction(ANSWER_SECONDS)
         self._open_for = None
         if self._last_offset is None:
@@ -216,7 +216,7 @@ class TransactionalProducer:
             {"key": key, "value": value}
             for key, value in zip(records.keys[start:end], records.values[start:end], strict=True)
         ]
-        # Reports come in log order, so the last one of a chunk tells where the chunk ends. A record that fails makes
+        # Reports come in log order, so the last one of a chunk shows where the chunk ends. A record that fails makes
         # the transaction fail, whether anybody hears its report or not.
         messages[-1]["callback"] = self._delivered
         queued = self._client.produce_batch(self.topic, messages, self.partition)
@@ -248,7 +248,7 @@ class TransactionalProducer:
                 self._client.flush(_POLL_SECONDS)  # which sends what lingers, too
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _classifying(self, doing: str) -> Iterator[None]:
         """Whatever the client raises, as an error of lakelog.
 
         A call that meets a fatal error and then logs a line ends with a SystemError (confluent-kafka 2.16).
@@ -263,8 +263,8 @@ class TransactionalProducer:
     def _classified(self, error: KafkaError, doing: str) -> LakelogError:
         """FencedError, TransactionTimeoutError, or UnknownOutcomeError for everything else.
 
-        A broker that has aborted a transaction for its age refuses the producer just as after a fence: what tells the
-        two apart is the transaction's age.
+        A broker that has aborted a transaction for its age refuses the producer just as after a fence: the two
+        differ by the transaction's age.
         """
         error = self._fatal_error() or error
         open_seconds = self._open_for.seconds() if self._open_for else 0.0
