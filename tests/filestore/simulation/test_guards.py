@@ -228,7 +228,7 @@ def test_an_expiry_by_age_looks_past_wrong_dates(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_commit_without_an_answer_is_not_to_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UnknownAttempts, "told", lambda self: contextlib.nullcontext())
+    monkeypatch.setattr(UnknownAttempts, "reported", lambda self: contextlib.nullcontext())
     check_breaks("its writer is to try again")
 
 
