@@ -1,13 +1,15 @@
 """A snapshot whose put took effect while its answer was lost, in a store that stays away: Spark's user is told.
 
-The error has the commit's uuid, and the command finds out what became of it.
+The error has the commit's uuid, the command finds out what became of it, and a stream that starts again asks by itself.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
+from lakelog.spark import write_stream
 from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
 from tests.support.s3_server import S3Server
 
@@ -91,4 +94,33 @@ def test_a_batch_write_without_an_answer_is_found_out_by_its_uuid(
         assert found.startswith("not committed so far")
         store.comes_back()
         writer.save(store.table.path)
+    assert store.ids() == [0, 1, 2]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)  # each run starts Pythons of Spark, which take a busy machine half a minute each
+@pytest.mark.parametrize("is_by_format", [True, False])
+def test_a_stream_without_an_answer_says_so_and_asks_by_itself_when_it_starts_again(
+    spark: SparkSession, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_by_format: bool
+) -> None:
+    source, checkpoint = tmp_path / "in", str(tmp_path / "checkpoint")
+    source.mkdir()
+    (source / "0").write_text("".join(json.dumps({"id": number}) + "\n" for number in range(3)))
+    rows = spark.readStream.schema("id BIGINT").json(str(source))
+
+    def run() -> None:
+        if is_by_format:
+            writer = rows.writeStream.format("lakelog").options(**store.options, checkpointLocation=checkpoint)
+            query = writer.trigger(availableNow=True).start(store.table.path)
+        else:
+            catalog = Catalog(store.table.warehouse, options=store.options)
+            query = write_stream(rows, "db.t", catalog=catalog, checkpoint_location=checkpoint, available_now=True)
+        query.awaitTermination()
+
+    store.goes_away()
+    with pytest.raises(PySparkException) as raised:
+        run()
+    assert find_commit(raised.value, capsys) == "committed as snapshot 1\n"
+    store.comes_back()
+    run()
     assert store.ids() == [0, 1, 2]

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakelog.catalog import Table
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.protocol.place import original_of, recorded_place
@@ -35,7 +35,7 @@ from lakelog.spark.options import (
     parse_read_options,
 )
 from lakelog.spark.session import prepare_session
-from lakelog.spark.sink.files_writer import FilesPlan, FilesStreamWriter, FilesWriter
+from lakelog.spark.sink.files_writer import AwayStreamWriter, FilesPlan, FilesStreamWriter, FilesWriter
 from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count, read_schema
 from lakelog.spark.source.source import LakelogStreamReader
 from lakelog.spark.tables import log_target
@@ -87,9 +87,13 @@ class LakelogDataSource(DataSource):
 
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
-        table = open_from_options(self.options)
         commit_user = check_stream_write_options(self.options)
-        plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=Overwrite.EVERYTHING if overwrite else None)
+        replaces = Overwrite.EVERYTHING if overwrite else None
+        try:
+            table = open_from_options(self.options)
+            plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces)
+        except UnavailableError as error:
+            return AwayStreamWriter(str(error))
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))
 
     def _read(self) -> tuple[Table, ReadOptions]:

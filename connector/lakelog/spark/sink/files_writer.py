@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
@@ -255,6 +255,26 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
         lines = parse_offset_log(path.read_text(encoding="utf-8"), path=str(path))
         files = files_of_batch(batch_id, lines, lambda name: text_of(folder / name))
         return digest_of(lines, query_id=None if self._commit_user is None else query_id, files=files)
+
+
+class AwayStreamWriter(DataSourceStreamArrowWriter):
+    """The streaming write of a table whose store does not answer: all that it does is end.
+
+    Spark makes a writer anew to end a batch whose commit raised. Where that failed too, Spark would report "Writing job
+    failed" in place of what the commit raised, which may be that its outcome is unknown.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """`reason` is what the store answered."""
+        self._reason = reason
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:  # noqa: ARG002  # no row is taken
+        """Raises UnavailableError."""
+        raise UnavailableError(self._reason)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
+        """Raises UnavailableError."""
+        raise UnavailableError(self._reason)
 
 
 def check_has_no_log(table: Table) -> None:
