@@ -96,6 +96,17 @@ def test_the_users_own_schema_chooses_columns(spark: SparkSession, table: Table)
     assert [tuple(row) for row in found.collect()] == [("a", 1)]
 
 
+def test_create_table_says_what_to_use_in_its_place(spark: SparkSession, table: Table) -> None:
+    instead = (
+        rf"not supported.*CREATE TEMPORARY VIEW .* OPTIONS \(path '(file:)?{table.path}'\), or lakelog\.spark\.read"
+    )
+    for where in (f"OPTIONS (path '{table.path}')", f"LOCATION '{table.path}'"):
+        with pytest.raises(PySparkException, match=instead):
+            spark.sql(f"CREATE TABLE made USING lakelog {where}")
+    with pytest.raises(PySparkException, match=r"CREATE TABLE .* is not supported"):
+        spark.sql("CREATE TABLE made USING lakelog")
+
+
 def test_sql_reads_and_writes_a_temporary_view(spark: SparkSession, table: Table) -> None:
     table._files.write(rows_of(1))
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakelog OPTIONS (path '{table.path}')")

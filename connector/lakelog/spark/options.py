@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
 from lakelog.catalog.moments import parse_moment
-from lakelog.common.errors import InvalidRequestError, OptionError
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
 from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.io.location import store_options
@@ -169,6 +169,7 @@ _READ_OPTIONS = (
 _WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, EXTERNAL_PATHS, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
+_LOCATION = "location"  # what Spark makes of the path of CREATE TABLE, whose columns it asks us for
 _OPEN_PREFIXES = ("option.", "__", CALL_PREFIX)
 
 
@@ -188,7 +189,10 @@ class ReadOptions:
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
-    """The table that the options name. Raises InvalidRequestError when they name none, NotFoundError."""
+    """The table that the options name.
+
+    Raises InvalidRequestError when they name none, NotFoundError, and UnsupportedError for CREATE TABLE.
+    """
     options = {key.lower(): value for key, value in given.items()}
     passed = {key: value for key, value in options.items() if key.startswith(CALL_PREFIX)}
     for key in passed:
@@ -199,17 +203,26 @@ def open_from_options(given: Mapping[str, str]) -> Table:
             )
     passed |= store_options(options)
     path, table, warehouse = PATH.of(options), TABLE.of(options), WAREHOUSE.of(options)
+    if _LOCATION in options:
+        raise UnsupportedError(_no_create_table(path or options[_LOCATION]))
     if table:
         if path:
             raise InvalidRequestError(f"give 'path' ({path}) or 'table' ({table}), not both")
         return resolve_table(table, warehouse=warehouse or None, options=passed)
     if not path:
         raise InvalidRequestError(
-            "no table is named: give a path, load(path) or save(path), or the options 'table' and 'warehouse'. A table "
-            "that CREATE TABLE ... USING lakelog made keeps no options: use CREATE TEMPORARY VIEW ... USING lakelog "
-            "OPTIONS (path '...')"
+            "no table is named: give a path, load(path) or save(path), or the options 'table' and 'warehouse'. "
+            f"{_no_create_table('/folder')}"
         )
     return resolve_table(path, warehouse=warehouse or None, options=passed)
+
+
+def _no_create_table(path: str) -> str:
+    return (
+        "CREATE TABLE ... USING lakelog is not supported: Spark gives options and location of such a table to no read. "
+        f"Use CREATE TEMPORARY VIEW ... USING lakelog OPTIONS (path '{path}'), or lakelog.spark.read(spark, "
+        "path). A new table is made with Catalog.create_table, or `lakelog table create`"
+    )
 
 
 def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
