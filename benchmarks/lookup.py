@@ -85,7 +85,7 @@ def run(session: SparkSession, work: Path, rows: int, repeats: int) -> dict[str,
     """The figures."""
     catalog = Catalog(work / "warehouse")
     options = {"bucket": str(BUCKETS), "write-only": "true"}
-    made = catalog.create_table(NAME, schema=SCHEMA, primary_key=["id"], options=options)
+    made = catalog.create_table(NAME, schema=SCHEMA, primary_keys=["id"], options=options)
     data = make_rows(rows)
     made.write(data)
     made.compact(full=True)

@@ -63,7 +63,7 @@ class LakelogRun:
     def create(self) -> Table:
         """Make the table."""
         options = {"bucket": str(BUCKETS), **self.options}
-        return self.catalog.create_table(TABLE, schema=SCHEMA, primary_key=[KEY], options=options)
+        return self.catalog.create_table(TABLE, schema=SCHEMA, primary_keys=[KEY], options=options)
 
     def upsert(self, source: Path) -> None:
         """Write all files of a folder, one micro-batch each."""

@@ -58,7 +58,7 @@ def _checks(
     batch = len(stream.files) // 5
     millis = made_by[batch].time_millis
     text = datetime.fromtimestamp(millis / 1000, UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
-    rows_then = table.to_polars(timestamp_millis=millis).collect()
+    rows_then = table.to_polars(timestamp=millis).collect()
     yield check_rows(f"as of {text} = truth then", rows_then, flights_at(stream.flights, stream.files[batch].last_at))
 
 

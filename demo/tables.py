@@ -48,14 +48,14 @@ def create_tables(catalog: Catalog) -> None:
     catalog.create_table(
         FLIGHTS,
         schema=TABLE_SCHEMA,
-        primary_key=list(KEY),
+        primary_keys=list(KEY),
         options={"bucket": str(BUCKET_COUNT), "log.system": "kafka", "log.changelog-mode": "all"},
         comment="The flights that left New York in 2013, as far as they are known",
     )
     catalog.create_table(
         FLIGHTS_BY_STATUS,
         schema=STATUS_SCHEMA,
-        primary_key=["carrier", "status"],
+        primary_keys=["carrier", "status"],
         options={"bucket": "1"},
         comment="How many flights of each carrier are scheduled, departed, arrived",
     )

@@ -84,7 +84,7 @@ def test_a_snapshot_far_away_makes_no_read_count_up_to_it(tmp_path: Path, number
     table = make(tmp_path)
     middle = table.snapshots.get(2)
     put_far(table, number, time_millis=middle.time_millis - 3_600_000)
-    assert ids(table, timestamp_millis=middle.time_millis)[:2] == [1, 2]
+    assert ids(table, timestamp=middle.time_millis)[:2] == [1, 2]
     assert table.find_commit("no such commit").snapshot_id is None
     keep_two = Retention(count_min=1, count_max=2, age_millis=0, limit=50)
     table.expire_snapshots(retention=keep_two, now_millis=middle.time_millis + 86_400_000)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError
 from lakelog.common.json_fields import JSON_BYTES_MAX, parse_json
+from lakelog.common.timestamps import parse_timestamp
 from lakelog.common.types import parse_type
 from lakelog.filestore.commit.commit import append_commit
 from lakelog.filestore.io.fileio import LocalFileIO
@@ -295,6 +295,6 @@ def test_no_sequence_number_is_given_beyond_the_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["9" * 31, "1" + "0" * 30, "9" * 5_000, "+292278994-08-17", "0001-01-01T00:00:00+99:00"]
 )
-def test_a_moment_that_no_clock_shows_is_refused(text: str) -> None:
-    with pytest.raises(InvalidRequestError, match="moment"):
-        parse_moment(text)
+def test_a_timestamp_that_no_clock_shows_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="timestamp"):
+        parse_timestamp(text)

@@ -103,7 +103,7 @@ def settings(table: Mapping[str, str], environ: Mapping[str, str], **call: str) 
 
 def with_options(folder: Path, options: Mapping[str, str]) -> Table:
     """A table with rows, to which somebody else has added options."""
-    table = Catalog(folder / "lake").create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(folder / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     Path(table.path, "schema", "schema-0").write_text(altered_by_others(table.schema, **options))
     if "log.system" not in options:
         FileStoreTable.open(table.path).write(pa.table({"id": [1], "v": [2]}, schema=SCHEMA))
@@ -116,7 +116,7 @@ def test_a_table_is_not_made_with_what_only_a_user_may_say(tmp_path: Path, key: 
     for logged in ({"log.system": "kafka"}, {}):
         options = {f"log.kafka.{key}": REFUSED[key], **logged}
         with pytest.raises(OptionError, match=rf"log\.kafka\.{key}") as caught:
-            catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+            catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
         assert "hunter2" not in str(caught.value)
     assert not (tmp_path / "lake").exists()
 
@@ -126,14 +126,19 @@ def test_a_table_is_neither_altered_to_it_nor_opened_with_it(
     tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     option = f"log.kafka.{key}"
-    clean = Catalog(tmp_path / "clean").create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    clean = Catalog(tmp_path / "clean").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     with pytest.raises(InvalidRequestError, match=option):
         clean.alter(SetOption(option, REFUSED[key]))
     made = with_options(tmp_path, {option: REFUSED[key], "log.system": "kafka", "log.topic": "t", "log.topic-id": "i"})
     for named, warehouse in ((made.path, None), ("db.t", tmp_path / "lake")):
         with pytest.raises(OptionError, match=rf"table {made.path}: .*--unset {option}"):
             open_table(named, warehouse)
-    for command in (("remove-orphans", made.path), ("cat", made.path), ("schema", made.path), ("expire", made.path)):
+    for command in (
+        ("remove-orphan-files", made.path),
+        ("cat", made.path),
+        ("schema", made.path),
+        ("expire", made.path),
+    ):
         with pytest.raises(SystemExit):
             main(("table", *command))
         seen = capsys.readouterr()
@@ -147,7 +152,7 @@ def test_a_table_is_neither_made_with_values_that_clients_refuse_nor_altered_to_
     catalog = Catalog(tmp_path / "lake", bootstrap_servers="nowhere:1")
     for logged in ({"log.system": "kafka"}, {}):
         with pytest.raises(OptionError, match=rf"'{option}' has the value '{value}'; expected (a number from|one of)"):
-            catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={option: value, **logged})
+            catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={option: value, **logged})
     assert not (tmp_path / "lake").exists()
     made = with_options(tmp_path, {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i"})
     with pytest.raises(OptionError, match=rf"'{option}' has the value"):
@@ -168,10 +173,10 @@ def test_servers_with_a_user_are_refused_wherever_they_come_from(tmp_path: Path)
     profile.write_text(f'[p]\nbootstrap.servers = "{WITH_USER}"')
     profile.chmod(0o600)
     for call in (
-        lambda: Catalog(tmp_path).create_table("db.new", schema=SCHEMA, primary_key=["id"], options=named),
-        lambda: Catalog(tmp_path).create_table("db.new", schema=SCHEMA, primary_key=["id"], options=named | logged),
+        lambda: Catalog(tmp_path).create_table("db.new", schema=SCHEMA, primary_keys=["id"], options=named),
+        lambda: Catalog(tmp_path).create_table("db.new", schema=SCHEMA, primary_keys=["id"], options=named | logged),
         lambda: Catalog(tmp_path, bootstrap_servers=WITH_USER).create_table(
-            "db.new", schema=SCHEMA, primary_key=["id"], options=logged
+            "db.new", schema=SCHEMA, primary_keys=["id"], options=logged
         ),
         lambda: open_table(made.path).alter(SetOption("log.kafka.bootstrap.servers", WITH_USER)),
         lambda: settings({"profile": "p"}, {"LAKELOG_KAFKA_PROFILES": str(profile)}),

@@ -203,7 +203,7 @@ def test_a_place_is_absolute(tmp_path: Path) -> None:
 
 def test_a_table_that_is_a_link_is_not_dropped(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path / "lake")
-    made = catalog.create_table("db.t", schema=rows_of(0).schema, primary_key=["id"])
+    made = catalog.create_table("db.t", schema=rows_of(0).schema, primary_keys=["id"])
     made.write(rows_of(0))
     away = tmp_path / "away"
     Path(made.path).rename(away)

@@ -37,7 +37,7 @@ def shown(thing: object) -> str:
 
 
 def test_a_table_of_others_with_a_password_shows_it_to_nobody(tmp_path: Path) -> None:
-    made = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    made = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     text = altered_by_others(made.schema, **{"log.kafka.sasl.password": SECRET})
     Path(made.path, "schema", "schema-0").write_text(text)
     store = FileStoreTable.open(made.path)
@@ -56,7 +56,7 @@ def test_what_a_catalog_is_told_is_shown_and_stored_nowhere(
     options = {"kafka.bootstrap.servers": bootstrap_servers, "kafka.sasl.username": "me", "kafka.sasl.password": SECRET}
     catalog = Catalog(tmp_path / "lake", options=options)
     with caplog.at_level(logging.DEBUG):
-        table = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"})
+        table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
         assert table.log is not None
         assert table.log.client_config["sasl.password"] == SECRET
         table.log.check_topic()
@@ -73,7 +73,7 @@ def test_no_error_of_a_client_tells_the_password(tmp_path: Path) -> None:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.sasl.password": SECRET, "kafka.sasl.mechanism": SECRET}
     with pytest.raises(LakelogError) as caught:
         Catalog(tmp_path / "lake", options=options | {"kafka.security.protocol": "SASL_SSL"}).create_table(
-            "db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"}
+            "db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"}
         )
     chain: BaseException | None = caught.value
     while chain is not None:
@@ -95,7 +95,7 @@ def test_a_stream_leaves_the_password_in_no_file(
     options = {"kafka.bootstrap.servers": bootstrap_servers, "kafka.sasl.password": SECRET}
     catalog = Catalog(tmp_path / "lake", options=options)
     logged = {"log.system": "kafka", "log.changelog-mode": "all"}
-    table = catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=logged)
+    table = catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=logged)
     history = make_history(7, files=2, changes_per_file=50, keys=20)
     feed(tmp_path, history, range(2))
     started = time.time()
@@ -111,7 +111,7 @@ def test_spark_sessions_tell_kafka_settings_but_no_secrets_that_spark_shows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     made = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "evil:1"}
-    table = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     Path(table.path, "schema", "schema-0").write_text(altered_by_others(table.schema, **made))
     given = {"bootstrap.servers": "ours:1", "sasl.password": SECRET, "ssl.key.pem": "-----BEGIN"}
     try:
@@ -131,7 +131,7 @@ def test_spark_sessions_tell_kafka_settings_but_no_secrets_that_spark_shows(
 
 def test_options_of_spark_take_a_profile_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i"}
-    table = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     Path(table.path, "schema", "schema-0").write_text(altered_by_others(table.schema, **made))
     (tmp_path / "kafka.toml").write_text(f'[p]\nbootstrap.servers = "ours:1"\nsasl.password = "{SECRET}"')
     (tmp_path / "kafka.toml").chmod(0o600)

@@ -46,7 +46,7 @@ def test_the_next_batch_refuses_a_header_that_names_files_elsewhere(
     tmp_path: Path, bootstrap_servers: str, change: dict[str, object]
 ) -> None:
     catalog = Catalog(tmp_path / "lake", bootstrap_servers=bootstrap_servers)
-    table = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"})
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
     rows, kinds = pa.table({"id": [1]}, schema=to_arrow_schema(table.schema.fields)), pa.array([0], pa.int8())
     LocalWriter(table, "q").write(0, rows, kinds)
     victim = tmp_path / "victim"
@@ -58,7 +58,7 @@ def test_the_next_batch_refuses_a_header_that_names_files_elsewhere(
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
         LocalWriter(table, "q").write(1, rows, kinds)
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
-        table._files.remove_orphans(named_elsewhere=names_in_log(table._files, table.log), dry_run=False)
+        table._files.remove_orphan_files(named_elsewhere=names_in_log(table._files, table.log), dry_run=False)
 
     assert [one.id for one in table.snapshots()] == [1]
     assert table.to_arrow()["id"].to_pylist() == [1]

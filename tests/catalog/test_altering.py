@@ -16,7 +16,6 @@ from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RenameColumn,
@@ -25,7 +24,8 @@ from lakelog.filestore.alter.schema_changes import (
     SetNullability,
     SetOption,
     SetTableComment,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.schema.schema import TableSchema, build_schema
 
@@ -56,7 +56,7 @@ def check(*steps: Sequence[SchemaChange]) -> None:
         [AddColumn("c", "INT"), AddColumn("n", ROW, position=Position(Place.FIRST))],
         [AddColumn(("r", "z"), "INT"), AddColumn(("items", "element", "z"), "INT")],
         [DropColumn("a"), DropColumn(("r", "x")), DropColumn(("items", "element", "y"))],
-        [MoveColumn("id", Position(Place.LAST)), SetComment("a", "a number"), SetTableComment("a table")],
+        [UpdateColumnPosition("id", Position(Place.LAST)), SetComment("a", "a number"), SetTableComment("a table")],
         [SetOption("snapshot.num-retained.min", "3")],
     ],
     ids=str,
@@ -70,8 +70,8 @@ def test_changes_under_which_every_record_is_read_right_are_taken(changes: Seque
     [
         ([[RenameColumn("a", "b")]], "column 'a' of table db.t cannot be renamed"),
         ([[RenameColumn(("r", "x"), "z")]], "column 'r.x' of table db.t cannot be renamed"),
-        ([[WidenColumn("a", "BIGINT")]], "column 'a' of table db.t is INT and cannot become BIGINT"),
-        ([[WidenColumn(("items", "element", "x"), "BIGINT")]], "column 'items.element.x' of table db.t is INT"),
+        ([[UpdateColumnType("a", "BIGINT")]], "column 'a' of table db.t is INT and cannot become BIGINT"),
+        ([[UpdateColumnType(("items", "element", "x"), "BIGINT")]], "column 'items.element.x' of table db.t is INT"),
         ([[SetNullability("must", nullable=True)]], "is INT NOT NULL and cannot become INT"),
         ([[SetNullability(("r", "x"), nullable=True), DropColumn("must")]], "is NOT NULL and cannot be dropped"),
         ([[DropColumn("a"), AddColumn("a", "INT")]], "had another column 'a' before"),
@@ -134,14 +134,14 @@ def test_what_log_and_files_agreed_on_stays(change: dict[str, str], text: str) -
 
 
 def test_a_table_without_a_log_takes_no_option_of_one(tmp_path: Path) -> None:
-    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     for key, value in (("log.system", "kafka"), ("log.scan", "latest"), ("log.kafka.acks", "all")):
         with pytest.raises(InvalidRequestError, match="a table gets its log when it is made, or never"):
             table.alter(SetOption(key, value))
 
 
 def test_a_table_of_the_catalog_is_altered_whole_or_not_at_all(tmp_path: Path) -> None:
-    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     altered = table.alter(AddColumn("c", "INT"), RenameColumn("a", "b"))
     assert altered.schema.field_names == ("id", "b", "must", "r", "items", "c")
     assert (altered.name, altered.path) == (table.name, table.path)

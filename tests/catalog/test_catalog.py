@@ -27,7 +27,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def test_a_created_table_opens_with_what_it_was_given(catalog: Catalog) -> None:
-    made = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "3"}, comment="some")
+    made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "3"}, comment="some")
 
     table = catalog.table("db.t")
 
@@ -107,21 +107,21 @@ def test_a_dropped_table_is_gone(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"primary_key": ["no"]}, InvalidRequestError, "column 'no' does not exist"),
+        ({"primary_keys": ["no"]}, InvalidRequestError, "column 'no' does not exist"),
         ({"partition_keys": ["no"]}, InvalidRequestError, "column 'no' does not exist"),
-        ({"primary_key": ["id"], "options": {"bucket": "many"}}, OptionError, "'bucket' has the value 'many'"),
+        ({"primary_keys": ["id"], "options": {"bucket": "many"}}, OptionError, "'bucket' has the value 'many'"),
         ({"options": {"log.sytem": "kafka"}}, OptionError, "did you mean 'log.system'"),
         ({"options": {"log.system": "pulsar"}}, OptionError, "expected none or kafka"),
         ({"options": {"log.topic": "mine"}}, OptionError, "'log.topic' is set by lakelog"),
         ({"options": {"lakelog.table-uuid": "1"}}, OptionError, "'lakelog.table-uuid' is set by lakelog"),
         ({"options": {"log.system": "kafka", "log.changelog-mode": "upsert"}}, InvalidRequestError, "primary key"),
         (
-            {"primary_key": ["id"], "options": {"log.system": "kafka", "bucket": "-1"}},
+            {"primary_keys": ["id"], "options": {"log.system": "kafka", "bucket": "-1"}},
             InvalidRequestError,
             "a log needs a fixed number of buckets, found bucket=-1",
         ),
         (
-            {"primary_key": ["id"], "options": {"log.system": "kafka", "merge-engine": "aggregation"}},
+            {"primary_keys": ["id"], "options": {"log.system": "kafka", "merge-engine": "aggregation"}},
             UnsupportedError,
             "db.t has a log, whose fold is the last change of each key",
         ),
@@ -145,7 +145,7 @@ def test_a_log_that_does_not_answer_makes_no_table(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path, bootstrap_servers="127.0.0.1:1")
 
     with pytest.raises(LakelogError, match=r"127\.0\.0\.1:1"):
-        catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"})
+        catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
 
     assert files_of(tmp_path) == []
 
@@ -174,7 +174,7 @@ def test_a_catalog_checks_what_a_file_store_table_checks(
     with pytest.raises((InvalidRequestError, UnsupportedError), match=message) as refused:
         FileStoreTable.create(tmp_path / "alone", build_schema(schema, primary_keys=["id"], options=options))
     with pytest.raises(type(refused.value)) as by_catalog:
-        catalog.create_table("db.t", schema=schema, primary_key=["id"], options={**options, **log})
+        catalog.create_table("db.t", schema=schema, primary_keys=["id"], options={**options, **log})
     assert str(by_catalog.value) == str(refused.value)
     assert files_of(tmp_path) == []
 

@@ -29,7 +29,7 @@ def catalog(s3: S3Server, warehouse: str) -> Catalog:
 def test_tables_are_made_listed_opened_and_dropped(s3: S3Server, warehouse: str, catalog: Catalog) -> None:
     assert catalog.list_databases() == []
     for name in ("b.two", "a.one", "b.one"):
-        catalog.create_table(name, schema=SCHEMA, primary_key=["id"])
+        catalog.create_table(name, schema=SCHEMA, primary_keys=["id"])
     catalog.table("b.two").write(pa.table({"id": [1, 1], "name": ["x", "y"]}, schema=SCHEMA))
 
     assert catalog.list_databases() == ["a", "b"]
@@ -47,12 +47,12 @@ def test_tables_are_made_listed_opened_and_dropped(s3: S3Server, warehouse: str,
     assert s3.file_io().list_names(f"{warehouse}/b.db") == ["one"]
     with pytest.raises(NotFoundError, match=r"table b.two does not exist in s3://.*; database 'b' has one"):
         catalog.table("b.two")
-    again = catalog.create_table("b.two", schema=SCHEMA, primary_key=["id"])
+    again = catalog.create_table("b.two", schema=SCHEMA, primary_keys=["id"])
     assert again.to_arrow().num_rows == 0
 
 
 def test_a_drop_that_ends_half_way_leaves_no_empty_table(s3: S3Server, warehouse: str, catalog: Catalog) -> None:
-    made = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     made.write(pa.table({"id": [1], "name": ["x"]}, schema=SCHEMA))
     with s3_proxy(s3.endpoint) as proxy:
         through = Catalog(warehouse, options={**s3.options_at(proxy.endpoint), "s3.attempts.maximum": "1"})
@@ -85,7 +85,7 @@ def test_keys_are_no_options_of_a_table(catalog: Catalog) -> None:
 def test_a_log_there_needs_servers_that_are_named(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKELOG_KAFKA_BOOTSTRAP_SERVERS", raising=False)
     with pytest.raises(InvalidRequestError, match=r"has no broker of its own.*LAKELOG_KAFKA_BOOTSTRAP_SERVERS"):
-        catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"log.system": "kafka"})
+        catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
     assert catalog.list_databases() == []
 
 

@@ -21,7 +21,7 @@ SCHEMA = pa.schema(COLUMNS)
 def table(tmp_path: Path) -> Table:
     """Four commits of one row each, in two partitions."""
     made = Catalog(tmp_path).create_table(
-        "db.t", schema=SCHEMA, primary_key=["day", "id"], partition_keys=["day"], options={"write-only": "true"}
+        "db.t", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"], options={"write-only": "true"}
     )
     for number in range(4):
         made.write(rows((f"d{number % 2}", number)))

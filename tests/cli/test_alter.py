@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     options = {"write-only": "true"}
-    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
 
 
 def columns(table: Table) -> list[str]:

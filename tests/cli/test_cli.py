@@ -20,7 +20,7 @@ from tests.support.paimon_tables import expected, unpack
 def table(tmp_path: Path) -> Table:
     """`lake/db.db/t`: snapshot 1 has two rows, snapshot 2 three."""
     schema = pa.schema({"id": pa.int64(), "name": pa.string()})
-    table = Catalog(tmp_path / "lake").create_table("db.t", schema=schema, primary_key=["id"])
+    table = Catalog(tmp_path / "lake").create_table("db.t", schema=schema, primary_keys=["id"])
     table._files.write(pa.table({"id": [1, 2], "name": ["one", None]}))
     table._files.write(pa.table({"id": [2, 3], "name": ["two", "three"]}))
     return table
@@ -93,7 +93,7 @@ def test_cat_keeps_the_order_of_the_columns(run: Run, table: Table) -> None:
         (["table", "cat", "lake/db.db/t", "--snapshot-id", "9"], "9"),
         (["table", "cat", "lake/db.db/t", "--columns", "no"], "no"),
         (["table", "cat", "lake/db.db/t", "--where", "no = 1"], "no"),
-        (["table", "cat", "lake/db.db/t", "--timestamp", "soon"], "'soon' is no moment"),
+        (["table", "cat", "lake/db.db/t", "--timestamp", "soon"], "'soon' is not a timestamp"),
         (["table", "cat", "lake/db.db/t", "--timestamp", "1970-01-02"], "no snapshot at or before"),
         (["table", "cat", "lake/db.db/t", "--timestamp", "2026-01-01", "--snapshot-id", "1"], "give one"),
         (["table", "create", "db.t", "-c", "id BIGINT", "-w", "lake"], "exists already"),

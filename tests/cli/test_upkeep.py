@@ -20,7 +20,7 @@ def table(tmp_path: Path) -> Table:
     """Four commits of one row each, in two partitions."""
     options = {"write-only": "true"}
     table = Catalog(tmp_path).create_table(
-        "db.t", schema=SCHEMA, primary_key=["day", "id"], partition_keys=["day"], options=options
+        "db.t", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"], options=options
     )
     for number in range(4):
         table._files.write(pa.table({"day": [f"d{number % 2}"], "id": [number]}, schema=SCHEMA))
@@ -57,12 +57,14 @@ def test_partitions_are_dropped(run: Run, table: Table) -> None:
 def test_orphans_are_named_and_deleted(run: Run, table: Table) -> None:
     lost = Path(table.path) / "manifest" / "manifest-lost-0"
     lost.write_bytes(b"lost")
-    assert run("table", "remove-orphans", table.path)[1].startswith("0 files of 0 bytes and 0 folders would be deleted")
+    assert run("table", "remove-orphan-files", table.path)[1].startswith(
+        "0 files of 0 bytes and 0 folders would be deleted"
+    )
     os.utime(lost, (1_700_000_000, 1_700_000_000))
-    _, out, _ = run("table", "remove-orphans", table.path, "--older-than", "2 h")
+    _, out, _ = run("table", "remove-orphan-files", table.path, "--older-than", "2 h")
     assert out == f"{lost}\n1 files of 4 bytes and 0 folders would be deleted; say --delete\n"
     assert lost.exists()
-    _, out, _ = run("table", "remove-orphans", table.path, "--delete", "--json")
+    _, out, _ = run("table", "remove-orphan-files", table.path, "--delete", "--json")
     assert json.loads(out) == {"path": str(lost), "size_bytes": 4, "modified_millis": 1_700_000_000_000}
     assert not lost.exists()
     assert ids(table) == [0, 1, 2, 3]
@@ -72,11 +74,11 @@ def test_a_short_age_needs_a_word(run: Run, table: Table) -> None:
     lost = Path(table.path) / "index" / "index-lost-0"
     lost.parent.mkdir()
     lost.write_bytes(b"lost")
-    code, _, error = run("table", "remove-orphans", table.path, "--older-than", "0 ms", "--delete")
+    code, _, error = run("table", "remove-orphan-files", table.path, "--older-than", "0 ms", "--delete")
     assert code != 0
     assert "--allow-young" in error
     assert lost.exists()
-    run("table", "remove-orphans", table.path, "--older-than", "0 ms", "--delete", "--allow-young")
+    run("table", "remove-orphan-files", table.path, "--older-than", "0 ms", "--delete", "--allow-young")
     assert not lost.exists()
 
 

@@ -45,7 +45,7 @@ def flink_reads(case: str, name: str, what: str) -> Counter[str]:
 
 def expire_and_clean(table: FileStoreTable) -> None:
     table.expire_snapshots(retention=EVERYTHING)
-    table.remove_orphans(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
     assert files_on_disk(table.path) == referenced_files(table.path)
 
 

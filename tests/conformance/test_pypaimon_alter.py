@@ -14,13 +14,13 @@ import pytest
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RenameColumn,
     SchemaChange,
     SetNullability,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -42,11 +42,15 @@ SCHEMA = pa.schema(
 )
 STEPS: Sequence[Sequence[SchemaChange]] = [
     [AddColumn("c", "TIMESTAMP(3)"), AddColumn("mid", "INT", position=Position(Place.AFTER, "id"))],
-    [RenameColumn("a", "renamed"), WidenColumn("renamed", "BIGINT")],
-    [DropColumn("gone"), SetNullability("must", nullable=True), WidenColumn("d", "DECIMAL(12, 4)")],
-    [AddColumn("gone", "INT"), MoveColumn("must", FIRST), WidenColumn(("items", "element"), "BIGINT")],
-    [AddColumn(("r", "z"), "INT", position=FIRST), WidenColumn(("r", "x"), "BIGINT"), RenameColumn(("r", "y"), "w")],
-    [RenameColumn("id", "key"), WidenColumn("must", "STRING"), DropColumn(("r", "x"))],
+    [RenameColumn("a", "renamed"), UpdateColumnType("renamed", "BIGINT")],
+    [DropColumn("gone"), SetNullability("must", nullable=True), UpdateColumnType("d", "DECIMAL(12, 4)")],
+    [AddColumn("gone", "INT"), UpdateColumnPosition("must", FIRST), UpdateColumnType(("items", "element"), "BIGINT")],
+    [
+        AddColumn(("r", "z"), "INT", position=FIRST),
+        UpdateColumnType(("r", "x"), "BIGINT"),
+        RenameColumn(("r", "y"), "w"),
+    ],
+    [RenameColumn("id", "key"), UpdateColumnType("must", "STRING"), DropColumn(("r", "x"))],
 ]
 KINDS = {"plain": (["id"], []), "partitioned": (["id", "day"], ["day"]), "append": ([], ["day"])}
 
@@ -104,19 +108,19 @@ def test_it_reads_what_a_compaction_of_them_leaves(tmp_path: Path, pypaimon_pyth
     assert run_job(pypaimon_python, "rows", str(tmp_path), "db.ours") == ours
 
 
-WIDER: Sequence[WidenColumn] = [
-    WidenColumn("i1", "SMALLINT"),
-    WidenColumn("i2", "INT"),
-    WidenColumn("i4", "BIGINT"),
-    WidenColumn("i8", "DECIMAL(19, 0)"),
-    WidenColumn("f4", "DOUBLE"),
-    WidenColumn("d9", "DECIMAL(12, 4)"),
-    WidenColumn("d18", "DECIMAL(38, 20)"),
-    WidenColumn("ts3", "TIMESTAMP(6)"),
-    WidenColumn(("items", "element"), "BIGINT"),
-    WidenColumn(("inner", "x"), "BIGINT"),
+WIDER: Sequence[UpdateColumnType] = [
+    UpdateColumnType("i1", "SMALLINT"),
+    UpdateColumnType("i2", "INT"),
+    UpdateColumnType("i4", "BIGINT"),
+    UpdateColumnType("i8", "DECIMAL(19, 0)"),
+    UpdateColumnType("f4", "DOUBLE"),
+    UpdateColumnType("d9", "DECIMAL(12, 4)"),
+    UpdateColumnType("d18", "DECIMAL(38, 20)"),
+    UpdateColumnType("ts3", "TIMESTAMP(6)"),
+    UpdateColumnType(("items", "element"), "BIGINT"),
+    UpdateColumnType(("inner", "x"), "BIGINT"),
 ]
-TEXTS: Sequence[WidenColumn] = [WidenColumn(name, "STRING") for name in ("i1", "i2", "i4", "i8", "flag")]
+TEXTS: Sequence[UpdateColumnType] = [UpdateColumnType(name, "STRING") for name in ("i1", "i2", "i4", "i8", "flag")]
 
 
 @pytest.mark.full
@@ -131,7 +135,7 @@ def test_its_files_of_every_format_are_read_as_wider_types(
         check_widened(FileStoreTable.open(copy), changes)
 
 
-def check_widened(table: FileStoreTable, changes: Sequence[WidenColumn]) -> None:
+def check_widened(table: FileStoreTable, changes: Sequence[UpdateColumnType]) -> None:
     """Widen columns of the table of extremes; each must still hold what it held."""
     before = table.to_arrow().sort_by("id")
     assert before.drop_columns(["id"]).to_pylist() == pa.table(pypaimon_job.EXTREMES).to_pylist()

@@ -122,15 +122,15 @@ def test_snapshots_are_read_by_id_and_by_time(table: FileStoreTable) -> None:
     for count, snapshot in enumerate(snapshots, 1):
         for found in (
             table.to_arrow(snapshot_id=snapshot.id),
-            table.to_arrow(timestamp_millis=snapshot.time_millis + 1),
+            table.to_arrow(timestamp=snapshot.time_millis + 1),
         ):
             assert dict(zip(found["id"].to_pylist(), found["batch"].to_pylist(), strict=True)) == content_after(count)
     with pytest.raises(NotFoundError, match="1 to 3"):
         table.to_arrow(snapshot_id=4)
     with pytest.raises(NotFoundError, match="at or before 5"):
-        table.to_arrow(timestamp_millis=5)
+        table.to_arrow(timestamp=5)
     with pytest.raises(InvalidRequestError, match="takes one of"):
-        table.to_arrow(snapshot_id=1, timestamp_millis=5)
+        table.to_arrow(snapshot_id=1, timestamp=5)
 
 
 def test_a_table_with_a_log_is_not_written_behind_its_back(tmp_path: Path) -> None:

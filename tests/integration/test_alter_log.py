@@ -15,12 +15,12 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RenameColumn,
     SetOption,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.logstore.options import LogScan
 from lakelog.spark.options import ReadOptions
@@ -48,7 +48,7 @@ Row = dict[str, Any]
 def make_table(folder: Path, bootstrap_servers: str, mode: str) -> Table:
     options = {"log.system": "kafka", "bucket": "2", "log.changelog-mode": mode}
     catalog = Catalog(folder, bootstrap_servers=bootstrap_servers)
-    return catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    return catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
 
 
 def write(writer: LocalWriter, identifier: int, changes: Sequence[tuple[int, Row]]) -> None:
@@ -132,7 +132,7 @@ def test_writers_of_both_schemas_keep_log_and_files_one(tmp_path: Path, bootstra
         AddColumn("words", pa.list_(pa.string()), position=Position(Place.FIRST)),
         AddColumn(("r", "y"), "STRING", position=Position(Place.FIRST)),
         AddColumn(("pairs", "value", "y"), "BIGINT"),
-        MoveColumn("id", Position(Place.LAST)),
+        UpdateColumnPosition("id", Position(Place.LAST)),
     )
     write(first, 1, [(INSERT, full(1, a="from the old one")), (DELETE, full(2)), (INSERT, full(4))])
     more = {"words": ["w", None], "c": pa.scalar("1.5").cast(pa.decimal128(12, 3)).as_py()}
@@ -193,7 +193,7 @@ def test_a_hybrid_read_goes_on_across_schemas_exactly_once(tmp_path: Path, boots
 def test_what_records_do_not_allow_is_refused_and_changes_nothing(tmp_path: Path, bootstrap_servers: str) -> None:
     table = make_table(tmp_path, bootstrap_servers, "upsert")
     write(LocalWriter(table, "job"), 0, [(INSERT, full(1))])
-    for change in (RenameColumn("a", "b"), WidenColumn(("r", "x"), "BIGINT")):
+    for change in (RenameColumn("a", "b"), UpdateColumnType(("r", "x"), "BIGINT")):
         with pytest.raises(UnsupportedError, match="the table has a log"):
             table.alter(change)
     for option in (

@@ -65,7 +65,7 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Table:
 
 def table_of(folder: Path, bootstrap_servers: str) -> Table:
     catalog = Catalog(folder, bootstrap_servers=bootstrap_servers)
-    return catalog.create_table("db.t", schema=COLUMNS, primary_key=["id"], options=OPTIONS)
+    return catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"], options=OPTIONS)
 
 
 def write(writer: LocalWriter, identifier: int) -> None:
@@ -146,7 +146,7 @@ def test_streams_ride_out_a_broker_that_is_away_for_longer_than_a_request_may_ta
     broker = EmbeddedBroker(tmp_path / "kafka")
     try:
         catalog = Catalog(tmp_path / "lake", bootstrap_servers=broker.start().bootstrap_servers)
-        table = catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=OPTIONS)
+        table = catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=OPTIONS)
         history = make_history(3, files=4, changes_per_file=150, keys=60)
         feed(tmp_path, history, range(2))
         sink = write_stream(changes_in(spark, tmp_path), table, checkpoint_location=tmp_path / "job")

@@ -24,7 +24,7 @@ LOGGED = {"log.system": "kafka", "bucket": "3"}
 
 def make_table(folder: Path, bootstrap_servers: str) -> Table:
     catalog = Catalog(folder, bootstrap_servers=bootstrap_servers)
-    return catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options=LOGGED)
+    return catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=LOGGED)
 
 
 def test_a_logged_table_has_a_topic_of_its_own_with_a_partition_per_bucket(
@@ -54,7 +54,7 @@ def test_a_table_without_a_named_kafka_asks_the_environment(
     tmp_path: Path, bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(BOOTSTRAP_KEY, bootstrap_servers)
-    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=LOGGED)
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=LOGGED)
     assert table.log is not None
 
     assert table.log.bootstrap_servers == bootstrap_servers
@@ -67,7 +67,7 @@ def test_a_table_without_any_kafka_starts_the_broker_of_its_warehouse(
     monkeypatch.delenv(BOOTSTRAP_KEY, raising=False)
     broker = EmbeddedBroker(tmp_path)
     try:
-        made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=LOGGED)
+        made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=LOGGED)
         assert broker.status() is not None
         broker.stop()
 
@@ -129,4 +129,4 @@ def test_a_client_setting_that_librdkafka_refuses_is_named(tmp_path: Path, boots
     options = LOGGED | {"log.kafka.no.such.setting": str(uuid.uuid4())}
 
     with pytest.raises(OptionError, match=r"no\.such\.setting"):
-        Catalog(tmp_path, bootstrap_servers).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+        Catalog(tmp_path, bootstrap_servers).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)

@@ -24,12 +24,12 @@ OTHER_OFFSETS = r"batch 0 of .* (was written with|the same batch with) other sou
 def table(tmp_path: Path, bootstrap_servers: str) -> Table:
     catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
     options = {"bucket": "2", "log.system": "kafka"}
-    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=options)
+    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=options)
 
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Table:
-    return Catalog(str(tmp_path / "lake")).create_table("db.plain", schema=TABLE_SCHEMA, primary_key=["id"])
+    return Catalog(str(tmp_path / "lake")).create_table("db.plain", schema=TABLE_SCHEMA, primary_keys=["id"])
 
 
 def source(spark: SparkSession, folder: Path, *ids: int) -> DataFrame:

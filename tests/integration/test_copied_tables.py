@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 def table(tmp_path: Path, bootstrap_servers: str) -> Table:
     catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
     options = {"bucket": "2", "log.system": "kafka"}
-    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=options)
+    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=options)
 
 
 def source(spark: SparkSession, folder: Path, *ids: int) -> DataFrame:

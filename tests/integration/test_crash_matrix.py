@@ -75,7 +75,7 @@ class Pipeline:
             "log.kafka.bootstrap.servers": bootstrap_servers,
             "num-sorted-run.compaction-trigger": "2",
         }
-        catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=options)
+        catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=options)
         return cls(folder, catalog)
 
     def feed(self, name: str, *, seed: int, first_key: int = 0) -> None:

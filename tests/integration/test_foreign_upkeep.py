@@ -38,7 +38,7 @@ class Job:
 def job(tmp_path: Path, bootstrap_servers: str) -> Job:
     catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
     options = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": "upsert"}
-    return Job(catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options))
+    return Job(catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options))
 
 
 def test_a_rollback_by_another_engine_is_an_error_and_a_new_identity_goes_on(job: Job) -> None:

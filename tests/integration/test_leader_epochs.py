@@ -44,7 +44,7 @@ def no_idle_consumers() -> Iterator[None]:
 
 def table_of(folder: Path, bootstrap_servers: str) -> Table:
     catalog = Catalog(folder, bootstrap_servers=bootstrap_servers)
-    return catalog.create_table("db.t", schema=COLUMNS, primary_key=["id"], options=OPTIONS)
+    return catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"], options=OPTIONS)
 
 
 def write(writer: LocalWriter, identifier: int, *ids: int) -> None:

@@ -91,7 +91,7 @@ def histories(draw: st.DrawFn) -> History:
 def check(history: History, bootstrap_servers: str, folder: Path) -> None:
     catalog = Catalog(folder, bootstrap_servers=bootstrap_servers)
     options = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": history.mode}
-    table = catalog.create_table("db.t", schema=history.fields, primary_key=["k"], options=options)
+    table = catalog.create_table("db.t", schema=history.fields, primary_keys=["k"], options=options)
     truths = _write(table, history)
     changes = [change for bucket in range(2) for change in log_changes(table, bucket)]
     seen = set()

@@ -37,7 +37,7 @@ class InjectedCrash(Exception):
 def table(tmp_path: Path, bootstrap_servers: str) -> Iterator[Table]:
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
     options = {"bucket": "1", "log.system": "kafka", "log.changelog-mode": "all"}
-    yield catalog.create_table("db.t", schema=COLUMNS, primary_key=["id"], options=options)
+    yield catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"], options=options)
     close_idle_consumers()
 
 

@@ -38,7 +38,7 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Table:
 def create(folder: Path, servers: str, **options: str) -> Table:
     catalog = Catalog(str(folder / "lake"), bootstrap_servers=servers)
     logged = {"bucket": "2", "log.system": "kafka"} | {key.replace("_", "."): text for key, text in options.items()}
-    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=logged)
+    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=logged)
 
 
 def set_option(table: Table, key: str, value: str) -> None:

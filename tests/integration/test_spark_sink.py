@@ -24,7 +24,7 @@ def catalog(tmp_path: Path, bootstrap_servers: str) -> Catalog:
 def create(catalog: Catalog, *, log: bool = True, buckets: int = 3, options: dict[str, str] | None = None) -> Table:
     logged = {"log.system": "kafka", "log.changelog-mode": "all"} if log else {}
     given = {"bucket": str(buckets)} | logged | (options or {})
-    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=given)
+    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=given)
 
 
 @pytest.mark.parametrize("log", [True, False], ids=["logged", "without log"])

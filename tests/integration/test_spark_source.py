@@ -33,7 +33,7 @@ BUCKETS = 3
 def table(tmp_path: Path, bootstrap_servers: str) -> Table:
     catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
     options = {"bucket": str(BUCKETS), "log.system": "kafka", "log.changelog-mode": "all"}
-    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=options)
+    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=options)
 
 
 def changes_of(spark: SparkSession, table: Table, **options: str) -> DataFrame:
@@ -147,7 +147,7 @@ def test_a_stream_between_tables_records_its_source_and_upserts_an_aggregation(
 
 def _counts_table(folder: Path) -> Table:
     schema = pa.schema([pa.field("rest", pa.int64(), nullable=False), pa.field("count", pa.int64())])
-    return Catalog(str(folder / "lake")).create_table("db.counts", schema=schema, primary_key=["rest"])
+    return Catalog(str(folder / "lake")).create_table("db.counts", schema=schema, primary_keys=["rest"])
 
 
 def appends_of(table: Table) -> list[Snapshot]:

@@ -32,7 +32,7 @@ class InjectedCrash(Exception):
 def table_of(folder: Path, bootstrap_servers: str, **options: str) -> Table:
     catalog = Catalog(str(folder / "lake"), bootstrap_servers=bootstrap_servers)
     given = {"bucket": "3", "log.system": "kafka", "log.changelog-mode": "all"} | options
-    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"], options=given)
+    return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=given)
 
 
 def make_old(table: Table) -> None:
@@ -41,9 +41,9 @@ def make_old(table: Table) -> None:
 
 
 def orphans(capsys: pytest.CaptureFixture[str], *arguments: str) -> set[str]:
-    """The names that `lakelog table remove-orphans` prints."""
+    """The names that `lakelog table remove-orphan-files` prints."""
     with pytest.raises(SystemExit):
-        main(("table", "remove-orphans", *arguments, "--json"))
+        main(("table", "remove-orphan-files", *arguments, "--json"))
     return {Path(json.loads(line)["path"]).name for line in capsys.readouterr().out.splitlines()}
 
 
@@ -53,7 +53,7 @@ def test_files_that_only_the_log_names_are_no_orphans(
     columns = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int32())])
     options = {"bucket": "2", "log.system": "kafka"}
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
-    table = catalog.create_table("db.t", schema=columns, primary_key=["id"], options=options)
+    table = catalog.create_table("db.t", schema=columns, primary_keys=["id"], options=options)
     schema = to_arrow_schema(table.schema.fields)
     kinds = pa.array([0] * 8, pa.int8())
 
@@ -68,7 +68,7 @@ def test_files_that_only_the_log_names_are_no_orphans(
             LocalWriter(table, "q", observe=partial(die, at)).write(1, rows, kinds)
     make_old(table)
 
-    unnamed = {Path(file.path).name for file in table._files.remove_orphans(named_elsewhere=frozenset).files}
+    unnamed = {Path(file.path).name for file in table._files.remove_orphan_files(named_elsewhere=frozenset).files}
     assert table.log is not None
     logged = set(names_in_log(table._files, table.log)())
     assert len(logged) == 2
@@ -85,7 +85,7 @@ def test_a_writer_that_slept_until_its_files_were_removed_writes_them_anew(
 ) -> None:
     columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
-    table = catalog.create_table("db.t", schema=columns, primary_key=["id"], options={"log.system": "kafka"})
+    table = catalog.create_table("db.t", schema=columns, primary_keys=["id"], options={"log.system": "kafka"})
     slept = [0.0]
     removed: set[str] = set()
 
@@ -119,7 +119,7 @@ def test_a_batch_with_headers_that_no_record_holds_is_written_and_finished(
     columns = pa.schema([pa.field("id", pa.string(), nullable=False)])
     options = {"bucket": "2", "log.system": "kafka", "log.max-record-size": "20 kb"}
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
-    table = catalog.create_table("db.t", schema=columns, primary_key=["id"], options=options)
+    table = catalog.create_table("db.t", schema=columns, primary_keys=["id"], options=options)
     rows = pa.table({"id": ["short", "x" * 8_000, "y" * 8_001, "z"]}, schema=to_arrow_schema(table.schema.fields))
     kinds = pa.array([0] * 4, pa.int8())
 

@@ -18,7 +18,7 @@ from tests.support.small_tables import SCHEMA, altered_by_others
 
 def logged(folder: Path, *, place: str | None = None) -> Table:
     """A table whose options name a log, which is never asked."""
-    table = Catalog(folder).create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(folder).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     options = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
     options[PLACE_KEY] = place or table.path
     (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **options))
@@ -77,7 +77,7 @@ def test_another_name_of_the_same_folder_is_no_copy(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_log_may_be_copied(tmp_path: Path) -> None:
-    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"])
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     copy = copied_to(tmp_path / "copy", table)
     assert recorded_place(copy._files) is None
     check(copy)
@@ -92,4 +92,4 @@ def test_a_place_that_cannot_be_asked_is_no_place_that_is_empty(tmp_path: Path, 
 
 def test_nobody_names_the_place_of_a_new_table(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=PLACE_KEY):
-        Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options={PLACE_KEY: "/x"})
+        Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={PLACE_KEY: "/x"})

@@ -116,8 +116,8 @@ class SimSnapshots:
         return True
 
 
-def remove_orphans(world: World) -> None:
-    """What `remove_orphans` does to a table with a log, at the youngest age: list, ask log and snapshots, delete.
+def remove_orphan_files(world: World) -> None:
+    """What `remove_orphan_files` does to a table with a log, at the youngest age: list, ask log and snapshots, delete.
 
     Files of compactions stay: what bounds their age is not the broker.
     """

@@ -12,7 +12,7 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import silent
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from tests.simulation.checks import check
-from tests.simulation.files import SimFiles, SimSnapshots, remove_orphans
+from tests.simulation.files import SimFiles, SimSnapshots, remove_orphan_files
 from tests.simulation.lake import PlacedTable
 from tests.simulation.log import SimLog
 from tests.simulation.model import (
@@ -274,7 +274,7 @@ def _stop(history: History, actor: Actor) -> None:
     for one in history.worlds:
         one.abort_old()
     if len(history.runnable) < RUNNABLE_MAX:
-        history.runnable.append(start(world, "remover", lambda: remove_orphans(world)))
+        history.runnable.append(start(world, "remover", lambda: remove_orphan_files(world)))
 
 
 def _wake(history: History, *, all_of_them: bool = False) -> None:

@@ -62,7 +62,7 @@ def test_spark_reads_each_row_as_often_as_it_is_there(spark: SparkSession, table
         assert multiset(rows.where("id is null")) == {NULLS: 2}
         assert rows.count() == 4
     assert multiset(lakelog.spark.read(spark, table, columns=["day"], where="id = 1")) == {("mon",): 2}
-    assert multiset(lakelog.spark.read(spark, table, as_of=1)) == {ONE: 3, NULLS: 2, TWO: 1}
+    assert multiset(lakelog.spark.read(spark, table, snapshot_id=1)) == {ONE: 3, NULLS: 2, TWO: 1}
 
 
 def test_batches_and_streams_of_spark_add_and_take_away(spark: SparkSession, table: Table, tmp_path: Path) -> None:

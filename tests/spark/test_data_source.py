@@ -37,7 +37,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @pytest.fixture
 def table(catalog: Catalog) -> Table:
-    return catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    return catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
 
 
 def rows_of(*keys: int, name: str = "a") -> pa.Table:
@@ -83,7 +83,9 @@ def test_columns_rows_and_points_in_time_are_chosen_by_arguments(
 
     assert read() == [(1, "a"), (2, "b")]
     assert read(where="name = 'b'") == [(2, "b")]
-    assert read(as_of=1) == read(as_of=then) == read(as_of=then.isoformat()) == [(1, "a"), (2, "a")]
+    assert read(snapshot_id=1) == [(1, "a"), (2, "a")]
+    for timestamp in (then, then.isoformat(), first.time_millis):
+        assert read(timestamp=timestamp) == [(1, "a"), (2, "a")]
     by_option = load(spark, table, **{"scan.timestamp-millis": str(first.time_millis)})
     assert names(by_option) == names(load(spark, table, **{"scan.snapshot-id": "1"})) == {1: "a", 2: "a"}
 
@@ -210,7 +212,7 @@ def test_keys_of_dynamic_buckets_stay_where_an_overwrite_leaves_their_partition(
 ) -> None:
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("day", "id", "v")])
     table = catalog.create_table(
-        "db.b", schema=schema, primary_key=["day", "id"], partition_keys=["day"], options={"bucket": "-1"}
+        "db.b", schema=schema, primary_keys=["day", "id"], partition_keys=["day"], options={"bucket": "-1"}
     )
     table._files.write(pa.table([[1] * 50 + [2] * 50, [*range(100)], [0] * 100], schema=schema))
     rows = spark.createDataFrame(pa.table([[1], [0], [1]], schema=schema)).coalesce(1)
@@ -222,7 +224,7 @@ def test_keys_of_dynamic_buckets_stay_where_an_overwrite_leaves_their_partition(
 
 def test_a_stream_appends_each_batch_once(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     table = catalog.create_table(
-        "db.s", schema=pa.schema([pa.field("value", pa.string(), nullable=False)]), primary_key=["value"]
+        "db.s", schema=pa.schema([pa.field("value", pa.string(), nullable=False)]), primary_keys=["value"]
     )
     (tmp_path / "in").mkdir()
     for round_ in range(2):
@@ -243,7 +245,7 @@ def test_a_stream_appends_each_batch_once(spark: SparkSession, catalog: Catalog,
 
 def logged(catalog: Catalog) -> Table:
     """A table whose options name a log; no broker is asked before anything is written."""
-    table = catalog.create_table("db.logged", schema=SCHEMA, primary_key=["id"])
+    table = catalog.create_table("db.logged", schema=SCHEMA, primary_keys=["id"])
     log = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
     (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **log))
     return catalog.table("db.logged")
@@ -287,7 +289,7 @@ def test_missing_tables_fail_at_load(spark: SparkSession, catalog: Catalog, tabl
     with pytest.raises(InvalidRequestError, match="is a table's identifier"):
         lakelog.spark.read(spark, "db.t")
     with pytest.raises(NotFoundError, match="snapshot 7"):
-        lakelog.spark.read(spark, table, as_of=7)
+        lakelog.spark.read(spark, table, snapshot_id=7)
 
 
 def test_rows_that_do_not_fit_fail_the_write(spark: SparkSession, table: Table) -> None:

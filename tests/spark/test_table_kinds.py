@@ -91,7 +91,7 @@ def test_a_delete_without_a_key_fails_the_batch(spark: SparkSession, catalog: Ca
 
 def test_a_stream_adds_up_where_the_table_aggregates(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     options = {"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum"}
-    table = catalog.create_table("db.sums", schema=SCHEMA, primary_key=["id"], options=options)
+    table = catalog.create_table("db.sums", schema=SCHEMA, primary_keys=["id"], options=options)
     rows = stream_in(spark, tmp_path / "in", FIRST, SECOND, FIRST)
     write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
     assert multiset(lakelog.spark.read(spark, table)) == as_multiset(
@@ -101,7 +101,7 @@ def test_a_stream_adds_up_where_the_table_aggregates(spark: SparkSession, catalo
 
 def test_parts_of_rows_are_not_followed(spark: SparkSession, catalog: Catalog) -> None:
     options = {"merge-engine": "partial-update"}
-    table = catalog.create_table("db.parts", schema=SCHEMA, primary_key=["id"], options=options)
+    table = catalog.create_table("db.parts", schema=SCHEMA, primary_keys=["id"], options=options)
     with pytest.raises(Exception, match="its files hold parts of rows"):
         spark.readStream.format("lakelog").load(table.path).writeStream.format("noop").start().processAllAvailable()
 
@@ -135,7 +135,7 @@ def test_partitions_of_a_fallback_branch_are_read_by_spark(spark: SparkSession, 
 
 
 def test_a_column_tells_spark_what_each_row_is(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
-    table = catalog.create_table("db.kinds", schema=SCHEMA, primary_key=["id"], options={"rowkind.field": "day"})
+    table = catalog.create_table("db.kinds", schema=SCHEMA, primary_keys=["id"], options={"rowkind.field": "day"})
     rows: Rows = [(1, "+I", 5), (2, "+I", 6), (3, "+I", 7)]
     spark.createDataFrame(rows, DDL).write.format("lakelog").mode("append").save(table.path)
     stream = stream_in(spark, tmp_path / "in", [(1, "-D", None), (2, "-U", 6), (2, "+U", 9)])

@@ -15,12 +15,12 @@ from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     Column,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RenameColumn,
     SchemaChange,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.schema.schema import TableSchema, build_schema
 
@@ -118,9 +118,9 @@ def changes_of(draw: st.DrawFn, schema: TableSchema) -> SchemaChange:
     if len(schema.fields) > 1:
         moved = draw(st.sampled_from(schema.field_names))
         others = [one for one in schema.fields if one.name != moved]
-        choices.append(st.builds(MoveColumn, st.just(moved), _positions(others)))
+        choices.append(st.builds(UpdateColumnPosition, st.just(moved), _positions(others)))
     if wider:
-        choices.append(st.sampled_from(wider).map(lambda one: WidenColumn(*one)))
+        choices.append(st.sampled_from(wider).map(lambda one: UpdateColumnType(*one)))
     for path, kind in _holders(free):
         names = [member.name for member in kind.fields]
         absent = [name for name in _MEMBERS if name not in names]

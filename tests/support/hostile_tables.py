@@ -78,13 +78,13 @@ ACTIONS: Mapping[str, Action] = {
     "changes": _changes,
     "tags": _tagged,
     "consumers": lambda table: table.consumers(),
-    "look for orphans": lambda table: table.remove_orphans(older_than_millis=-DAY, allow_young=True),
+    "look for orphans": lambda table: table.remove_orphan_files(older_than_millis=-DAY, allow_young=True),
     "write": _write,
     "consumer": lambda table: table.reset_consumer("c", table.snapshots.latest_id() or 1),
     "compact": lambda table: table.compact(full=True),
-    "orphans": lambda table: table.remove_orphans(older_than_millis=-DAY, dry_run=False, allow_young=True),
+    "orphans": lambda table: table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True),
     "expire": lambda table: table.expire_snapshots(retention=EVERYTHING),
-    "orphans again": lambda table: table.remove_orphans(older_than_millis=-DAY, dry_run=False, allow_young=True),
+    "orphans again": lambda table: table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True),
     "overwrite": lambda table: table.write(rows_of(8, table.schema.field_names), mode="overwrite"),
 }
 

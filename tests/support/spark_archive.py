@@ -76,7 +76,7 @@ def run_session() -> None:
     spark = make_session()
     gateway = spark.sparkContext._gateway
     assert gateway is not None
-    table = Catalog(folder / "lake").create_table("db.t", schema=TABLE_SCHEMA, primary_key=["id"])
+    table = Catalog(folder / "lake").create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"])
     feed(folder, make_history(0, files=2, changes_per_file=20, keys=9), range(2))
     write_changes(spark, folder, table)
     rows = spark.readStream.format("lakelog").option("row-kind", "true").load(table.path)

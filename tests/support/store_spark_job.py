@@ -20,8 +20,8 @@ def main(warehouse: str, folder: str, given: str, bootstrap_servers: str) -> Non
     """Run, and print what was found as the last line."""
     options: dict[str, str] = json.loads(given)
     catalog = Catalog(warehouse, bootstrap_servers, options=options)
-    table = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
-    copy = catalog.create_table("db.copy", schema=SCHEMA, primary_key=["id"])
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
+    copy = catalog.create_table("db.copy", schema=SCHEMA, primary_keys=["id"])
     spark = make_session()
     spark.sparkContext.setLogLevel("INFO")
     found: dict[str, Any] = {}
@@ -44,7 +44,7 @@ def main(warehouse: str, folder: str, given: str, bootstrap_servers: str) -> Non
     found["merged"] = sorted(map(tuple, merged.collect()))
 
     log = {"bucket": "2", "log.system": "kafka"}
-    catalog.create_table("db.logged", schema=SCHEMA, primary_key=["id"], options=log)
+    catalog.create_table("db.logged", schema=SCHEMA, primary_keys=["id"], options=log)
     stream = write_stream(
         arriving, "db.logged", catalog=catalog, checkpoint_location=f"{folder}/ck/3", available_now=True
     )

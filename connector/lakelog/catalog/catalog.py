@@ -84,7 +84,7 @@ class Catalog:
         identifier: str,
         *,
         schema: pa.Schema | Sequence[DataField | pa.Field],
-        primary_key: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
@@ -99,7 +99,7 @@ class Catalog:
         path = name.path(self.warehouse)
         if self._exists(path):
             return self._existing(name, if_not_exists=if_not_exists)
-        table_schema = self._new_schema(schema, primary_key, partition_keys, options or {}, comment)
+        table_schema = self._new_schema(schema, primary_keys, partition_keys, options or {}, comment)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         if make_logged:
             check_loggable(table_schema, table_name=str(name))
@@ -194,7 +194,7 @@ class Catalog:
     def _new_schema(
         self,
         columns: pa.Schema | Sequence[DataField | pa.Field],
-        primary_key: Sequence[str],
+        primary_keys: Sequence[str],
         partition_keys: Sequence[str],
         options: Mapping[str, str],
         comment: str | None,
@@ -206,7 +206,7 @@ class Catalog:
                 raise OptionError(f"option {option.key!r} is set by lakelog when it makes a table; leave it out")
         schema = build_schema(
             columns,
-            primary_keys=primary_key,
+            primary_keys=primary_keys,
             partition_keys=partition_keys,
             options=options,
             comment=comment,

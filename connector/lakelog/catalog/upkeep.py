@@ -93,7 +93,7 @@ def remove_orphan_files(
         from lakelog.protocol.orphans import names_in_log  # noqa: PLC0415  # needs the extra
 
         named_elsewhere = names_in_log(files, log)
-    return files.remove_orphans(
+    return files.remove_orphan_files(
         older_than_millis=age_millis(older_than, now_millis=now()),
         dry_run=dry_run,
         allow_young=allow_young,

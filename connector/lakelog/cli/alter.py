@@ -13,7 +13,6 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RemoveOption,
@@ -23,7 +22,8 @@ from lakelog.filestore.alter.schema_changes import (
     SetNullability,
     SetOption,
     SetTableComment,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 
 _PLACE = re.compile(r"(?P<head>.+?)\s+(?:(?P<end>first|last)|(?P<side>after|before)\s+(?P<beside>\S+))", re.IGNORECASE)
@@ -52,7 +52,7 @@ def alter(  # noqa: PLR0917  # typer's arguments are the command line's
     changes: list[SchemaChange] = [RemoveOption(key) for key in unset or ()]
     changes += [DropColumn(_path(text)) for text in drop or ()]
     changes += [RenameColumn(_path(old), new) for old, new in _pairs(rename, "OLD=NEW")]
-    changes += [WidenColumn(_path(name), kind) for name, kind in _typed(widen, "a BIGINT")]
+    changes += [UpdateColumnType(_path(name), kind) for name, kind in _typed(widen, "a BIGINT")]
     changes += [SetNullability(_path(text), nullable=True) for text in nullable or ()]
     changes += [_added(text) for text in add or ()]
     changes += [_moved(text) for text in move or ()]
@@ -95,11 +95,11 @@ def _added(text: str) -> AddColumn:
     return AddColumn(_path(name), kind, position=_position(placed) if placed else None)
 
 
-def _moved(text: str) -> MoveColumn:
+def _moved(text: str) -> UpdateColumnPosition:
     placed = _PLACE.fullmatch(text.strip())
     if placed is None:
         raise InvalidRequestError(f"{text!r} has another form than 'c after a', 'c before a', 'c first' or 'c last'")
-    return MoveColumn(_path(placed["head"]), _position(placed))
+    return UpdateColumnPosition(_path(placed["head"]), _position(placed))
 
 
 def _position(placed: re.Match[str]) -> Position:

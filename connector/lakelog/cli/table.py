@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from lakelog.catalog import Catalog
-from lakelog.catalog.moments import parse_moment
 from lakelog.cli import upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
@@ -30,7 +29,7 @@ app.command()(upkeep.expire)
 app.command()(upkeep.rescale)
 app.command("new-identity")(upkeep.new_identity)
 app.command("drop-partitions")(upkeep.drop_partitions)
-app.command("remove-orphans")(upkeep.orphans)
+app.command("remove-orphan-files")(upkeep.remove_orphan_files)
 app.command()(upkeep.consumers)
 app.command("reset-consumer")(upkeep.reset_consumer)
 app.command("delete-consumer")(upkeep.delete_consumer)
@@ -48,7 +47,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     snapshot_id: Annotated[int | None, typer.Option(help="Read this snapshot.")] = None,
     timestamp: Annotated[
-        str | None, typer.Option(help="Read the table as it was at this moment; UTC without a zone.")
+        str | None, typer.Option(help="Read the table as it was at this time; UTC without a zone.")
     ] = None,
     tag: Annotated[str | None, typer.Option(help="Read the snapshot that this tag keeps.")] = None,
     branch: Annotated[str, typer.Option(help="Read this branch.")] = MAIN_BRANCH,
@@ -75,7 +74,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
             columns=names,
             where=where,
             snapshot_id=snapshot_id,
-            timestamp_millis=None if timestamp is None else parse_moment(timestamp),
+            timestamp=timestamp,
             tag=tag,
         )
     for batch in batches:
@@ -109,7 +108,7 @@ def create(  # noqa: PLR0917  # likewise
     made = Catalog(warehouse).create_table(
         identifier,
         schema=[_column(text) for text in column],
-        primary_key=parse_names(primary_key),
+        primary_keys=parse_names(primary_key),
         partition_keys=parse_names(partition_by),
         options=dict(_option(text) for text in option or ()),
         comment=comment,

@@ -1,4 +1,4 @@
-"""`lakelog table compact|expire|drop-partitions|remove-orphans|consumers|find-commit`: upkeep without Spark."""
+"""`lakelog table compact|expire|drop-partitions|remove-orphan-files|consumers|find-commit`: upkeep without Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expire(
         typer.echo(f"records of the log deleted in bucket {bucket}: those before offset {offset}")
 
 
-def orphans(  # noqa: PLR0917  # typer's arguments are the command line's
+def remove_orphan_files(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     older_than: Annotated[str, typer.Option(help="Only files that were not changed for so long.")] = "1 d",
     delete: Annotated[bool, typer.Option("--delete", help="Delete them; without it they are only named.")] = False,

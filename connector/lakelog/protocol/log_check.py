@@ -218,7 +218,7 @@ def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: in
         )
         return {file.meta.file_name for header in headers for file in (*header.files, *header.changelog)}
 
-    found = table.remove_orphans(older_than_millis=0, dry_run=True, allow_young=True, named_elsewhere=named_in_log)
+    found = table.remove_orphan_files(older_than_millis=0, dry_run=True, allow_young=True, named_elsewhere=named_in_log)
     folder = f"/bucket-{bucket}/"
     return tuple(file for file in found.files if folder in file.path)
 

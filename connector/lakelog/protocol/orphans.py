@@ -14,7 +14,7 @@ from lakelog.protocol.table_log import TableLog
 
 
 def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
-    """What `FileStoreTable.remove_orphans` takes as `named_elsewhere` for a table with a log."""
+    """What `FileStoreTable.remove_orphan_files` takes as `named_elsewhere` for a table with a log."""
     return lambda: set(files_in_log(table, log))
 
 

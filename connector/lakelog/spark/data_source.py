@@ -112,7 +112,7 @@ class SnapshotReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the snapshot."""
         table, options = self._rows.table, self._options
-        snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp_millis=options.timestamp_millis)
+        snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp=options.timestamp_millis)
         splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]

@@ -8,9 +8,9 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
-from lakelog.catalog.moments import parse_moment
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
+from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.io.location import store_options
 from lakelog.filestore.io.s3_access import S3_OPTIONS
@@ -233,16 +233,16 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         table.schema.select(columns)
     where = _parse_where(options, table)
     snapshot_id = SCAN_SNAPSHOT_ID.of(options)
-    moments = [
-        moment
-        for moment in (
+    times = [
+        millis
+        for millis in (
             SCAN_TIMESTAMP_MILLIS.of(options),
             LOG_SCAN_TIMESTAMP_MILLIS.of(options),
-            _moment_millis(options),
+            _timestamp_millis(options),
         )
-        if moment is not None
+        if millis is not None
     ]
-    if len(moments) + (snapshot_id is not None) > 1:
+    if len(times) + (snapshot_id is not None) > 1:
         raise InvalidRequestError(
             f"a read starts at one point; give one of {SCAN_SNAPSHOT_ID.key}, {SCAN_TIMESTAMP.key} and "
             f"{SCAN_TIMESTAMP_MILLIS.key}"
@@ -252,7 +252,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         columns=columns,
         where=where,
         snapshot_id=snapshot_id,
-        timestamp_millis=moments[0] if moments else None,
+        timestamp_millis=times[0] if times else None,
         has_row_kind=ROW_KIND.of(options),
         scan=scan,
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),
@@ -303,14 +303,14 @@ def conf_overwrite(text: str | None, table: FileStoreTable) -> Overwrite:
     return replaced_by(mode or OverwriteMode.STATIC, table)
 
 
-def _moment_millis(options: Mapping[str, str]) -> int | None:
+def _timestamp_millis(options: Mapping[str, str]) -> int | None:
     text = SCAN_TIMESTAMP.of(options)
     if text is None:
         return None
     try:
-        return parse_moment(text, TIMEZONE.of(options))
+        return parse_timestamp(text, TIMEZONE.of(options))
     except InvalidRequestError as error:
-        raise OptionError.bad_value(SCAN_TIMESTAMP.key, text, "a moment such as 2026-01-31 12:00:00") from error
+        raise OptionError.bad_value(SCAN_TIMESTAMP.key, text, "a timestamp such as 2026-01-31 12:00:00") from error
 
 
 def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:

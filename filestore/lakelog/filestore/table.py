@@ -29,7 +29,7 @@ from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.expire.expiry import Expired, Retention, expire_snapshots
-from lakelog.filestore.expire.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphans
+from lakelog.filestore.expire.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphan_files
 from lakelog.filestore.expire.partition_times import expired_partitions
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
 from lakelog.filestore.index.hash_index import HashIndexChange
@@ -298,7 +298,7 @@ class FileStoreTable(ReadableTable):
             raise NotFoundError(f"table {self.name} has no consumer {consumer_id!r}; its consumers are {known}")
         consumers.delete(consumer_id)
 
-    def remove_orphans(
+    def remove_orphan_files(
         self,
         *,
         older_than_millis: int = DEFAULT_AGE_MILLIS,
@@ -315,10 +315,10 @@ class FileStoreTable(ReadableTable):
             if self.has_log:
                 raise InvalidRequestError(
                     f"table {self.name} has a log, which names files that no snapshot has yet: give named_elsewhere, "
-                    "see lakelog.protocol.orphans, or use `lakelog table remove-orphans`"
+                    "see lakelog.protocol.orphans, or use `lakelog table remove-orphan-files`"
                 )
             named_elsewhere = frozenset
-        return remove_orphans(
+        return remove_orphan_files(
             self,
             named_elsewhere=named_elsewhere,
             older_than_millis=older_than_millis,

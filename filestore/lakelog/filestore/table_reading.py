@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.identity import check_schema
@@ -42,15 +43,16 @@ class Which(TypedDict, total=False):
     """Which state of a table a read shows: one of these, or without any the newest."""
 
     snapshot_id: int | None
-    timestamp_millis: int | None
+    timestamp: Timestamp | None
     tag: str | None
 
 
 class Selection(Which, total=False):
     """Which rows and columns a read gives.
 
-    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp_millis` the newest one at that moment
-    or before, `tag` the one that the tag keeps; without any of them it is the newest.
+    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp` the newest one at that time or before,
+    `tag` the one that the tag keeps; without any of them it is the newest. A timestamp is a datetime, a string such as
+    `2026-01-31 12:00:00`, or an int, milliseconds since 1970; without a zone it is in UTC.
     """
 
     columns: Sequence[str] | None
@@ -62,27 +64,26 @@ class ReadableTable(TableStore):
     """A table as its readers know it."""
 
     def snapshot(
-        self, *, snapshot_id: int | None = None, timestamp_millis: int | None = None, tag: str | None = None
+        self, *, snapshot_id: int | None = None, timestamp: Timestamp | None = None, tag: str | None = None
     ) -> Snapshot | None:
         """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.
 
         Raises NotFoundError for an id or a tag that is not there and for a time before the oldest living snapshot.
         Logs a warning where it shows rows of another engine that the table's log lacks.
         """
-        if sum(given is not None for given in (snapshot_id, timestamp_millis, tag)) > 1:
+        if sum(given is not None for given in (snapshot_id, timestamp, tag)) > 1:
             raise InvalidRequestError("a read takes one of a snapshot id, a timestamp and a tag")
         if tag is not None:
             found: Snapshot | None = self.snapshots.tagged(tag)
         elif snapshot_id is not None:
             found = self.snapshots.get(snapshot_id)
-        elif timestamp_millis is None:
+        elif timestamp is None:
             found = self.snapshots.latest()
         else:
-            found = self.snapshots.at_or_before(timestamp_millis)
+            millis = millis_of(timestamp)
+            found = self.snapshots.at_or_before(millis)
             if found is None:
-                raise NotFoundError(
-                    f"{self.name} has no snapshot at or before {timestamp_millis} ms; name a later time"
-                )
+                raise NotFoundError(f"{self.name} has no snapshot at or before {millis} ms; name a later time")
         warn_of_foreign_rows(self, found)
         return found
 

@@ -17,14 +17,14 @@ from lakelog.filestore.alter.alter import alter_schema
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RenameColumn,
     SetNullability,
     SetOption,
     SetTableComment,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.schema.schema import TableSchema, build_schema
@@ -61,10 +61,12 @@ def test_old_rows_are_read_under_new_columns_before_and_after_a_compaction(tmp_p
     table = make(tmp_path)
     write(table, [{"id": 1, "a": 10, "b": "x"}, {"id": 2, "a": 20, "b": "y"}])
     table = table.alter(
-        AddColumn("c", "DOUBLE", position=Position(Place.FIRST)), RenameColumn("a", "n"), WidenColumn("n", "BIGINT")
+        AddColumn("c", "DOUBLE", position=Position(Place.FIRST)),
+        RenameColumn("a", "n"),
+        UpdateColumnType("n", "BIGINT"),
     )
     write(table, [{"c": 0.5, "id": 2, "n": 1 << 40, "b": None}, {"c": None, "id": 3, "n": 3, "b": "z"}])
-    table = table.alter(DropColumn("b"), MoveColumn("c", Position(Place.LAST)))
+    table = table.alter(DropColumn("b"), UpdateColumnPosition("c", Position(Place.LAST)))
     expected = [{"id": 1, "n": 10, "c": None}, {"id": 2, "n": 1 << 40, "c": 0.5}, {"id": 3, "n": 3, "c": None}]
     assert rows_of(table) == expected
     assert rows_of(table, where="n > 5 and c is null") == [{"id": 1, "n": 10, "c": None}]
@@ -114,7 +116,7 @@ def test_values_of_a_dropped_column_do_not_come_back_under_its_name(tmp_path: Pa
 def test_a_compaction_planned_with_an_older_schema_loses_no_newer_value(tmp_path: Path) -> None:
     old = make(tmp_path)
     write(old, [{"id": 1, "a": 10, "b": "x"}])
-    new = old.alter(AddColumn("c", "INT"), WidenColumn("a", "BIGINT"))
+    new = old.alter(AddColumn("c", "INT"), UpdateColumnType("a", "BIGINT"))
     write(new, [{"id": 1, "a": 1 << 40, "b": "x", "c": 5}])
     write(old, [{"id": 2, "a": 20, "b": "y"}])
     expected = [{"id": 1, "a": 1 << 40, "b": "x", "c": 5}, {"id": 2, "a": 20, "b": "y", "c": None}]
@@ -149,7 +151,7 @@ def test_a_writer_of_an_older_schema_commits_on_the_newest_one(tmp_path: Path) -
 def test_a_reader_of_an_older_schema_gets_right_rows_or_an_error(tmp_path: Path) -> None:
     old = make(tmp_path)
     write(old, [{"id": 1, "a": 10, "b": "x"}])
-    new = old.alter(AddColumn("c", "INT"), DropColumn("b"), WidenColumn("a", "BIGINT"))
+    new = old.alter(AddColumn("c", "INT"), DropColumn("b"), UpdateColumnType("a", "BIGINT"))
     write(new, [{"id": 2, "a": 1 << 40, "c": 5}])
     assert rows_of(old, columns=["id", "b"]) == [{"id": 1, "b": "x"}, {"id": 2, "b": None}]
     with pytest.raises(ConflictError, match=r"column 'a' is INT here and BIGINT in data file .*; open the table again"):
@@ -210,7 +212,7 @@ def test_parts_of_rows_join_across_schemas(tmp_path: Path) -> None:
     new = old.alter(
         RenameColumn("b", "text"),
         RenameColumn("seq", "moment"),
-        WidenColumn("a", "BIGINT"),
+        UpdateColumnType("a", "BIGINT"),
         AddColumn("c", "INT"),
         AddColumn("total", "INT"),
         SetOption("fields.moment.sequence-group", "text,total"),
@@ -232,7 +234,7 @@ def test_aggregates_go_on_across_schemas(tmp_path: Path) -> None:
     write(old, [{"id": 1, "a": 2_000_000_000, "b": "x"}])
     new = old.alter(
         RenameColumn("a", "sum"),
-        WidenColumn("sum", "BIGINT"),
+        UpdateColumnType("sum", "BIGINT"),
         AddColumn("most", "INT"),
         SetOption("fields.most.aggregate-function", "max"),
     )
@@ -247,7 +249,7 @@ def test_aggregates_go_on_across_schemas(tmp_path: Path) -> None:
 
 def test_changes_are_looked_up_across_schemas(tmp_path: Path) -> None:
     old = make(tmp_path, {"changelog-producer": "lookup", "num-levels": "3"})
-    new = old.alter(RenameColumn("a", "n"), WidenColumn("n", "BIGINT"), AddColumn("c", "INT"))
+    new = old.alter(RenameColumn("a", "n"), UpdateColumnType("n", "BIGINT"), AddColumn("c", "INT"))
     write(new, [{"id": number, "n": 1 << 40, "b": "x", "c": number} for number in range(100)])
     new.compact(full=True)
     write(old, [{"id": 1, "a": 10, "b": "y"}])

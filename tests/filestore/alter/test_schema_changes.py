@@ -16,7 +16,6 @@ from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RemoveOption,
@@ -26,7 +25,8 @@ from lakelog.filestore.alter.schema_changes import (
     SetNullability,
     SetOption,
     SetTableComment,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.schema.column_paths import named_fields
 from lakelog.filestore.schema.schema import TableSchema, build_schema
@@ -94,14 +94,14 @@ def test_a_new_column_and_its_members_take_ids_that_were_never_given() -> None:
         (AddColumn("c", "INT", position=FIRST), "c id day a must r items pairs"),
         (AddColumn("c", "INT", position=after("a")), "id day a c must r items pairs"),
         (AddColumn("c", "INT", position=before("a")), "id day c a must r items pairs"),
-        (MoveColumn("a", FIRST), "a id day must r items pairs"),
-        (MoveColumn("a", LAST), "id day must r items pairs a"),
-        (MoveColumn("a", after("r")), "id day must r a items pairs"),
-        (MoveColumn("r", after("id")), "id r day a must items pairs"),
-        (MoveColumn("a", before("r")), "id day must a r items pairs"),
-        (MoveColumn("r", before("id")), "r id day a must items pairs"),
-        (MoveColumn("a", after("day")), "id day a must r items pairs"),
-        (MoveColumn("day", LAST), "id a must r items pairs day"),
+        (UpdateColumnPosition("a", FIRST), "a id day must r items pairs"),
+        (UpdateColumnPosition("a", LAST), "id day must r items pairs a"),
+        (UpdateColumnPosition("a", after("r")), "id day must r a items pairs"),
+        (UpdateColumnPosition("r", after("id")), "id r day a must items pairs"),
+        (UpdateColumnPosition("a", before("r")), "id day must a r items pairs"),
+        (UpdateColumnPosition("r", before("id")), "r id day a must items pairs"),
+        (UpdateColumnPosition("a", after("day")), "id day a must r items pairs"),
+        (UpdateColumnPosition("day", LAST), "id a must r items pairs day"),
         (DropColumn("a"), "id day must r items pairs"),
         (RenameColumn("a", "b"), "id day b must r items pairs"),
     ],
@@ -122,9 +122,9 @@ def test_members_of_rows_are_changed_by_their_path(way: tuple[str, ...]) -> None
     old = schema_of()
     changes: Sequence[SchemaChange] = [
         AddColumn((*way, "z"), "DOUBLE", position=FIRST),
-        WidenColumn((*way, "x"), "BIGINT"),
+        UpdateColumnType((*way, "x"), "BIGINT"),
         RenameColumn((*way, "x"), "wide"),
-        MoveColumn((*way, "wide"), LAST),
+        UpdateColumnPosition((*way, "wide"), LAST),
         SetComment((*way, "wide"), "was x"),
         DropColumn((*way, "y")),
     ]
@@ -142,7 +142,7 @@ def test_elements_and_values_of_their_own_are_widened() -> None:
     columns = pa.schema([("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.list_(pa.float32())))])
     changed = apply_changes(
         build_schema(columns, options={"bucket": "-1"}),
-        [WidenColumn(("l", "element"), "BIGINT"), WidenColumn(("m", "value", "element"), "DOUBLE")],
+        [UpdateColumnType(("l", "element"), "BIGINT"), UpdateColumnType(("m", "value", "element"), "DOUBLE")],
     )
     assert [str(field.type) for field in changed.fields] == ["ARRAY<BIGINT>", "MAP<STRING NOT NULL, ARRAY<DOUBLE>>"]
 
@@ -169,7 +169,7 @@ def test_nullability_comments_and_options_are_set() -> None:
 
 
 def test_widening_keeps_the_nullability() -> None:
-    changed = apply_changes(schema_of(), [WidenColumn("must", "BIGINT"), WidenColumn("a", "BIGINT NOT NULL")])
+    changed = apply_changes(schema_of(), [UpdateColumnType("must", "BIGINT"), UpdateColumnType("a", "BIGINT NOT NULL")])
     assert [str(changed.field(name).type) for name in ("must", "a")] == ["BIGINT NOT NULL", "BIGINT"]
 
 
@@ -247,12 +247,12 @@ def test_a_renamed_column_is_renamed_in_keys_and_options() -> None:
         ([RenameColumn("day", "d")], InvalidRequestError, "partition (day) and cannot be renamed"),
         ([RenameColumn("a", "id")], InvalidRequestError, "column 'id' is there already"),
         ([RenameColumn("a", "_KEY_a")], InvalidRequestError, "is reserved"),
-        ([MoveColumn("a", after("a"))], InvalidRequestError, "cannot be moved after itself"),
-        ([WidenColumn("id", "DECIMAL(19, 0)")], InvalidRequestError, "belongs to the primary key"),
-        ([WidenColumn("day", "STRING")], InvalidRequestError, "cannot be changed in type"),
-        ([WidenColumn("a", "SMALLINT")], InvalidRequestError, "'a' is INT and cannot become SMALLINT"),
-        ([WidenColumn("a", "FLOAT")], InvalidRequestError, "types can be widened only"),
-        ([WidenColumn("r", PAIR)], InvalidRequestError, "by their path"),
+        ([UpdateColumnPosition("a", after("a"))], InvalidRequestError, "cannot be moved after itself"),
+        ([UpdateColumnType("id", "DECIMAL(19, 0)")], InvalidRequestError, "belongs to the primary key"),
+        ([UpdateColumnType("day", "STRING")], InvalidRequestError, "cannot be changed in type"),
+        ([UpdateColumnType("a", "SMALLINT")], InvalidRequestError, "'a' is INT and cannot become SMALLINT"),
+        ([UpdateColumnType("a", "FLOAT")], InvalidRequestError, "types can be widened only"),
+        ([UpdateColumnType("r", PAIR)], InvalidRequestError, "by their path"),
         ([SetNullability("a", nullable=False)], InvalidRequestError, "may hold nulls"),
         ([SetNullability("id", nullable=True)], InvalidRequestError, "cannot be made nullable"),
         ([SetOption("bucket", "8")], InvalidRequestError, "use FileStoreTable.rescale"),
@@ -381,9 +381,9 @@ def test_rows_are_not_ordered_or_folded_by_texts_of_numbers() -> None:
         {"merge-engine": "partial-update", "fields.a.sequence-group": "must"},
     ):
         with pytest.raises(InvalidRequestError, match="another order and no sums"):
-            apply_changes(schema_of(options), [WidenColumn("a", "STRING")])
-        assert str(apply_changes(schema_of(options), [WidenColumn("a", "BIGINT")]).field("a").type) == "BIGINT"
-    assert str(apply_changes(schema_of(), [WidenColumn("a", "STRING")]).field("a").type) == "STRING"
+            apply_changes(schema_of(options), [UpdateColumnType("a", "STRING")])
+        assert str(apply_changes(schema_of(options), [UpdateColumnType("a", "BIGINT")]).field("a").type) == "BIGINT"
+    assert str(apply_changes(schema_of(), [UpdateColumnType("a", "STRING")]).field("a").type) == "STRING"
 
 
 def test_a_bucket_key_stays_where_there_are_several_buckets() -> None:
@@ -392,11 +392,11 @@ def test_a_bucket_key_stays_where_there_are_several_buckets() -> None:
     with pytest.raises(InvalidRequestError, match="the option 'bucket-key' = 'a' names it"):
         apply_changes(several, [DropColumn("a")])
     with pytest.raises(InvalidRequestError, match="belongs to the bucket key"):
-        apply_changes(several, [WidenColumn("a", "BIGINT")])
+        apply_changes(several, [UpdateColumnType("a", "BIGINT")])
     assert apply_changes(several, [RenameColumn("a", "c")]).bucket_keys == ("c",)
     one = build_schema(columns)
     assert one.bucket_keys == ("a", "b")
-    assert apply_changes(one, [DropColumn("a"), WidenColumn("b", "BIGINT")]).bucket_keys == ("b",)
+    assert apply_changes(one, [DropColumn("a"), UpdateColumnType("b", "BIGINT")]).bucket_keys == ("b",)
     with pytest.raises(InvalidRequestError, match="the option 'bucket-key' = 'b' names it"):
         apply_changes(one, [DropColumn("a"), AddColumn("c", "INT"), DropColumn("b")])
 

@@ -171,7 +171,7 @@ def test_an_earlier_attempt_that_lands_before_the_next_is_the_commit(table: File
     snapshot = FileStoreTable.open(table.path, Slow()).write(rows_of(1), clock=NO_WAIT)
     assert snapshot == in_new_process(table.path).snapshots.latest()
     assert table.snapshots.ids() == [1, 2]
-    found = in_new_process(table.path).remove_orphans(older_than_millis=0, allow_young=True)
+    found = in_new_process(table.path).remove_orphan_files(older_than_millis=0, allow_young=True)
     assert found.files == ()
 
 

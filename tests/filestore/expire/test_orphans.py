@@ -50,7 +50,7 @@ def make_old(table: FileStoreTable, *, days: int = 2) -> None:
 
 def clean(table: FileStoreTable) -> Orphans:
     """Remove what is an orphan, however young."""
-    return table.remove_orphans(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    return table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 def test_a_dry_run_names_orphans_and_deletes_nothing(table: FileStoreTable) -> None:
     on_disk = files_on_disk(table.path)
-    found = table.remove_orphans()
+    found = table.remove_orphan_files()
     assert found.is_dry_run
     assert files_on_disk(table.path) == on_disk
     names = {Path(file.path).name for file in found.files}
@@ -85,20 +85,20 @@ def test_a_dry_run_names_orphans_and_deletes_nothing(table: FileStoreTable) -> N
 
 def test_orphans_are_deleted_and_rows_are_not(table: FileStoreTable) -> None:
     before = content(table)
-    found = table.remove_orphans()
-    assert table.remove_orphans(dry_run=False).files == found.files
+    found = table.remove_orphan_files()
+    assert table.remove_orphan_files(dry_run=False).files == found.files
     assert files_on_disk(table.path) == referenced_files(table.path)
     assert content(in_new_process(table.path)) == before
-    assert table.remove_orphans(dry_run=False).files == ()
+    assert table.remove_orphan_files(dry_run=False).files == ()
 
 
 def test_young_files_stay_and_a_short_age_must_be_asked_for(table: FileStoreTable) -> None:
     entries = prepare_batch(table, 5)
-    table.remove_orphans(dry_run=False)
+    table.remove_orphan_files(dry_run=False)
     append_commit(table, user="job", identifier=0, digest=None, entries=entries)
     assert content(in_new_process(table.path))[20] == 5
     with pytest.raises(InvalidRequestError, match="--allow-young"):
-        table.remove_orphans(older_than_millis=3_599_999)
+        table.remove_orphan_files(older_than_millis=3_599_999)
 
 
 def test_a_table_with_a_log_is_refused_here(tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ def test_a_table_with_a_log_is_refused_here(tmp_path: Path) -> None:
     FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
     (tmp_path / "t" / "schema" / "schema-0").write_text(altered_by_others(schema, **{"log.system": "kafka"}))
     table = FileStoreTable.open(tmp_path / "t")
-    with pytest.raises(InvalidRequestError, match="lakelog table remove-orphans"):
-        table.remove_orphans()
+    with pytest.raises(InvalidRequestError, match="lakelog table remove-orphan-files"):
+        table.remove_orphan_files()
 
 
 def test_what_is_named_elsewhere_stays(table: FileStoreTable) -> None:
-    lost = {Path(file.path).name for file in table.remove_orphans().files if "/bucket-" in file.path}
+    lost = {Path(file.path).name for file in table.remove_orphan_files().files if "/bucket-" in file.path}
     assert lost
-    table.remove_orphans(dry_run=False, named_elsewhere=lambda: lost)
+    table.remove_orphan_files(dry_run=False, named_elsewhere=lambda: lost)
     assert lost <= files_on_disk(table.path)
 
 
@@ -147,11 +147,11 @@ def test_damage_stops_the_removal(table: FileStoreTable, what: str, damage: str)
     on_disk = files_on_disk(table.path)
     table = in_new_process(table.path)
     if (what, damage) == ("oldest", "gone"):  # as an expiry leaves it that was cut off: no younger one needs it
-        table.remove_orphans(dry_run=False)
+        table.remove_orphan_files(dry_run=False)
         assert content(in_new_process(table.path))[0] == 0
         return
     with pytest.raises(CorruptDataError, match=r"names a missing file|damaged|not readable|manifest-"):
-        table.remove_orphans(dry_run=False)
+        table.remove_orphan_files(dry_run=False)
     assert files_on_disk(table.path) == on_disk
 
 
@@ -165,11 +165,11 @@ def test_empty_folders_of_buckets_and_partitions_go_when_they_are_old(tmp_path: 
     table.expire_snapshots(retention=EVERYTHING)
     odd = Path(table.path) / "day=c" / "notes"
     odd.mkdir(parents=True)
-    assert table.remove_orphans(dry_run=False).folders == ()
+    assert table.remove_orphan_files(dry_run=False).folders == ()
     make_old(table)
     gone = (f"{table.path}/day=a/bucket-0", f"{table.path}/day=a")
-    assert table.remove_orphans().folders == gone
-    assert table.remove_orphans(dry_run=False).folders == gone
+    assert table.remove_orphan_files().folders == gone
+    assert table.remove_orphan_files(dry_run=False).folders == gone
     assert odd.exists()
     table.write(pa.table({"day": ["a"], "id": [2]}, schema=columns))
     assert in_new_process(table.path).to_arrow().num_rows == 2
@@ -186,7 +186,7 @@ def test_a_removal_that_is_cut_off_is_taken_up_by_the_next(
         dying = in_new_process(table.path, io)
         io.is_dead, io.fails_at = False, len(io.calls) + fails_at
         try:
-            dying.remove_orphans(dry_run=False)
+            dying.remove_orphan_files(dry_run=False)
             has_failed = False
         except InjectedCrash:
             assert content(in_new_process(table.path)) == before
@@ -235,7 +235,7 @@ def test_nothing_is_lost_to_a_removal_whoever_acts_meanwhile(
         removing = in_new_process(table.path, io)
         before = len(io.calls)
         io.fails_at, io.act = before + at, act
-        removing.remove_orphans(dry_run=False)
+        removing.remove_orphan_files(dry_run=False)
         calls = io.calls[before:]
         last = len(calls)
         if what == "commit of old files":  # the last read is the look for a snapshot behind the newest

@@ -321,7 +321,7 @@ def test_expiry_and_orphans_leave_the_index_files_that_are_named(tmp_path: Path)
     table.compact(full=True)
     lost = table.paths.index("index-of-a-writer-that-died")
     table.file_io.write_bytes(lost, b"1234")
-    found = table.remove_orphans(dry_run=False, older_than_millis=-60_000, allow_young=True)
+    found = table.remove_orphan_files(dry_run=False, older_than_millis=-60_000, allow_young=True)
     assert [one.path for one in found.files] == [lost]
     assert files_on_disk(table.path) == referenced_files(table.path)
     table.expire_snapshots(retention=ONE_KEPT)

@@ -35,7 +35,7 @@ def folder(hdfs: Hdfs, tmp_path: Path) -> str:
 
 def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> None:
     catalog = Catalog(f"{folder}/lake")
-    table = catalog.create_table("db.t", schema=COLUMNS, primary_key=["id"], options={"bucket": "2"})
+    table = catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"], options={"bucket": "2"})
     for n in range(4):
         rows = {"id": list(range(100)), "day": ["a/b", "c:d ü"] * 50, "n": [n] * 100}
         table.write(pa.table(rows, schema=COLUMNS))
@@ -142,7 +142,7 @@ def test_settings_of_hadoop_are_given_with_the_catalog(hdfs: Hdfs, tmp_path: Pat
         "hadoop.dfs.namenode.rpc-address.mycluster.one": hdfs.url.removeprefix("hdfs://"),
     }
     catalog = Catalog(f"hdfs://mycluster{tmp_path}", options=options)
-    catalog.create_table("db.t", schema=COLUMNS, primary_key=["id"])
+    catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"])
     assert Catalog(f"{hdfs.url}{tmp_path}").table("db.t").to_arrow().num_rows == 0
     assert b"mycluster" not in HdfsFileIO().read_bytes(f"{hdfs.url}{tmp_path}/db.db/t/schema/schema-0")
 

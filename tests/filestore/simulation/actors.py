@@ -387,7 +387,7 @@ class Reader(Worker):
             return {self.model.newest_at(moment, newest) for newest in range(start, self.model.newest + 1)}
 
         try:
-            rows = shown(rows_of(table.to_batches(timestamp_millis=moment)))
+            rows = shown(rows_of(table.to_batches(timestamp=moment)))
         except NotFoundError:
             if 0 in answers():  # the date of the only snapshot is wrong: the next one tells that it is younger
                 return

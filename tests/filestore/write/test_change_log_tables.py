@@ -24,7 +24,6 @@ from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, parse_type
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RenameColumn,
@@ -32,7 +31,8 @@ from lakelog.filestore.alter.schema_changes import (
     SetComment,
     SetNullability,
     SetOption,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.io.fileio import LocalFileIO
@@ -469,7 +469,7 @@ def test_append_only_is_what_tables_without_key_are(tmp_path: Path) -> None:
     [
         AddColumn("more", "INT"),
         DropColumn("v"),
-        WidenColumn("v", "STRING"),
+        UpdateColumnType("v", "STRING"),
         SetOption("write-mode", "append-only"),
         SetOption("merge-engine", "deduplicate"),
         SetOption("changelog-producer", "input"),
@@ -495,8 +495,8 @@ def test_changes_of_the_schema_that_keep_rows_keep_counts(tmp_path: Path) -> Non
     table.write(rows)
     altered = table.alter(
         RenameColumn("v", "value"),
-        MoveColumn("t", Position(Place.FIRST)),
-        MoveColumn("id", Position(Place.LAST)),
+        UpdateColumnPosition("t", Position(Place.FIRST)),
+        UpdateColumnPosition("id", Position(Place.LAST)),
         SetNullability("n", nullable=True),
         SetComment("t", "moved"),
         SetOption("write-only", "true"),

@@ -27,7 +27,7 @@ ROWS = 2_000
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     options = {"bucket": "3", "write-only": "true"}
-    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
 
 
 def write(table: Table, batch: int) -> None:

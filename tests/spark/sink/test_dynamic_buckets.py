@@ -35,7 +35,7 @@ def make(folder: Path, **options: str) -> Table:
     given_options = {"bucket": "-1", "dynamic-bucket.target-row-num": "10"}
     given_options |= {f"dynamic-bucket.{key.replace('_', '-')}": value for key, value in options.items()}
     return Catalog(folder / "lake").create_table(
-        "db.t", schema=SCHEMA, primary_key=["p", "id"], partition_keys=["p"], options=given_options
+        "db.t", schema=SCHEMA, primary_keys=["p", "id"], partition_keys=["p"], options=given_options
     )
 
 

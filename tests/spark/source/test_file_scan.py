@@ -90,7 +90,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def make(catalog: Catalog, name: str = "db.t", schema: pa.Schema = SCHEMA, **options: str) -> Table:
-    return catalog.create_table(name, schema=schema, primary_key=["id"], options={"bucket": "2", **options})
+    return catalog.create_table(name, schema=schema, primary_keys=["id"], options={"bucket": "2", **options})
 
 
 def plan_of(rows: DataFrame) -> str:
@@ -154,7 +154,7 @@ def test_columns_and_filters_mean_the_same_in_both_ways(spark: SparkSession, cat
     table._files.write(ROWS)
     choice = {"columns": ["text", "id"], "where": "whole < 0 OR day > DATE '2000-01-01'"}
 
-    raw = lakelog.spark.read(spark, table, as_of=compacted.id, **choice)  # type: ignore[arg-type]  # columns and where
+    raw = lakelog.spark.read(spark, table, snapshot_id=compacted.id, **choice)  # type: ignore[arg-type]  # columns and where
     merged = lakelog.spark.read(spark, table, **choice)  # type: ignore[arg-type]  # the same
 
     assert rows_in_order(raw) == rows_in_order(merged) == [{"text": "", "id": 2}, {"text": "日本 😀\x00", "id": 3}]
@@ -206,5 +206,5 @@ def test_files_that_flink_wrote_are_read_alike_in_both_ways(spark: SparkSession,
     table = FileStoreTable.open(unpack("pk_basic", tmp_path) / "db.db" / "pk_basic")
 
     for snapshot_id in (1, 2, 3, 4):
-        found = rows_in_order(lakelog.spark.read(spark, table.path, as_of=snapshot_id))
+        found = rows_in_order(lakelog.spark.read(spark, table.path, snapshot_id=snapshot_id))
         assert found == table.to_arrow(snapshot_id=snapshot_id).sort_by("id").to_pylist()

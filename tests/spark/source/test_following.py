@@ -26,7 +26,7 @@ Offset = dict[str, Any]
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    return Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
 
 
 def put(table: Table, rows: Mapping[int, str], kind: int = 0) -> None:
@@ -87,7 +87,7 @@ def test_deletes_come_only_with_row_kinds(table: Table) -> None:
 @pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
 def test_old_values_come_from_changelog_files(tmp_path: Path, producer: str) -> None:
     options = {"bucket": "2", "changelog-producer": producer}
-    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(table, {1: "a", 2: "b"})
     put(table, {2: "c"})
     first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
@@ -104,7 +104,7 @@ def test_old_values_come_from_changelog_files(tmp_path: Path, producer: str) -> 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
 def test_a_stream_begins_with_what_changelogs_have_told(tmp_path: Path, producer: str) -> None:
     options = {"bucket": "1", "changelog-producer": producer, "write-only": "true"}
-    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_key=["id"], options=options)
+    table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(table, {1: "a"})
     table._files.compact(full=True)
     put(table, {1: "b", 2: "b"})  # told by the compaction that is to come
@@ -189,7 +189,7 @@ def test_the_initial_offset_is_always_the_same(table: Table) -> None:
 
 
 def test_the_checkpoint_of_another_table_is_refused(table: Table, tmp_path: Path) -> None:
-    other = Catalog(tmp_path).create_table("db.u", schema=SCHEMA, primary_key=["id"])
+    other = Catalog(tmp_path).create_table("db.u", schema=SCHEMA, primary_keys=["id"])
 
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.u .* the query reads db\.t"):
         reader_of(table).latestOffset(reader_of(other).initialOffset(), ReadAllAvailable())
@@ -259,7 +259,7 @@ def test_a_batch_read_takes_no_consumer(table: Table) -> None:
 
 def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> None:
     kept = {"changelog.num-retained.min": "100", "changelog.num-retained.max": "200", "bucket": "2"}
-    table = Catalog(tmp_path).create_table("db.kept", schema=SCHEMA, primary_key=["id"], options=kept)
+    table = Catalog(tmp_path).create_table("db.kept", schema=SCHEMA, primary_keys=["id"], options=kept)
     put(table, {1: "a"})
     reader = reader_of(table)
     _, reached = drain(reader, reader.initialOffset())
@@ -296,7 +296,7 @@ def test_a_stream_reads_nothing_of_a_table_that_was_made_in_the_place_of_its_own
     _, end = drain(reader, reader.initialOffset())
     catalog = Catalog(tmp_path)
     catalog.drop_table("db.t")
-    anew = catalog.create_table("db.t", schema=SCHEMA, primary_key=["id"], options={"bucket": "2"})
+    anew = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
     for number in range(snapshots):
         put(anew, {100 + number: "b"})
 

@@ -21,7 +21,6 @@ from lakelog.common.types import DataField, DataType, parse_type
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
-    MoveColumn,
     Place,
     Position,
     RemoveOption,
@@ -31,7 +30,8 @@ from lakelog.filestore.alter.schema_changes import (
     SetNullability,
     SetOption,
     SetTableComment,
-    WidenColumn,
+    UpdateColumnPosition,
+    UpdateColumnType,
 )
 from lakelog.filestore.alter.widening import becomes_text, check_widening
 from lakelog.filestore.data.value_stats import stats_modes
@@ -112,7 +112,7 @@ def apply_changes(
 def _check_rows_stay(changes: Sequence[SchemaChange]) -> None:
     """Raise InvalidRequestError for a change that would make other rows of those that a change-log table counts."""
     for change in changes:
-        if isinstance(change, AddColumn | DropColumn | WidenColumn):
+        if isinstance(change, AddColumn | DropColumn | UpdateColumnType):
             raise InvalidRequestError(
                 f"column {shown(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
                 f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
@@ -143,10 +143,10 @@ def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
             return _dropped(schema, path_of(column))
         case RenameColumn(column, name):
             return _renamed(schema, path_of(column), name)
-        case MoveColumn(column, position):
+        case UpdateColumnPosition(column, position):
             path = path_of(column)
             return _with_siblings(schema, path, lambda siblings: _moved(siblings, path, position))
-        case WidenColumn(column, kind):
+        case UpdateColumnType(column, kind):
             return _widened(schema, path_of(column), _parsed(kind, shown(path_of(column))))
         case SetNullability(column, nullable):
             return _with_nullability(schema, path_of(column), nullable=nullable)

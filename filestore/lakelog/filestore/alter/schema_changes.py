@@ -66,7 +66,7 @@ class RenameColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveColumn:
+class UpdateColumnPosition:
     """Another place for a column or member among its siblings."""
 
     column: Column
@@ -74,7 +74,7 @@ class MoveColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class WidenColumn:
+class UpdateColumnType:
     """A type that holds all values of the present one, such as BIGINT for INT. Nullability stays."""
 
     column: Column
@@ -119,5 +119,7 @@ class SetTableComment:
     comment: str | None
 
 
-ColumnChange = AddColumn | DropColumn | RenameColumn | MoveColumn | WidenColumn | SetNullability | SetComment
+ColumnChange = (
+    AddColumn | DropColumn | RenameColumn | UpdateColumnPosition | UpdateColumnType | SetNullability | SetComment
+)
 SchemaChange = ColumnChange | SetOption | RemoveOption | SetTableComment

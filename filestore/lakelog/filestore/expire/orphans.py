@@ -57,7 +57,7 @@ class Orphans:
 NamedElsewhere = Callable[[], Collection[str]]
 
 
-def remove_orphans(
+def remove_orphan_files(
     table: TableStore,
     *,
     named_elsewhere: NamedElsewhere,

@@ -1,8 +1,8 @@
 """Files that no snapshot names: those of a commit under way, and those that no commit will name.
 
-Until a snapshot names a file, its age alone protects it from `remove_orphans`: at least an hour. A writer that took
-longer, or whose machine slept, asks for its files before it names them. Between this look and the snapshot a file can
-still go: when a removal began before the commit, and the file was older than the removal's age by then.
+Until a snapshot names a file, its age alone protects it from `remove_orphan_files`: at least an hour. A writer that
+took longer, or whose machine slept, asks for its files before it names them. Between this look and the snapshot a file
+can still go: when a removal began before the commit, and the file was older than the removal's age by then.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""Timestamps as users write them: a datetime, a string, or milliseconds since 1970."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import shown
+
+Timestamp = datetime | str | int
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLIS_DIGITS_MAX = 15  # the year 33658; datetime ends in 9999
+_MILLIS_DIGITS_MIN = 9  # fewer digits are a date such as 20260131
+
+
+def millis_of(timestamp: Timestamp, zone: tzinfo = UTC) -> int:
+    """Milliseconds since 1970 of a timestamp; an int is taken as that already.
+
+    `zone` is for a datetime or a string without one. Raises InvalidRequestError.
+    """
+    if isinstance(timestamp, str):
+        return parse_timestamp(timestamp, zone)
+    if isinstance(timestamp, datetime):
+        return to_millis(timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=zone))
+    if isinstance(timestamp, int) and not isinstance(timestamp, bool):
+        return timestamp
+    raise InvalidRequestError(
+        f"timestamp is the {type(timestamp).__name__} {shown(timestamp)}; expected a datetime, a string such as "
+        "'2026-01-31 12:00:00', or milliseconds since 1970 as an int"
+    )
+
+
+def parse_timestamp(text: str, zone: tzinfo = UTC) -> int:
+    """Milliseconds since 1970 of a string such as `2026-01-31 12:00:00.5`; a long number is taken as that already.
+
+    `zone` is for a string without one. Raises InvalidRequestError.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) >= _MILLIS_DIGITS_MIN:
+        if len(text) > _MILLIS_DIGITS_MAX:
+            raise InvalidRequestError(
+                f"{text[:50]!r} has {len(text)} digits; a timestamp has at most {_MILLIS_DIGITS_MAX}"
+            )
+        return int(text)
+    try:
+        parsed = datetime.fromisoformat(text)
+        return to_millis(parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=zone))
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequestError(
+            f"{text[:50]!r} is not a timestamp; expected a form such as 2026-01-31T12:00:00, 2026-01-31T12:00:00+01:00,"
+            " or milliseconds since 1970"
+        ) from error
+
+
+def to_millis(time: datetime) -> int:
+    """Milliseconds since 1970 of a datetime with a zone, rounded down."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)

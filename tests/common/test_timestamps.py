@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.timestamps import Timestamp, millis_of, parse_timestamp, to_millis
+
+
+def test_a_string_with_a_zone_is_that_time() -> None:
+    assert parse_timestamp("2026-01-31T12:00:00Z") == 1_769_860_800_000
+    assert parse_timestamp("2026-01-31 13:00:00.250+01:00") == 1_769_860_800_250
+
+
+def test_a_string_without_a_zone_is_in_the_zone_that_is_given_or_utc() -> None:
+    assert parse_timestamp("2026-01-31 12:00:00") == parse_timestamp("2026-01-31T12:00:00Z")
+    assert parse_timestamp("2026-01-31 13:00:00", ZoneInfo("Europe/Berlin")) == parse_timestamp("2026-01-31T12:00:00Z")
+
+
+def test_numbers_are_milliseconds_and_short_ones_dates() -> None:
+    assert parse_timestamp("1769860800250") == 1_769_860_800_250
+    assert parse_timestamp("20260131") == parse_timestamp("2026-01-31")
+
+
+@given(millis=st.integers(-62_135_596_800_000 + 86_400_000, 253_402_300_799_999 - 86_400_000))
+def test_every_millisecond_is_exact(millis: int) -> None:
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+
+    assert to_millis(time) == millis
+    assert parse_timestamp(time.isoformat()) == millis
+
+
+def test_times_before_1970_and_within_a_millisecond_round_down() -> None:
+    assert to_millis(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
+    assert to_millis(datetime(1970, 1, 1, 2, 0, 0, 1_999, tzinfo=timezone(timedelta(hours=2)))) == 1
+
+
+def test_what_is_not_a_timestamp_is_refused_with_an_example() -> None:
+    with pytest.raises(InvalidRequestError, match=r"'yesterday' is not a timestamp; expected a form such as"):
+        parse_timestamp("yesterday")
+
+
+NOON = datetime(2026, 1, 31, 12)
+NOON_MILLIS = 1_769_860_800_000
+
+
+@pytest.mark.parametrize("timestamp", [NOON.replace(tzinfo=UTC), NOON, "2026-01-31 12:00:00", NOON_MILLIS])
+def test_a_timestamp_is_a_datetime_a_string_or_milliseconds(timestamp: Timestamp) -> None:
+    assert millis_of(timestamp) == NOON_MILLIS
+
+
+def test_a_datetime_without_a_zone_is_in_the_zone_that_is_given() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    assert millis_of(NOON, berlin) == millis_of("2026-01-31 12:00:00", berlin) == NOON_MILLIS - 3_600_000
+
+
+@pytest.mark.parametrize("timestamp", [1.5, True, NOON.date()])
+def test_what_is_of_another_type_is_refused_by_name(timestamp: Timestamp) -> None:
+    with pytest.raises(
+        InvalidRequestError, match=rf"timestamp is the {type(timestamp).__name__} .*expected a datetime"
+    ):
+        millis_of(timestamp)
