@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -127,3 +129,30 @@ def test_what_a_log_would_miss_is_refused(table: Table, verb: Callable[[Table], 
     with pytest.raises(InvalidRequestError, match=r"must go through the log too.*lakelog\.spark"):
         verb(logged(table))
     assert ids(table) == [0, 1, 2, 3]
+
+
+def test_reprs_are_short(table: Table) -> None:
+    catalog = Catalog(table.warehouse)
+    first = table.snapshot(snapshot_id=1)
+    assert first is not None
+    assert repr(catalog) == f"Catalog({table.warehouse!r})"
+    assert repr(table) == f"Table('db.t', path={table.path!r})"
+    assert repr(replace(first, time_millis=1_769_860_800_500)) == (
+        "Snapshot(id=1, APPEND, 2026-01-31 12:00:00.500 UTC, schema 0)"
+    )
+    assert repr(replace(first, time_millis=2**62)) == f"Snapshot(id=1, APPEND, {2**62} ms, schema 0)"
+    assert repr(table.schema) == (
+        "TableSchema(id=0, day STRING NOT NULL, id BIGINT NOT NULL, primary_keys=['day', 'id'], partition_keys=['day'])"
+    )
+
+
+def test_a_table_is_read_by_snapshot_and_by_timestamp(table: Table) -> None:
+    second = table.snapshot(snapshot_id=2)
+    assert second is not None
+    newest = max(one.id for one in table.snapshots() if one.time_millis <= second.time_millis)
+    then = datetime.fromtimestamp(second.time_millis / 1000, UTC)
+    for timestamp in (then, then.isoformat(), second.time_millis):
+        assert table.snapshot(timestamp=timestamp) == table.snapshot(snapshot_id=newest)
+        assert sorted(table.to_arrow(timestamp=timestamp)["id"].to_pylist()) == list(range(newest))
+    with pytest.raises(InvalidRequestError, match=r"timestamp is the float 1\.5"):
+        table.to_arrow(timestamp=1.5)  # type: ignore[arg-type]  # what the test is about

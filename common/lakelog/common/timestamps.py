@@ -55,3 +55,11 @@ def parse_timestamp(text: str, zone: tzinfo = UTC) -> int:
 def to_millis(time: datetime) -> int:
     """Milliseconds since 1970 of a datetime with a zone, rounded down."""
     return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def shown_millis(millis: int) -> str:
+    """A time for a repr: `2026-01-31 12:00:00.500 UTC`, or the milliseconds where no date has them."""
+    try:
+        return f"{(_EPOCH + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(' ', 'milliseconds')} UTC"
+    except OverflowError:
+        return f"{millis} ms"

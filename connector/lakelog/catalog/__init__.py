@@ -1,8 +1,71 @@
-"""Databases and tables: create, list, open and drop them, without Spark. A table has files and may have a log."""
+"""Databases and tables: create, open, read, write, alter and keep them in order, without Spark.
+
+A table has files and may have a log. Here are the names that users import: the catalog and its tables, the changes that
+`Table.alter` takes, and the errors.
+"""
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
 from lakelog.catalog.table import Table
+from lakelog.common.errors import (
+    ConflictError,
+    CorruptDataError,
+    FencedError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    OptionError,
+    StalledError,
+    TransactionTimeoutError,
+    UnavailableError,
+    UnknownOutcomeError,
+    UnsupportedError,
+)
+from lakelog.filestore.alter.schema_changes import (
+    AddColumn,
+    DropColumn,
+    Place,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetNullability,
+    SetOption,
+    SetTableComment,
+    UpdateColumnPosition,
+    UpdateColumnType,
+)
 from lakelog.protocol.table_log import TableLog
 
-__all__ = ["Catalog", "Table", "TableLog", "open_table"]
+__all__ = [
+    "AddColumn",
+    "Catalog",
+    "ConflictError",
+    "CorruptDataError",
+    "DropColumn",
+    "FencedError",
+    "InvalidRequestError",
+    "LakelogError",
+    "NotFoundError",
+    "OptionError",
+    "Place",
+    "Position",
+    "RemoveOption",
+    "RenameColumn",
+    "SchemaChange",
+    "SetComment",
+    "SetNullability",
+    "SetOption",
+    "SetTableComment",
+    "StalledError",
+    "Table",
+    "TableLog",
+    "TransactionTimeoutError",
+    "UnavailableError",
+    "UnknownOutcomeError",
+    "UnsupportedError",
+    "UpdateColumnPosition",
+    "UpdateColumnType",
+    "open_table",
+]

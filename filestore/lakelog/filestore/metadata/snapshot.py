@@ -16,6 +16,7 @@ from lakelog.common.file_names import check_file_names, numbers_of
 from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.quoting import cause, listed, shown
+from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, json_digest
 from lakelog.filestore.metadata.commit_times import newest_at
@@ -102,6 +103,10 @@ class Snapshot:
     properties: Mapping[str, str] = field(default_factory=dict)
     next_row_id: int | None = None
     operation: str | None = None
+
+    def __repr__(self) -> str:
+        time = shown_millis(self.time_millis)
+        return f"Snapshot(id={self.id}, {self.commit_kind.value}, {time}, schema {self.schema_id})"
 
     @property
     def digest(self) -> str:

@@ -78,6 +78,12 @@ class TableSchema:
     time_millis: int = 0
     version: int = SCHEMA_VERSION
 
+    def __repr__(self) -> str:
+        columns = listed(f"{column.name} {column.type}" for column in self.fields)
+        keys = f", primary_keys={list(self.primary_keys)}" if self.primary_keys else ""
+        partitions = f", partition_keys={list(self.partition_keys)}" if self.partition_keys else ""
+        return f"TableSchema(id={self.id}, {columns}{keys}{partitions})"
+
     @cached_property
     def field_names(self) -> tuple[str, ...]:
         """Names of the columns, in order."""
