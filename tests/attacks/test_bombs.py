@@ -22,7 +22,7 @@ ENVIRONMENT = {
     "POLARS_MAX_THREADS": "1",
     "RUST_BACKTRACE": "0",
 }
-_TIMEOUT_SECONDS = 600  # a child that hangs is told as such
+_TIMEOUT_SECONDS = 600  # a child that hangs is reported as such
 READABLE = {"schema of 10,000 columns", "LATEST of a TiB", "parquet: rows"}
 
 

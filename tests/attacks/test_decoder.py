@@ -1,4 +1,4 @@
-"""Records of a topic that somebody changed: refused by their offset, or rows of the right types, and soon.
+"""Records of a topic that were changed: refused by their offset, or rows of the right types, and soon.
 
 And always as the reader does that reads value by value: the one in columns gives its rows, or its very error.
 """

@@ -182,7 +182,7 @@ def _try_filters(seeds: range) -> int:
             equal_rows(where, FIELDS, ["i", "s"])
         except LakelogError:
             continue
-        except Exception as error:  # noqa: BLE001 - what must not come is told with the seed
+        except Exception as error:  # noqa: BLE001 - what must not come is reported with the seed
             pytest.fail(f"seed {seed}, {text!r}: {error!r}")
         good += 1
     return good

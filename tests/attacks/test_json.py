@@ -154,7 +154,7 @@ def _attack(kind: str, seeds: range) -> None:
         except LakelogError as error:
             refused += 1
             longest = max(longest, len(str(error)))
-        except Exception as error:  # noqa: BLE001 - what must not come is told with the seed
+        except Exception as error:  # noqa: BLE001 - what must not come is reported with the seed
             pytest.fail(f"{kind}, seed {seed}, {data[:300]!r}: {error!r}")
     assert refused > len(seeds) // 4
     assert longest < 2_000

@@ -95,14 +95,14 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def settings(table: Mapping[str, str], environ: Mapping[str, str], **call: str) -> dict[str, str]:
-    """What clients of a table are told."""
+    """The settings that clients of a table get."""
     given = {key.replace("_", "."): value for key, value in call.items()}
     options = {f"log.kafka.{key}": value for key, value in table.items()}
     return client_config_of(options, "s3://nowhere/lake", given=given, environ=environ)
 
 
 def with_options(folder: Path, options: Mapping[str, str]) -> Table:
-    """A table with rows, to which somebody else has added options."""
+    """A table with rows, to which another user has added options."""
     table = Catalog(folder / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     Path(table.path, "schema", "schema-0").write_text(altered_by_others(table.schema, **options))
     if "log.system" not in options:

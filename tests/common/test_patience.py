@@ -1,4 +1,4 @@
-"""How long somebody tries again when a service does not answer."""
+"""How long a caller tries again when a service does not answer."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_every_option_that_it_has_is_known(pypaimon_python: Path) -> None:
 
 
 def in_this_century(rows: pa.Table) -> pa.Table:
-    """The rows with moments that ORC files can hold."""
+    """The rows with timestamps that ORC files can hold."""
     for index, field in enumerate(rows.schema):
         if pa.types.is_timestamp(field.type):
             per_century = {"ms": 10**3, "us": 10**6}[field.type.unit] * 86_400 * 36_500

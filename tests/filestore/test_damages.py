@@ -17,7 +17,7 @@ from tests.support.damage import DAMAGES, KINDS, QUESTIONS, Answer, Damaged, ans
 
 WAYS_OUT = ("restore", "plan the read again", "delete LATEST")
 FORMAT_OF = {"orc": "orc", "avro": "avro"}
-# Without a start, changes begin with the oldest snapshot that is there: one that is gone may have expired.
+# Without a start, changes begin with the oldest snapshot that is there: one that is missing may have expired.
 EXPECTED_LOSS = {("snapshot", "lose", "changes that are there")}
 # Where most answers do not need the files of a kind: those that do.
 ASKED = {
@@ -53,7 +53,7 @@ class Outcomes:
                 except (CorruptDataError, NotFoundError) as error:
                     check_told(error, done, what)
                     self.seen["told"] += 1
-                except Exception as error:  # noqa: BLE001 - what must not come is told with the seed
+                except Exception as error:  # noqa: BLE001 - what must not come is reported with the seed
                     pytest.fail(f"{what}: {error!r}")
                 else:
                     assert found == self.right[name], f"{what}: wrong rows"

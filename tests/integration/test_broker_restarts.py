@@ -124,7 +124,7 @@ def silent(*_asked: object) -> None:
 
 
 def check_until_it_fails(log: TableLog) -> None:
-    while True:  # brokers hear of it a moment later
+    while True:  # brokers hear of it a little later
         log.check_topic()
 
 

@@ -48,7 +48,7 @@ def run(rows: DataFrame, table: Table, checkpoint: Path, *, commit_user: str | N
 
 
 def die_before_the_snapshot(rows: DataFrame, table: Table, checkpoint: Path, *, commit_user: str | None = None) -> None:
-    """Run a batch that is logged, and then the process is gone."""
+    """Run a batch that is logged, and end the process."""
 
     def die(*_arguments: object, **_named: object) -> None:
         raise RuntimeError("killed before the snapshot")

@@ -101,7 +101,7 @@ def test_a_reader_asks_when_another_leader_has_taken_over(tmp_path: Path, bootst
 
     lost = LogOffset(
         topic_id=second.topic_id, offsets=second.offsets, counts=second.counts, consumed=2, epochs={0: 7}
-    )  # of a leader that nobody knows any more
+    )  # of a leader that is no longer known
     with pytest.raises(LogRewrittenError, match=ADVICE):
         planner_of(table).end_of_batch(lost, NO_LIMITS)
 

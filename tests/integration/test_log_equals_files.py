@@ -64,7 +64,7 @@ def histories(draw: st.DrawFn) -> History:
     kinds = draw(st.lists(column_types.filter(is_storable), min_size=1, max_size=3))
     key = DataField(id=0, name="k", type=DataType(root=TypeRoot.BIGINT, nullable=False))
     fields = [key, *(DataField(id=0, name=f"c{place}", type=kind) for place, kind in enumerate(kinds))]
-    # Beside INT96 all moments of a file keep to the days that it has: refusing others is other tests' business.
+    # Beside INT96 all timestamps of a file keep to the days that it has: refusing others is other tests' business.
     assume(not (has_nanos(fields) and any(text in str(kind) for text in COARSE_MOMENTS for kind in kinds)))
     rows: dict[int, Row] = {}
     batches = []

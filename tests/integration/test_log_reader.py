@@ -129,10 +129,10 @@ def test_offsets_that_the_log_does_not_hold_are_named(topic: LogTopic) -> None:
     for future in admin.delete_records([TopicPartition(topic.name, 0, 4)]).values():
         future.result(10)
 
-    gone = rf"topic {topic.name}, partition 0 does not hold offset 2, it holds \[4, {end + 1}\)"
-    with pytest.raises(LogTruncatedError, match=gone):
+    truncated = rf"topic {topic.name}, partition 0 does not hold offset 2, it holds \[4, {end + 1}\)"
+    with pytest.raises(LogTruncatedError, match=truncated):
         topic.ids(2, end)
-    with pytest.raises(LogTruncatedError, match=gone):
+    with pytest.raises(LogTruncatedError, match=truncated):
         topic.tail(2)
     with pytest.raises(LogTruncatedError, match=f"does not hold offset {end + 9}"):
         topic.tail(end + 9)

@@ -1,4 +1,4 @@
-"""Records that are deleted from a log: by our expiry what nobody needs, by others' policies an error or no loss."""
+"""Records that are deleted from a log: by our expiry what is not needed, by others' policies an error or no loss."""
 
 from __future__ import annotations
 

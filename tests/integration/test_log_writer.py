@@ -205,7 +205,7 @@ def test_a_closed_producers_transaction_is_aborted_at_once(topic: LogTopic) -> N
     producer.close()
     producer.close()
 
-    with topic.producer("another") as other:  # which fences nobody here
+    with topic.producer("another") as other:  # which fences no producer of this test
         end = write(other, [3])
     assert topic.ids(0, end) == [3]
 

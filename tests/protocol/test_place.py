@@ -1,4 +1,4 @@
-"""A copy of a table with a log is told from a table that was moved, and from another name of the same folder."""
+"""A copy of a table with a log is not taken for a table that was moved, nor for another name of the same folder."""
 
 from __future__ import annotations
 

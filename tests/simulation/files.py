@@ -57,7 +57,7 @@ class SimFiles:
 
 @dataclass(frozen=True, slots=True)
 class SimSnapshots:
-    """The snapshot port of a driver: decide, then create-new, again when somebody was faster."""
+    """The snapshot port of a driver: decide, then create-new, again when another writer was faster."""
 
     world: World
 
@@ -93,13 +93,13 @@ class SimSnapshots:
             latest = self.world.snapshots[-1]
             files = list(latest.files)
             for one in buckets:
-                gone = {meta.file_name for meta in one.before}
+                merged = {meta.file_name for meta in one.before}
                 live = {file.meta.file_name for file in files[one.bucket]}
-                if not gone <= live:
+                if not merged <= live:
                     self.world.events["compaction dropped"] += 1
-                    raise ConflictError("an input is gone")
+                    raise ConflictError("an input is missing")
                 added = tuple(BucketFile(partition=b"", meta=meta) for meta in one.after)
-                kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in gone)
+                kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in merged)
                 files[one.bucket] = added + kept
             state = replace(self.world.state_of(count - 1), snapshot_id=count)
             if self._create(count, SimSnapshot(state, tuple(files))):

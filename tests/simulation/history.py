@@ -278,7 +278,7 @@ def _stop(history: History, actor: Actor) -> None:
 
 
 def _wake(history: History, *, all_of_them: bool = False) -> None:
-    """Let go on who has been stopped for long enough, or everybody when nobody else is left to run."""
+    """Let processes go on that were stopped for long enough, or all when no other is left to run."""
     is_over = all_of_them or not history.runnable
     history.runnable += [actor for turns, actor in history.stopped if turns <= 0 or is_over]
     history.stopped = [] if is_over else [(turns - 1, actor) for turns, actor in history.stopped if turns > 0]

@@ -139,7 +139,7 @@ def expect(history: History, error: Exception, world: World) -> None:
     if not isinstance(error, LakelogError):
         raise error
     if isinstance(error, LogTruncatedError) and history.has_foreign_policy:
-        history.is_stopped = True  # somebody is told, as must be
+        history.is_stopped = True  # it is reported, as must be
         return
     if isinstance(error, AwayError):
         if error.seconds < UNAVAILABLE_SECONDS:

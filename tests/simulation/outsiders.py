@@ -27,7 +27,7 @@ MOVED_PATH = "sim://lake/moved"
 
 
 def let_outsiders_act(history: History) -> None:
-    """Expiry, readers, copies and, where there is one, a policy of somebody else's, at any time."""
+    """Expiry, readers, copies and, where there is one, a foreign policy, at any time."""
     rng, world = history.world.outsiders, history.world
     if rng.random() < AWAY_SHARE:
         world.send_broker_away()
@@ -49,7 +49,7 @@ def _let_folders_change(history: History) -> None:
     """Copy the table's folder, move it, or give the copy a log of its own after its writer was refused.
 
     A table that was moved records its place with its next snapshot. A copy that is made, or is without an identity of
-    its own, while the table is elsewhere than its newest snapshot says is taken for moved too: nobody can tell.
+    its own, while the table is elsewhere than its newest snapshot says is taken for moved too: the two look the same.
     """
     world, copied, rng = history.world, history.copied, history.world.outsiders
     if copied is not None and copied.copied_snapshots is not None:
@@ -116,7 +116,7 @@ def _give_identity(world: World) -> None:
 
 
 def _expire(world: World) -> None:
-    """What an expiry of snapshots and log does: keep some of the newest, and delete what nobody needs."""
+    """What an expiry of snapshots and log does: keep some of the newest, and delete what is not needed."""
     rng, newest = world.outsiders, len(world.snapshots) - 1
     world.first_snapshot = max(world.first_snapshot, min(newest - rng.choice((0, 1, 3)), world.carrier()))
     oldest, last = (world.snapshots[at].state for at in (world.first_snapshot, newest))
@@ -142,7 +142,7 @@ def _let_somebody_read(history: History, world: World) -> None:
 
 
 def _new_reader(world: World) -> Reader:
-    """Somebody starts to follow the log behind a snapshot that is there."""
+    """A reader starts to follow the log behind a snapshot that is there."""
     first = max(world.first_snapshot, world.base_snapshot)
     snapshot = world.snapshots[world.outsiders.randint(first, len(world.snapshots) - 1)]
     start = {bucket: snapshot.state.logged.position(bucket).offset for bucket in range(world.bucket_count)}

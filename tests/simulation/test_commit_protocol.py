@@ -134,7 +134,7 @@ def test_a_moved_table_that_is_taken_for_a_copy_breaks_promises(monkeypatch: pyt
 
 @pytest.fixture
 def only_the_broker_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Histories in which nobody is killed or stopped, and no answer is lost but by a broker that is away."""
+    """Histories in which no process is killed or stopped, and no answer is lost but by a broker that is away."""
     for share in ("KILL_SHARE", "ZOMBIE_SHARE", "STOP_SHARE", "SPECULATE_SHARE", "CHANGED_SHARE"):
         monkeypatch.setattr(history, share, 0.0)
     monkeypatch.setattr(sim_log, "UNKNOWN_OUTCOME_SHARE", 0.0)

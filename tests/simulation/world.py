@@ -93,7 +93,7 @@ class Site:
 
 @dataclass(slots=True)
 class Line:
-    """Somebody's line to the broker: since when there has been no answer."""
+    """The connection of a process to the broker: since when there has been no answer."""
 
     world: World
     silent_since: float | None = None
@@ -162,7 +162,7 @@ class World:
 
     @property
     def is_broker_away(self) -> bool:
-        """Whether nobody gets an answer of the broker now."""
+        """Whether the broker answers no process now."""
         return self.now < self.site.away_until
 
     def pause(self) -> None:
@@ -175,7 +175,7 @@ class World:
         return Patience(UNAVAILABLE_SECONDS, clock=lambda: self.now, wait=lambda _seconds: self.pause())
 
     def sleep(self) -> None:
-        """Time goes by in which nobody runs but the broker, see `abort_old`."""
+        """Time goes by in which only the broker runs, see `abort_old`."""
         self.site.now += self.rng.uniform(*SLEEP_SECONDS)
         self.events["slept"] += 1
 
@@ -195,7 +195,7 @@ class World:
             self.events["the broker went away"] += 1
 
     def newest(self) -> TableState:
-        """The newest snapshot's state, at the moment of the answer."""
+        """The newest snapshot's state, at the time of the answer."""
         self.pause()
         state = self.state_of(len(self.snapshots) - 1)
         self.pause()
@@ -259,7 +259,7 @@ class World:
         return other
 
     def move_to(self, path: str) -> None:
-        """Move the folder; nobody works in it meanwhile."""
+        """Move the folder; no process works in it meanwhile."""
         self.site.lake.remove_table(self.path)
         self.path = path
         self.site.lake.put_table(path, self.table_uuid)

@@ -1,4 +1,4 @@
-"""A snapshot whose put took effect while its answer was lost, in a store that stays away: Spark's user is told.
+"""A snapshot whose put took effect while its answer was lost, in a store that stays away: Spark's user gets the error.
 
 The error has the commit's uuid, the command finds out what became of it, and a stream that starts again asks by itself.
 """

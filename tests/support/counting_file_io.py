@@ -10,7 +10,7 @@ from lakelog.filestore.io.fileio import LocalFileIO
 
 
 class _Counted(io.RawIOBase):
-    """A file whose reads are told to `owner`."""
+    """A file whose reads are reported to `owner`."""
 
     def __init__(self, inner: pa.NativeFile, owner: CountingFileIO) -> None:
         self._inner = inner

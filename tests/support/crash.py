@@ -29,7 +29,7 @@ class Victim(StrEnum):
     DRIVER = "driver"  # the Spark driver with its JVM, and the worker that reached the step
     WORKER = "worker"  # only the process that reached the step
     ZOMBIE = "zombie"  # the driver dies, the worker is held, to be let loose later
-    HELD = "held"  # nobody dies: the step waits until it is released
+    HELD = "held"  # no process dies: the step waits until it is released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def _strike(plan: CrashPlan) -> None:
     if plan.victim is Victim.WORKER:
         os.kill(os.getpid(), signal.SIGKILL)
     if plan.victim is Victim.ZOMBIE:
-        # The workers' daemon takes its process group with it when the JVM is gone; a zombie on another machine lives.
+        # The workers' daemon takes its process group with it when the JVM has ended; a zombie on another machine lives.
         os.setpgid(0, 0)
     if plan.victim in (Victim.DRIVER, Victim.ZOMBIE):
         os.killpg(int(plan.group_file.read_text()), signal.SIGKILL)

@@ -31,7 +31,7 @@ Action = Callable[[FileStoreTable], object]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A table, and beside its warehouse the folder `outside` with files that are somebody else's."""
+    """A table, and beside its warehouse the folder `outside` with files of another owner."""
 
     table: str
     outside: Path

@@ -1,4 +1,4 @@
-"""JSON texts that somebody changed: values of another type or range, members that are missing, half of a file."""
+"""JSON texts that were changed: values of another type or range, members that are missing, half of a file."""
 
 from __future__ import annotations
 

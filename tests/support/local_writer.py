@@ -43,7 +43,7 @@ def log_target(table: Table) -> LogTarget:
 
 @dataclass(slots=True)
 class LocalWriter:
-    """One writing process; `observe` is told of each step and may raise to die there."""
+    """One writing process; `observe` is called with each step and may raise to die there."""
 
     table: Table
     user: str

@@ -45,7 +45,7 @@ _ODD_VALUES = (
     '{"scale":-1000000,"value":"AQ=="}', '{"scale":"1","value":"AQ=="}', '{"value":"AQ=="}',
     "[" * 40 + "]" * 40, "[" * 200_000, "[" * 20_000 + "]" * 20_000, '{"a":' * 20_000 + "1" + "}" * 20_000,
 )  # fmt: skip
-_UNKNOWN_VALUES = [value for value in _ODD_VALUES if len(value) < 1_000]  # of columns that nobody asked for
+_UNKNOWN_VALUES = [value for value in _ODD_VALUES if len(value) < 1_000]  # of columns that were not asked for
 _ODD_BYTES = (
     b"", b"\0", b"\xff", b"\xef\xbb\xbf", b"\n", b"\r\n", b" ", b"{", b"}", b"[", b"]", b'"', b",", b":", b"\\", b"x",
     b"{}", b'{"id":1}', b'{"id":1}{"id":2}\0', b"\xed\xa0\x80", b"\\ud800", b"\\u0069", b"\xc3", b"\xe2\x80\xa8", b"//",

@@ -106,7 +106,7 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
         def handle_one_request(self) -> None:
             try:
                 super().handle_one_request()
-            except (ConnectionError, ValueError):  # the client has gone
+            except (ConnectionError, ValueError):  # the client has closed the connection
                 self.close_connection = True
 
         def do(self) -> None:

@@ -196,7 +196,7 @@ def test_an_own_snapshot_of_unknown_outcome_is_found_by_its_uuid(table: FileStor
     silent = TableCommit(FileStoreTable.open(table.path, SilentSuccess(sync_data=False)), clock=NO_WAIT)
     snapshot = silent.commit(resolve)
     assert snapshot == table.snapshots.latest()
-    assert asked == [None]  # the second look found it, and asked nobody
+    assert asked == [None]  # the second look found it, and called no resolve
     assert silent.has_unknown_outcome
 
 

@@ -59,7 +59,7 @@ def make(folder: Path, file_io: FileIO) -> FileStoreTable:
 
 
 def others(table: FileStoreTable, *, commits: int = 3) -> Callable[[], None]:
-    """Somebody else's commits, and an expiry of all but the last."""
+    """Another writer's commits, and an expiry of all but the last."""
 
     def work() -> None:
         stranger = FileStoreTable.open(table.path, UNSYNCED)
@@ -184,7 +184,7 @@ def keyed(folder: Path, file_io: FileIO) -> FileStoreTable:
 
 
 def test_a_write_whose_clean_up_fails_has_succeeded(tmp_path: Path) -> None:
-    """The files of an attempt that lost a race are in nobody's way."""
+    """The files of an attempt that lost a race do no harm."""
     file_io = MeanwhileFileIO(sync_data=False, keeps_data=True)
     table = keyed(tmp_path, file_io)
     file_io.before.append(("snapshot-2", lambda: overtake(table)))

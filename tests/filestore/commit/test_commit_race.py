@@ -33,7 +33,7 @@ def main(path: str, user: str, commits: str, options_file: str, answer_file: str
 
 
 def run_race(table: FileStoreTable, options: dict[str, str], folder: Path, *, processes: int, commits: int) -> None:
-    """Let processes race, and look for what they were told: nobody is refused."""
+    """Let processes race, and look for what was acknowledged: none is refused."""
     options_file = folder / "options.json"
     options_file.write_text(json.dumps(options))
     answers = {str(number): folder / f"{number}.json" for number in range(processes)}

@@ -77,7 +77,7 @@ def test_a_clock_that_is_set_ends_no_tries() -> None:
 
 @pytest.mark.parametrize(("writers", "try_seconds"), [(16, 0.005), (16, 0.3), (64, 0.02)])
 def test_writers_that_race_at_defaults_all_commit(writers: int, try_seconds: float) -> None:
-    """And nobody is left behind by those that never lost: as a model, for machines differ."""
+    """And no writer is left behind by those that never lost: as a model, for machines differ."""
     worst, total = race(writers, 50, try_seconds)
     at_best = writers * 50 * try_seconds
     assert total < 1.2 * at_best

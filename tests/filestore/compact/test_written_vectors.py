@@ -127,7 +127,7 @@ def test_overwritten_and_deleted_rows_are_marked_and_reads_do_not_merge(tmp_path
 
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, producer: str) -> None:
-    """Files that have vectors are written anew, large ones beside them stay as they are, and no change is told."""
+    """Files that have vectors are written anew, large ones beside them stay as they are, and no change is written."""
     options = {"target-file-size": "6 kb", "file.block-size": "1 kb", "changelog-producer": producer}
     table = make(tmp_path, options)
     table.write(rows(*((1, id, id**7 % 1_000_003) for id in range(MANY))))
@@ -138,17 +138,17 @@ def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, pro
         return {entry.file.file_name: entry.file for entry in live.entries()}
 
     before = files()
-    gone = [10, 20, MANY // 2]
-    table.write(rows(*((1, id, None) for id in gone)), kinds=pa.array([DELETE] * len(gone), pa.int8()))
+    deleted = [10, 20, MANY // 2]
+    table.write(rows(*((1, id, None) for id in deleted)), kinds=pa.array([DELETE] * len(deleted), pa.int8()))
     (vectors,) = deletion_files(table, table.snapshots.latest()).values()
     assert files().keys() == before.keys()
     assert {file.level for file in before.values()} == {5}
     assert 1 < len(vectors) < len(before) - 2
-    expected = [(1, id, id**7 % 1_000_003) for id in range(MANY) if id not in gone]
+    expected = [(1, id, id**7 % 1_000_003) for id in range(MANY) if id not in deleted]
     assert content(table) == expected
 
     table.compact(full=False)
-    assert vector_count(table) == len(gone)
+    assert vector_count(table) == len(deleted)
     snapshot = table.compact(full=True)
     assert snapshot is not None
     assert (snapshot.index_manifest, snapshot.changelog_manifest_list) == (None, None)
@@ -160,7 +160,7 @@ def test_a_full_compaction_drops_the_vectors_of_a_single_run(tmp_path: Path, pro
 
 
 def test_marking_reads_the_keys_of_older_rows_and_nothing_else(tmp_path: Path) -> None:
-    """Nobody asks what the rows were, unless a changelog tells it."""
+    """Old rows are not looked up, unless a changelog needs them."""
     read: dict[str, int] = {}
     for producer in ("none", "lookup"):
         table = make(tmp_path / producer, {"changelog-producer": producer}, file_io := CountingFileIO())

@@ -1,4 +1,4 @@
-"""Expiry: what is kept stays whole, the rest is gone, wherever an expiry is cut off."""
+"""Expiry: what is kept stays whole, the rest is deleted, wherever an expiry is cut off."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_an_expiry_that_is_cut_off_is_taken_up_by_the_next(
         dying.expire_snapshots(retention=retention)
     except InjectedCrash:
         left = in_new_process(table.path)
-        newer = left.snapshots.ids()[1:]  # the oldest may be half gone
+        newer = left.snapshots.ids()[1:]  # the oldest may be half deleted
         assert {number: content(left, snapshot_id=number) for number in newer} == {n: before[n] for n in newer}
     again = in_new_process(table.path)
     again.expire_snapshots(retention=retention)
@@ -174,14 +174,14 @@ def test_the_first_kept_snapshot_follows_the_rules(
     first = first_kept(
         ids, retention, time_of=lambda number: times[number - 1], now_millis=now, consumed_up_to=consumed_up_to
     )
-    gone = first - 1
-    assert gone <= min(retention.limit, len(times) - 1)
-    assert consumed_up_to is None or gone < consumed_up_to
+    expired = first - 1
+    assert expired <= min(retention.limit, len(times) - 1)
+    assert consumed_up_to is None or expired < consumed_up_to
     for number in range(1, first):
         left = len(times) - number + 1
         is_old = times[number] < now - retention.age_millis
         assert left > retention.count_max or (is_old and left > retention.count_min)
-    if first < len(times) and gone < retention.limit and (consumed_up_to is None or first < consumed_up_to):
-        left = len(times) - gone
+    if first < len(times) and expired < retention.limit and (consumed_up_to is None or first < consumed_up_to):
+        left = len(times) - expired
         assert left <= retention.count_max
         assert left <= retention.count_min or times[first] >= now - retention.age_millis

@@ -43,9 +43,9 @@ EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
 
 def make_old(table: FileStoreTable, *, days: int = 2) -> None:
     """Date all files and folders back."""
-    moment = Path(table.path).stat().st_mtime - days * 86_400
+    changed = Path(table.path).stat().st_mtime - days * 86_400
     for path in [Path(table.path), *Path(table.path).rglob("*")]:
-        os.utime(path, (moment, moment))
+        os.utime(path, (changed, changed))
 
 
 def clean(table: FileStoreTable) -> Orphans:
@@ -131,7 +131,7 @@ def test_what_is_named_elsewhere_stays(table: FileStoreTable) -> None:
     ],
 )
 def test_damage_stops_the_removal(table: FileStoreTable, what: str, damage: str) -> None:
-    """Whatever names files must be read: what it names cannot be told from orphans."""
+    """Whatever names files must be read: what it names cannot be distinguished from orphans."""
     snapshot = table.snapshots.get(1 if what == "oldest" else 2)
     name = snapshot.delta_manifest_list
     if what == "manifest":
@@ -167,9 +167,9 @@ def test_empty_folders_of_buckets_and_partitions_go_when_they_are_old(tmp_path: 
     odd.mkdir(parents=True)
     assert table.remove_orphan_files(dry_run=False).folders == ()
     make_old(table)
-    gone = (f"{table.path}/day=a/bucket-0", f"{table.path}/day=a")
-    assert table.remove_orphan_files().folders == gone
-    assert table.remove_orphan_files(dry_run=False).folders == gone
+    emptied = (f"{table.path}/day=a/bucket-0", f"{table.path}/day=a")
+    assert table.remove_orphan_files().folders == emptied
+    assert table.remove_orphan_files(dry_run=False).folders == emptied
     assert odd.exists()
     table.write(pa.table({"day": ["a"], "id": [2]}, schema=columns))
     assert in_new_process(table.path).to_arrow().num_rows == 2

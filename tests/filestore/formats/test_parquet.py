@@ -122,7 +122,7 @@ def _is_written(fields: list[DataField]) -> bool:
 
 
 def _may_have_far_moments(fields: list[DataField]) -> bool:
-    """Whether rows may hold moments that the file's unit cannot hold."""
+    """Whether rows may hold timestamps that the file's unit cannot hold."""
     return "TIMESTAMP" in str([str(column.type) for column in fields])
 
 

@@ -48,8 +48,8 @@ def dates(table: FileStoreTable) -> list[int]:
     return [table.snapshots.get(number).time_millis for number in table.snapshots.ids()]
 
 
-def found(table: FileStoreTable, moment: int, *, now: int) -> int | None:
-    snapshot = in_new_process(table.path).snapshots.at_or_before(moment, now_millis=now)
+def found(table: FileStoreTable, at_millis: int, *, now: int) -> int | None:
+    snapshot = in_new_process(table.path).snapshots.at_or_before(at_millis, now_millis=now)
     return None if snapshot is None else snapshot.id
 
 
@@ -82,8 +82,8 @@ def test_a_snapshot_with_a_wrong_date_hides_no_other(tmp_path: Path, wrong: int)
     table = make_table(tmp_path)
     commit_at(table, *hours(0, 1), wrong, *hours(2, 3, 4))
     now = START + 5 * HOUR
-    moments = {START - 1: None, START: 1, START + HOUR: 2, START + 2 * HOUR: 4, START + 3 * HOUR: 5, now: 6}
-    assert {moment: found(table, moment, now=now) for moment in moments} == moments
+    times = {START - 1: None, START: 1, START + HOUR: 2, START + 2 * HOUR: 4, START + 3 * HOUR: 5, now: 6}
+    assert {at_millis: found(table, at_millis, now=now) for at_millis in times} == times
 
 
 @pytest.mark.parametrize("wrong", [START + YEAR, START - YEAR])
@@ -92,14 +92,14 @@ def test_a_newest_snapshot_with_a_wrong_date_is_there_now(tmp_path: Path, wrong:
     commit_at(table, *hours(0, 1, 2), wrong)
     now = START + 10 * HOUR
     assert found(table, now, now=now) == 4
-    assert found(table, now - HOUR, now=now) == 3  # nobody knows since when it has been there: not told as of before
+    assert found(table, now - HOUR, now=now) == 3  # since when it has been there is unknown: not found as of before
 
 
 def test_many_snapshots_of_a_clock_that_was_ahead_hide_none_behind_them(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     commit_at(table, START, *(START + YEAR + number for number in range(20)), *hours(1, 2))
     now = START + 3 * HOUR
-    assert [found(table, moment, now=now) for moment in (START, START + HOUR, now)] == [1, 22, 23]
+    assert [found(table, at_millis, now=now) for at_millis in (START, START + HOUR, now)] == [1, 22, 23]
 
 
 def test_a_table_of_which_no_date_can_be_right_is_read_as_of_now(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_snapshots_of_other_engines_are_found_too(tmp_path: Path) -> None:
         )  # fmt: skip
         assert table.snapshots.create_new(foreign)
     now = START + 4 * HOUR
-    assert [found(table, moment, now=now) for moment in (*hours(1, 1.5, 2, 2.5), now)] == [2, 2, 4, 4, 6]
+    assert [found(table, at_millis, now=now) for at_millis in (*hours(1, 1.5, 2, 2.5), now)] == [2, 2, 4, 4, 6]
 
 
 def test_time_travel_reads_more_snapshots_than_one_reader_takes(tmp_path: Path) -> None:
@@ -211,9 +211,9 @@ TIMES = st.lists(st.integers(0, 9).map(lambda hour: START + hour * HOUR), max_si
 def test_dates_that_rise_are_believed(times: list[int]) -> None:
     rising = sorted(times)
     assert committed_by(rising, now_millis=START + 9 * HOUR) == rising
-    moment = START + 4 * HOUR
-    reached = [at for at, time in enumerate(rising) if time <= moment]
-    assert newest_at(rising, moment, now_millis=START + 9 * HOUR) == (max(reached) if reached else None)
+    at_millis = START + 4 * HOUR
+    reached = [at for at, time in enumerate(rising) if time <= at_millis]
+    assert newest_at(rising, at_millis, now_millis=START + 9 * HOUR) == (max(reached) if reached else None)
 
 
 @given(TIMES, st.integers(0, 9))

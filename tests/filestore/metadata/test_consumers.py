@@ -89,10 +89,10 @@ def test_a_consumer_that_is_silent_for_too_long_ends(tmp_path: Path, option: str
     table.write(rows_of(0))
     for consumer in ("user", f"{LEASE_PREFIX}1"):
         table.reset_consumer(consumer, 1)
-    moment = Path(table.paths.consumer("user")).stat().st_mtime_ns // 1_000_000
-    assert table.expire_snapshots(now_millis=moment + HOUR).consumers == ()
-    after_three_hours = table.expire_snapshots(now_millis=moment + 3 * HOUR).consumers
-    after_a_day = table.expire_snapshots(now_millis=moment + 25 * HOUR).consumers
+    written_millis = Path(table.paths.consumer("user")).stat().st_mtime_ns // 1_000_000
+    assert table.expire_snapshots(now_millis=written_millis + HOUR).consumers == ()
+    after_three_hours = table.expire_snapshots(now_millis=written_millis + 3 * HOUR).consumers
+    after_a_day = table.expire_snapshots(now_millis=written_millis + 25 * HOUR).consumers
     lease = f"{LEASE_PREFIX}1"
     assert (after_three_hours, after_a_day) == (((), (lease,)) if option is None else ((lease, "user"), ()))
 
@@ -101,5 +101,5 @@ def test_a_consumer_that_records_its_progress_stays(table: FileStoreTable) -> No
     table.reset_consumer("a", 1)
     os.utime(table.paths.consumer("a"), (0, 0))
     table.reset_consumer("a", 2)
-    moment = Path(table.paths.consumer("a")).stat().st_mtime_ns // 1_000_000
-    assert table.expire_snapshots(now_millis=moment + HOUR).consumers == ()
+    written_millis = Path(table.paths.consumer("a")).stat().st_mtime_ns // 1_000_000
+    assert table.expire_snapshots(now_millis=written_millis + HOUR).consumers == ()

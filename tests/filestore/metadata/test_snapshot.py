@@ -192,16 +192,16 @@ def test_expired_snapshots_end_the_walk_and_are_named(tmp_path: Path) -> None:
         manager.get(2)
 
 
-@given(moment=st.integers(0, 12_000))
+@given(time_millis=st.integers(0, 12_000))
 def test_time_travel_takes_the_newest_snapshot_at_or_before(
-    tmp_path_factory: pytest.TempPathFactory, moment: int
+    tmp_path_factory: pytest.TempPathFactory, time_millis: int
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "time-travel"
     manager = manager_of(folder)
     for snapshot_id in range(3, 11):
         manager.create_new(snapshot_of(snapshot_id))
-    found = manager.at_or_before(moment)
-    wanted = min(10, moment // 1_000)
+    found = manager.at_or_before(time_millis)
+    wanted = min(10, time_millis // 1_000)
     assert (found.id if found else None) == (wanted if wanted >= 3 else None)
 
 

@@ -1,4 +1,4 @@
-"""A schema file of another table is told, wherever it is put: it would read rows that nobody wrote."""
+"""A schema file of another table is an error, wherever it is put: it would show rows that were never written."""
 
 from __future__ import annotations
 

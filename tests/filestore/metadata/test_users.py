@@ -1,4 +1,4 @@
-"""Users that wrote nothing for long are forgotten, and a stream that comes back all the same is told."""
+"""Users that wrote nothing for long are forgotten, and a stream that comes back all the same is refused."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def test_a_table_that_forgot_nobody_takes_a_stream_in_the_middle(days: Days) -> 
 @given(users=users, before=times, in_use=st.sets(st.text(max_size=3)))
 def test_what_is_forgotten_is_old_and_not_in_use(users: dict[str, CommitUser], before: int, in_use: set[str]) -> None:
     kept, youngest = without_old_users(users, before_millis=before, in_use=in_use)
-    gone = {user: last for user, last in users.items() if user not in kept}
+    forgotten = {user: last for user, last in users.items() if user not in kept}
     assert kept.items() <= users.items()
-    assert not gone.keys() & in_use
-    assert all(last.time_millis < before for last in gone.values())
+    assert not forgotten.keys() & in_use
+    assert all(last.time_millis < before for last in forgotten.values())
     assert all(last.time_millis >= before or user in in_use for user, last in kept.items())
-    assert youngest == max((last.time_millis for last in gone.values()), default=None)
+    assert youngest == max((last.time_millis for last in forgotten.values()), default=None)
 
 
 def test_a_first_batch_is_no_batch_of_a_forgotten_stream() -> None:

@@ -45,7 +45,7 @@ def make(folder: Path, primary_keys: list[str] | None = None) -> FileStoreTable:
 
 
 def with_option(table: FileStoreTable, key: str, value: str) -> FileStoreTable:
-    """The table once somebody else has set an option."""
+    """The table once another engine has set an option."""
     changed = replace(table.schema, id=table.schema.id + 1, options={**table.schema.options, key: value})
     SchemaManager(table.file_io, table.paths).create(changed)
     return FileStoreTable.open(table.path, table.file_io)

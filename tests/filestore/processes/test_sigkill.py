@@ -1,4 +1,4 @@
-"""Processes that commit, killed with SIGKILL at any moment: what was acknowledged is there once, and work goes on."""
+"""Processes that commit, killed with SIGKILL at any time: what was acknowledged is there once, and work goes on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Victim:
         pid = forks.fork(self.table_path, self.notes, life)
         while self._noted() < steps:  # a process that fails is seen at its end
             time.sleep(0.001)
-        time.sleep(seconds)  # the moment of the kill is the chance that this test is about
+        time.sleep(seconds)  # the time of the kill is the chance that this test is about
         os.kill(pid, signal.SIGKILL)
         assert forks.wait(pid) == signal.SIGKILL  # else it has failed, and said why
         self.events["kills"] += 1

@@ -75,7 +75,7 @@ def _run(main: object, words: list[str]) -> None:
     try:
         main(*words)
         status = 0
-    except BaseException:  # noqa: BLE001 - told here, and by the status
+    except BaseException:  # noqa: BLE001 - reported here, and by the status
         traceback.print_exc()
     finally:
         sys.stderr.flush()

@@ -83,7 +83,7 @@ class Worker(ABC):
         """Do one thing. UnavailableError is nothing to worry about."""
 
     def commit(self, process: Process, change: Change, act: Callable[[], Snapshot | None]) -> bool:
-        """Try a change, and compare what the caller is told with what has happened. True when it is told of success."""
+        """Try a change, and compare what is reported with what has happened. True when success is reported."""
         model, world = self.model, self.world
         model.pending[process.name] = change
         world.tell(f"{change.name} begins")
@@ -225,8 +225,8 @@ class Overwriter(Writer):
             self.commit(process, change, lambda: table.drop_partitions(f"p = {chosen}", clock=clock))
             return
         if what == "written":
-            gone = {row[1] for row in batch.rows}
-            change = self.next_change(lambda state: self.folded(without(state, gone), batch))
+            deleted = {row[1] for row in batch.rows}
+            change = self.next_change(lambda state: self.folded(without(state, deleted), batch))
             self.commit(
                 process,
                 change,
@@ -343,7 +343,7 @@ class Tagger(Worker):
 
 
 class Reader(Worker):
-    """Reads the newest rows, those of a snapshot, those of a moment, and changes."""
+    """Reads the newest rows, those of a snapshot, those of a time, and changes."""
 
     def step(self, table: FileStoreTable, process: Process) -> None:
         model = self.model
@@ -381,18 +381,18 @@ class Reader(Worker):
             return
         oldest = min(self.model.living)
         first = self.model.times()[oldest] or self.world.now_millis
-        moment = first + self.world.rng.randrange(self.world.turn + 1)
+        at_millis = first + self.world.rng.randrange(self.world.turn + 1)
 
         def answers() -> set[int]:
-            return {self.model.newest_at(moment, newest) for newest in range(start, self.model.newest + 1)}
+            return {self.model.newest_at(at_millis, newest) for newest in range(start, self.model.newest + 1)}
 
         try:
-            rows = shown(rows_of(table.to_batches(timestamp=moment)))
+            rows = shown(rows_of(table.to_batches(timestamp=at_millis)))
         except NotFoundError:
             if 0 in answers():  # the date of the only snapshot is wrong: the next one tells that it is younger
                 return
             raise
-        self._compare(rows, answers(), f"the rows at {moment}")
+        self._compare(rows, answers(), f"the rows at {at_millis}")
 
     def _changes(self, table: FileStoreTable, start: int) -> None:
         """What was there before, and the changes since, are what is there now."""

@@ -23,7 +23,7 @@ SNAPSHOT_WEIGHT = 12  # the call that decides is where faults are worth most
 
 
 class Watcher(Protocol):
-    """Who is told of what changes the table."""
+    """What is called with each change of the table."""
 
     def created(self, process: Process, path: str) -> None:
         """A file was created, which was not there before."""

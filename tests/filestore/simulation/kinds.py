@@ -79,7 +79,7 @@ class TableKind:
     has_key: bool = True
     takes_deletes: bool = False
     is_partitioned: bool = False
-    tells_old_values: bool = False  # its changelog says what each row was before; overwrites are not told
+    tells_old_values: bool = False  # its changelog says what each row was before; overwrites are not in it
     shows_compacted: bool = False  # reads leave level 0 out; overwrites are not tried
     options: Mapping[str, str] = field(default_factory=dict)
 

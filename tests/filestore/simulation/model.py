@@ -44,7 +44,7 @@ class Committed:
 
 @dataclass(slots=True)
 class Model:
-    """Told of everything that changes the table; says what a read may give."""
+    """Sees everything that changes the table; says what a read may give."""
 
     world: World
     kind: TableKind
@@ -88,7 +88,7 @@ class Model:
         return times
 
     def newest_at(self, moment_millis: int, newest: int) -> int:
-        """The snapshot that was the newest at a moment, when `newest` is the newest that there is; 0 for none."""
+        """The snapshot that was the newest at a time, when `newest` is the newest that there is; 0 for none."""
         times = self.times(newest)
         if all(time is None or time <= moment_millis for time in times.values()):
             return newest
@@ -100,13 +100,13 @@ class Model:
     # What happens to the table
 
     def created(self, process: Process, path: str) -> None:
-        """Somebody created a file: if it is a snapshot, it must be the next one, and hold what its writer wanted."""
+        """A process created a file: if it is a snapshot, it must be the next one, and hold what its writer wanted."""
         name = path.rpartition("/")[2]
         if "/snapshot/" not in path or not name.startswith(SNAPSHOT_PREFIX):
             return
         number = int(name.removeprefix(SNAPSHOT_PREFIX))
         if number in self.snapshots:
-            # Its predecessor of this number has expired: harmless while nobody is told of it, and until it is deleted.
+            # Its predecessor of this number has expired: harmless while no caller knows of it, and until it is deleted.
             self.world.events["created behind an expiry"] += 1
             self.may_be_created_behind.add(number)
             return
@@ -117,7 +117,7 @@ class Model:
             self._take_in(process, self.table.snapshots.get(number))
 
     def deleting(self, process: Process, path: str) -> None:
-        """Somebody deletes a file: no living snapshot may need it, but the oldest one when it expires."""
+        """A process deletes a file: no living snapshot may need it, but the oldest one when it expires."""
         name = path.rpartition("/")[2]
         if "/snapshot/" in path and name.startswith(SNAPSHOT_PREFIX):
             self._delete_snapshot(process, int(name.removeprefix(SNAPSHOT_PREFIX)))
@@ -204,7 +204,7 @@ class Model:
             self.world.violate(f"snapshot {snapshot.id} is older than the one before")
 
     def _after_changelog(self, table: FileStoreTable, snapshot: Snapshot) -> State:
-        """What is told after the snapshot's changelog, whose old values must be those that were told before."""
+        """What a reader of changelogs has after the snapshot's, whose old values must be those that it had before."""
         before = self.snapshots[self.newest].told if self.newest else {}
         if not self.kind.tells_old_values:
             return before
@@ -224,7 +224,9 @@ class Model:
         for key in {row[:2] for row in (*rows, *before, *state.values())}:
             found = shown(row for row in rows if row[:2] == key)
             if found not in [shown(row for row in some if row[:2] == key) for some in allowed]:
-                self.world.violate(f"snapshot {snapshot.id} shows {found} of key {key}, which nobody wrote like that")
+                self.world.violate(
+                    f"snapshot {snapshot.id} shows {found} of key {key}, which no writer wrote like that"
+                )
 
     def _check_order(self, table: FileStoreTable, snapshot: Snapshot) -> None:
         """New rows have larger sequence numbers than all that were in their bucket."""
@@ -234,7 +236,7 @@ class Model:
                 self.world.violate(f"snapshot {snapshot.id} adds {entry.file.file_name}, older than what is there")
 
     def check_all(self) -> None:
-        """Read every living snapshot, as a process that remembers nothing, and count what nobody names."""
+        """Read every living snapshot, as a new process, and count the files that have no name anywhere."""
         with self.world.as_stranger():
             table = FileStoreTable.open(self.table.path, self.table.file_io)
             ids = [number for number in table.snapshots.ids() if number not in self.may_be_created_behind]
@@ -268,7 +270,7 @@ class Model:
             self.world.violate(f"after a full compaction the table {difference(expected, found)}")
 
     def _check_all_is_told(self, table: FileStoreTable) -> None:
-        """After a full compaction the changelogs have told all rows."""
+        """After a full compaction the changelogs have given all rows."""
         last = table.compact(full=True)
         told = self._after_changelog(table, last) if last is not None else self.snapshots[self.newest].told
         expected, found = shown(self.state(self.newest).values()), shown(told.values())
@@ -326,6 +328,6 @@ def difference(expected: Sequence[str], found: Sequence[str]) -> str:
 
 
 def has_overwrite(model: Model, after: int, up_to: int) -> bool:
-    """Whether a range of snapshots cannot be told by changes."""
+    """Whether a range of snapshots cannot be given as changes."""
     kinds = [model.snapshots[number].changed_by for number in range(after + 1, up_to + 1)]
     return CommitKind.OVERWRITE in kinds

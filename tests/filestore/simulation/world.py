@@ -80,7 +80,7 @@ class Process:
 
 @dataclass(slots=True)
 class Actor:
-    """Somebody who works at the table, through one process after the other, until nothing is left to do."""
+    """An actor that works at the table, through one process after the other, until nothing is left to do."""
 
     name: str
     live: Callable[[Process], None]
@@ -212,7 +212,7 @@ class World:
             actor.live(actor.process)
         except ProcessKilled:
             self.tell("is dead")
-        except Exception as error:  # noqa: BLE001 - whatever nobody expects is a finding
+        except Exception as error:  # noqa: BLE001 - whatever is not expected is a finding
             self.violate(f"{actor.process.name} ended with {type(error).__name__}: {error}")
         actor.process.is_alive = False
 

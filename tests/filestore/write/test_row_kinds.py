@@ -78,7 +78,7 @@ def test_a_column_tells_what_each_row_is(options: dict[str, str], given_batches:
     ids=str,
 )
 def test_it_is_as_if_the_kinds_were_given(tmp_path: Path, options: dict[str, str]) -> None:
-    """Rows, and the changes that are told."""
+    """Rows, and their changes."""
     told, given_apart = make(tmp_path / "told", {**OPTION, **options}), make(tmp_path / "given", options)
     history: list[list[Change]] = [
         [(1, "+I", 1), (2, "+I", 2), (3, "+i", 3)],

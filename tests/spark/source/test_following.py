@@ -107,7 +107,7 @@ def test_a_stream_begins_with_what_changelogs_have_told(tmp_path: Path, producer
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(table, {1: "a"})
     table._files.compact(full=True)
-    put(table, {1: "b", 2: "b"})  # told by the compaction that is to come
+    put(table, {1: "b", 2: "b"})  # its changes come with the next compaction
     first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
     table._files.compact(full=True)
     second, _ = drain(reader_of(table, row_kind="true"), reached)
