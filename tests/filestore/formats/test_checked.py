@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.formats.checked import BLOCK_BYTES, ChecksummedFile
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.formats.checked import BLOCK_BYTES, CheckedInput, ChecksummedFile
 from lakelog.filestore.io.fileio import LocalFileIO, NewFile
 
 
@@ -67,3 +69,18 @@ def test_what_is_given_up_writes_nothing_more(monkeypatch: pytest.MonkeyPatch) -
     file.abort()
     assert output.is_aborted
     assert not output.parts
+
+
+def test_an_image_has_the_verified_blocks_of_ranges_and_zeros_elsewhere() -> None:
+    content = random.Random(1).randbytes(4 * BLOCK_BYTES + 1_000)
+    blocks = [content[at : at + BLOCK_BYTES] for at in range(0, len(content), BLOCK_BYTES)]
+    checksums = struct.pack(">5I", *map(zlib.crc32, blocks))
+    hidden = bytearray(content)
+    hidden[BLOCK_BYTES + 5] ^= 1  # in the second block
+    source = pa.BufferReader(bytes(hidden))
+    checked = CheckedInput(source, "f", size_bytes=len(content), checksums=checksums)
+    ends = [(0, 4), (2 * BLOCK_BYTES, 3 * BLOCK_BYTES + 1), (len(content) - 9, len(content))]
+    assert checked.image(ends) == blocks[0] + bytes(BLOCK_BYTES) + b"".join(blocks[2:])
+    assert checked.image([]) == bytes(len(content))
+    with pytest.raises(CorruptDataError, match="have the checksum"):
+        checked.image([(BLOCK_BYTES - 1, BLOCK_BYTES + 1)])

@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -204,6 +205,15 @@ def test_columns_and_row_groups_are_read_alone(tmp_path: Path) -> None:
         assert pa.Table.from_batches(file.iter_batches(fields[:1], row_groups=[1])).num_rows == file.row_groups[1][0]
 
 
+def test_a_column_in_few_blocks_of_a_row_group_is_fetched_alone(tmp_path: Path) -> None:
+    fields = [DataField(id=number, name=f"c{number}", type=DataType(root=TypeRoot.BIGINT)) for number in range(6)]
+    values = pa.array(np.random.default_rng(3).integers(0, 1 << 62, 130_000))
+    path = str(tmp_path / "x.parquet")
+    write_parquet(IO, path, pa.table([values] * 6, schema=to_arrow_schema(fields)), fields, row_group_bytes=64 << 20)
+    with ParquetFile(IO, path) as file:
+        assert next(fetches_of(file.footer.metadata, ["c3"], [0], 64 << 20)).span is None
+
+
 def test_row_groups_are_fetched_together_as_far_as_they_fit(tmp_path: Path) -> None:
     table, fields = sample()
     path = str(tmp_path / "x.parquet")
@@ -220,7 +230,8 @@ def test_row_groups_are_fetched_together_as_far_as_they_fit(tmp_path: Path) -> N
         assert all(part.buffer_bytes and part.span is None for part in parts)
         apart = list(fetches_of(file.footer.metadata, names, [0, 2], 64 << 20))
         assert [part.groups for part in apart] == [[0], [2]]
-        assert next(fetches_of(file.footer.metadata, names[:1], groups, 64 << 20)).span is None
+        one_column = next(fetches_of(file.footer.metadata, names[:1], groups, 64 << 20))
+        assert one_column.span is not None  # it is in all blocks of the file
         assert pa.Table.from_batches(file.iter_batches(fields, fetch_bytes=1)).equals(table)
 
 

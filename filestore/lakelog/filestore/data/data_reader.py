@@ -53,18 +53,18 @@ def read_data_file(
     changes of types that lakelog does not read, ConflictError for a file of a newer schema whose values the table's
     older one cannot hold.
     """
-    stored = _stored_fields(table, file, fields)
+    stored = file_fields(table, file, fields)
     mapping = FieldMapping.of(fields, stored)
     read = mapping.stored or (stored[0],)  # to have the rows counted
-    with _opened(table, bucket, file) as opened:
+    with opened_file(table, bucket, file) as opened:
         positions = None if deletions is None else read_positions(table.file_io, deletions)
-        for start, batches in _parts(opened, read, piece_bytes, rows, (table.schema.fields, stored)):
+        for start, batches in parts_of(opened, read, piece_bytes, rows, (table.schema.fields, stored)):
             left = batches if positions is None else without_deleted(batches, positions, start=start)
             for batch in left:
                 yield mapping.adapt(batch)
 
 
-def _parts(
+def parts_of(
     opened: DataFile,
     read: Sequence[DataField],
     piece_bytes: int,
@@ -115,10 +115,10 @@ def read_rows_of_keys(
     `keys` is in key order. Rows at the positions `deleted` are left out. Without `fields` only key columns are read.
     Raises as `read_data_file`.
     """
-    stored = _stored_fields(table, file, fields)
+    stored = file_fields(table, file, fields)
     key_fields = table.schema.key_fields
     key_mapping, mapping = FieldMapping.of(key_fields, stored), FieldMapping.of(fields, stored)
-    with _opened(table, bucket, file) as opened:
+    with opened_file(table, bucket, file) as opened:
         if isinstance(opened, ParquetFile):
             pieces = _row_groups(opened, key_mapping, mapping, _groups_with(opened, key_mapping, key_fields, keys))
         else:
@@ -227,7 +227,7 @@ def _check_held(table: TableStore, wanted: Sequence[DataField]) -> None:
                 )
 
 
-def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
+def file_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
     """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
     _check_held(table, wanted)
     stored = [*stored_columns(table, file), SEQUENCE_FIELD, KIND_FIELD]
@@ -237,7 +237,7 @@ def _stored_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataF
 
 
 @contextmanager
-def _opened(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
+def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
     path = table.data_path(*bucket, file)
     try:
         opened = open_data_file(table.file_io, path, size_bytes=file.file_size_bytes, checksums=file.checksums)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -211,6 +212,18 @@ class CheckedInput(io.RawIOBase):
         self._held = pa.py_buffer(b"")  # before more is read
         self._held_start = start - start % BLOCK_BYTES
         self._held = self._blocks(self._held_start, min(end, self._size))
+
+    def image(self, ranges: Iterable[tuple[int, int]]) -> bytes:
+        """As many bytes as the file has: its blocks around the ranges, and zeros elsewhere. Raises CorruptDataError."""
+        blocks = {at for start, end in ranges for at in range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
+        parts: list[bytes | pa.Buffer] = []
+        position = 0
+        for _, numbered in itertools.groupby(enumerate(sorted(blocks)), key=lambda item: item[1] - item[0]):
+            run = [block for _, block in numbered]
+            start, end = run[0] * BLOCK_BYTES, min((run[-1] + 1) * BLOCK_BYTES, self._size)
+            parts += [bytes(start - position), self._blocks(start, end)]
+            position = end
+        return b"".join([*parts, bytes(self._size - position)])
 
     def _blocks(self, start: int, end: int) -> pa.Buffer:
         """Whole blocks that hold the bytes from the block start `start` to `end`."""

@@ -14,8 +14,8 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.checked import CheckedInput, errors_named, open_input
-from lakelog.filestore.formats.parquet_check import read_footer
-from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of
+from lakelog.filestore.formats.parquet_check import FOOT_BYTES, MAGIC, read_footer
+from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of, ranges_of
 from lakelog.filestore.formats.parquet_footer import (
     GroupBounds,
     ParquetFooter,
@@ -137,6 +137,18 @@ class ParquetFile:
             return None
         with errors_named(self._path, "Parquet"):
             return self.footer.bounds(kind, leaf)
+
+    def image(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> bytes | None:
+        """A file with the columns `fields` of neighbouring row groups where they are in this one, zeros for the others.
+
+        Its bytes are verified. None for a file without checksums of its blocks. Raises CorruptDataError.
+        """
+        if self._checked is None:
+            return None
+        footer, size = self.footer.metadata, self._checked.size()
+        columns = ranges_of(footer, [field.name for field in fields], row_groups)
+        with errors_named(self._path, "Parquet"):
+            return self._checked.image([(0, len(MAGIC)), *columns, (size - footer.serialized_size - FOOT_BYTES, size)])
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""

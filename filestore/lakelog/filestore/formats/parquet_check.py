@@ -21,7 +21,7 @@ from lakelog.filestore.formats.thrift import DEPTH_MAX, INTEGERS, ThriftCursor, 
 
 MAGIC = b"PAR1"
 TAIL_BYTES = 64 << 10  # as much as Arrow reads at first
-_END_BYTES = 8
+FOOT_BYTES = 8  # the length of the footer, and the magic bytes
 
 _BYTE_ARRAY, _FIXED_BYTES = 6, 7
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}  # of BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE
@@ -65,15 +65,15 @@ def read_footer(source: pa.NativeFile, path: str) -> pq.FileMetaData:
     """The footer of an open file, checked. Raises ValueError and Arrow's errors, UnsupportedError naming `path`."""
     size = source.size()
     tail = _read_end(source, size, min(size, TAIL_BYTES))
-    if len(tail) < _END_BYTES or tail[-4:] != MAGIC:
+    if len(tail) < FOOT_BYTES or tail[-4:] != MAGIC:
         raise ValueError(f"its last bytes are {tail[-4:]!r}, expected {MAGIC!r}")
-    length = int.from_bytes(tail[-_END_BYTES:-4], "little") + _END_BYTES
+    length = int.from_bytes(tail[-FOOT_BYTES:-4], "little") + FOOT_BYTES
     if length + len(MAGIC) > size:
-        raise ValueError(f"it has {size} bytes, and would have a footer of {length - _END_BYTES}")
+        raise ValueError(f"it has {size} bytes, and would have a footer of {length - FOOT_BYTES}")
     if length > len(tail):
         tail = _read_end(source, size, length)
     footer = tail[len(tail) - length :]
-    check_footer(footer[:-_END_BYTES], path)
+    check_footer(footer[:-FOOT_BYTES], path)
     return pq.ParquetFile(pa.BufferReader(MAGIC + footer)).metadata
 
 

@@ -49,6 +49,13 @@ def fetches_of(
         yield Fetch(held, columns.span(held))
 
 
+def ranges_of(footer: pq.FileMetaData, names: Sequence[str], groups: Sequence[int]) -> list[tuple[int, int]]:
+    """Where the columns `names` of row groups lie in the file, in the order of the file; `groups` are neighbours."""
+    columns = _Columns(footer, names)
+    span = columns.span(groups)
+    return [span] if span is not None else columns.chunks(groups)
+
+
 class _Columns:
     """The parts of row groups that columns make up."""
 
@@ -58,6 +65,7 @@ class _Columns:
         self.leaves = [leaf for leaf, root in enumerate(roots) if root in wanted]
         self._footer = footer
         self._is_dense = 2 * len(self.leaves) > footer.num_columns
+        self._dense_groups: dict[int, bool] = {}
 
     def fetched_bytes(self, groups: Sequence[int]) -> int:
         """The most that is held of the file while row groups are read: whole blocks around their columns."""
@@ -74,19 +82,34 @@ class _Columns:
 
     def span(self, groups: Sequence[int]) -> tuple[int, int] | None:
         """The bytes from the first to the last of the columns; None where most of that is of others."""
-        if not self._is_dense:
+        if not self._is_dense and not self._fills_blocks(groups[0]):
             return None
         return self._range_of(groups[0])[0], self._range_of(groups[-1])[1]
 
+    def _fills_blocks(self, group: int) -> bool:
+        """Whether the columns are in most blocks of a row group: one by one they would fetch blocks more than once."""
+        if group not in self._dense_groups:
+            chunks = self.chunks([group])
+            blocks = {at for start, end in chunks for at in range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
+            found = self._footer.row_group(group)
+            start, _ = _chunk(found.column(0))
+            _, end = _chunk(found.column(self._footer.num_columns - 1))
+            self._dense_groups[group] = 2 * len(blocks) > -(-end // BLOCK_BYTES) - start // BLOCK_BYTES
+        return self._dense_groups[group]
+
+    def chunks(self, groups: Sequence[int]) -> list[tuple[int, int]]:
+        """The bytes of each column in each row group."""
+        found = [self._footer.row_group(group) for group in groups]
+        return [_chunk(group.column(leaf)) for group in found for leaf in self.leaves]
+
     def _range_of(self, group: int) -> tuple[int, int]:
-        found = self._footer.row_group(group)
-        starts: list[int] = []
-        ends: list[int] = []
-        for leaf in self.leaves:
-            chunk = found.column(leaf)
-            start: int = chunk.data_page_offset
-            if chunk.has_dictionary_page:
-                start = min(start, chunk.dictionary_page_offset)
-            starts.append(start)
-            ends.append(start + chunk.total_compressed_size)
+        chunks = self.chunks([group])
+        starts, ends = [start for start, _ in chunks], [end for _, end in chunks]
         return min(starts, default=0), max(ends, default=0)
+
+
+def _chunk(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    start: int = chunk.data_page_offset
+    if chunk.has_dictionary_page:
+        start = min(start, chunk.dictionary_page_offset)
+    return start, start + chunk.total_compressed_size

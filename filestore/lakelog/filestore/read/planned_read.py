@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.read import read_splits
+from lakelog.filestore.read.read import read_frames, read_splits
 from lakelog.filestore.read.scan import DataSplit
 
 
@@ -40,6 +41,15 @@ class PlannedRead:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows split by split, in no order."""
         return self._of(self.splits)
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The rows split by split as polars frames, in no order; maps become lists of key and value."""
+        if self.where is not None:  # the test of rows takes the small pieces of a lookup together
+            return (pl.DataFrame(batch) for batch in self.batches())
+        names = [field.name for field in self.fields]
+        return read_frames(
+            self.table, self.splits, columns=names, skip=self.skip, memory_budget_bytes=self.budget_bytes
+        )
 
     def to_table(self) -> pa.Table:
         """All rows at once, read on all cores, which share the memory budget."""

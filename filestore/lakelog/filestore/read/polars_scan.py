@@ -26,6 +26,7 @@ _COMPARISONS = {
 _FLIPPED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
 _OPERATION = '"BinaryExpr"'
 _OPERATIONS_MAX = 200
+_GATHERED_ROWS = 65_536
 
 
 def lazy_frame(
@@ -46,12 +47,11 @@ def lazy_frame(
             [name for name in names if name in wanted or name in needed],
             None if predicate is None else predicate_of(predicate, fields),
         )
+        # Of a file whose first rows are wanted, polars would decode all.
+        frames = read.frames() if rows_max is None else map(pl.DataFrame, read.batches())
         left = rows_max
-        for batch in read.batches():
-            rows = pl.DataFrame(batch)
-            if predicate is not None:
-                rows = rows.filter(predicate)
-            rows = rows.select(wanted)
+        for frame in frames if predicate is None else _gathered(frames):
+            rows = (frame if predicate is None else frame.filter(predicate)).select(wanted)
             yield rows if left is None else rows.head(left)
             left = None if left is None else max(0, left - rows.height)
             if left == 0:
@@ -59,6 +59,18 @@ def lazy_frame(
 
     empty = pl.DataFrame(to_arrow_schema(fields).empty_table())
     return register_io_source(source, schema=empty.schema, validate_schema=True)
+
+
+def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Small frames together: a filter takes longer to start than to look at the rows of a lookup."""
+    held: list[pl.DataFrame] = []
+    for frame in frames:
+        held.append(frame)
+        if sum(part.height for part in held) >= _GATHERED_ROWS:
+            yield pl.concat(held, rechunk=False)
+            held = []
+    if held:
+        yield pl.concat(held, rechunk=False)
 
 
 def predicate_of(expression: pl.Expr, fields: Sequence[DataField]) -> Predicate | None:

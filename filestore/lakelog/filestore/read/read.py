@@ -6,11 +6,13 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of, to_arrow_schema
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
+from lakelog.filestore.data.frame_reader import read_data_frames
 from lakelog.filestore.data.row_groups import RowFilter
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups, read_group
 from lakelog.filestore.merge.counted_rows import changed_rows, present_rows
@@ -50,6 +52,35 @@ def read_splits(
         pieces = present_rows(rows, piece_bytes=batch_bytes) if table.schema.is_change_log else [rows]
         for piece in pieces:
             yield from _batches(piece.select(names), batch_bytes)
+
+
+def read_frames(
+    table: TableStore,
+    splits: Iterable[DataSplit],
+    *,
+    columns: Sequence[str],
+    skip: Predicate | None = None,
+    memory_budget_bytes: int,
+) -> Iterator[pl.DataFrame]:
+    """The rows of splits in the given columns as polars frames. See `read_splits`."""
+    fields = table.schema.select(columns)
+    rows = None if skip is None else RowFilter(bound=bind(skip, table.schema.fields))
+    reads_raw = bool(fields) and not table.schema.is_change_log and not has_row_groups(table.schema)
+    for split in splits:
+        if not (reads_raw and split.raw_convertible and split.branch is None):
+            batches = read_splits(table, [split], columns=columns, skip=skip, memory_budget_bytes=memory_budget_bytes)
+            yield from (pl.DataFrame(batch) for batch in batches)
+            continue
+        for file in split.files:
+            yield from read_data_frames(
+                table.stored,
+                (split.partition, split.bucket),
+                file,
+                fields,
+                piece_bytes=memory_budget_bytes // COPIES,
+                deletions=split.deletions.get(file.file_name),
+                rows=rows,
+            )
 
 
 def read_splits_as_changes(
