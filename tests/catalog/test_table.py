@@ -71,6 +71,14 @@ def test_a_table_expires_snapshots(table: Table) -> None:
     assert ids(table) == [0, 1, 2, 3]
 
 
+def test_a_table_deletes_the_rows_that_meet_a_condition(table: Table) -> None:
+    deleted = table.delete("id >= 2")
+    assert deleted == table.snapshot(snapshot_id=5)
+    assert ids(table) == [0, 1]
+    assert table.delete("id >= 2") is None
+    assert sorted(table.to_arrow(snapshot_id=4)["id"].to_pylist()) == [0, 1, 2, 3]
+
+
 def test_a_table_drops_partitions(table: Table) -> None:
     assert table.drop_partitions("day = 'd1'") is not None
     assert ids(table) == [0, 2]
@@ -121,6 +129,7 @@ def test_a_table_gives_its_rows_as_a_pandas_frame(table: Table) -> None:
     "verb",
     [
         lambda table: table.write(rows(("d0", 9))),
+        lambda table: table.delete("id = 0"),
         lambda table: table.drop_partitions("day = 'd0'"),
         lambda table: table.rescale(3),
     ],

@@ -154,6 +154,16 @@ class Table:
         """
         return self._files.write(rows, mode=mode, where=where, kinds=row_kinds)
 
+    def delete(self, where: str | Predicate) -> Snapshot | None:
+        """Delete the rows that meet a condition, in one snapshot; None when no row does.
+
+        The rows are read, must fit in memory, and are written as retractions; when another commit came first, they are
+        read again. Raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones
+        and those of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when
+        others commit all the time.
+        """
+        return self._files.delete(where)
+
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None when no partition does.
 

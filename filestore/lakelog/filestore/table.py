@@ -44,11 +44,12 @@ from lakelog.filestore.metadata.store import LOG_SYSTEM_KEY
 from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.predicate import Predicate, parse_where
+from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table_reading import ReadableTable
+from lakelog.filestore.write.deleting import TableDelete, check_deletable
 from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
 from lakelog.filestore.write.write import check_table_writable
 
@@ -149,6 +150,27 @@ class FileStoreTable(ReadableTable):
         if mode not in get_args(WriteMode):
             raise InvalidRequestError(f"write mode {mode!r} is not known; use {', '.join(get_args(WriteMode))}")
         write = TableWrite(self, rows, kinds, replaces=self._replaced(mode, where))
+        snapshot = self._committed(write, clock)
+        assert snapshot is not None
+        return snapshot
+
+    def delete(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
+        """Delete the rows that meet a condition, in one snapshot; None when no row does.
+
+        The rows are read and written again as retractions; when another commit came first, they are read again. They
+        must fit in memory. Afterwards buckets are compacted and snapshots expire as after a write.
+        Raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those
+        of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when others
+        commit all the time.
+        """
+        self._check_has_no_log()
+        check_deletable(self.schema, table_name=self.name)
+        predicate = parse_where(where) if isinstance(where, str) else where
+        check_filter(predicate, self.schema.fields)
+        return self._committed(TableDelete(self, lambda base: self._read_of(base, None, predicate).to_table()), clock)
+
+    def _committed(self, write: TableWrite | TableDelete, clock: CommitClock | None) -> Snapshot | None:
+        """Commit, then compact and expire what is due. None when nothing is to be committed."""
         commit = TableCommit(self, clock=clock)
         try:
             snapshot = commit.commit(write.resolve)
@@ -156,8 +178,9 @@ class FileStoreTable(ReadableTable):
             if not commit.has_unknown_outcome:
                 write.discard([*write.superseded, *write.paths])
             raise
-        assert snapshot is not None
         write.discard(write.superseded)
+        if snapshot is None:
+            return None
         if not WRITE_ONLY.of(self.schema.options):
             self._compact_after_write({(entry.partition, entry.bucket) for entry in write.entries}, clock)
         expire_after_commit(self, snapshot.id)

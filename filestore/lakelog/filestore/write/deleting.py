@@ -1,0 +1,81 @@
+"""Deletes by a condition: rows that are in the table are written once more as retractions, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import RowKind
+from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.write.table_write import TableWrite
+
+
+def check_deletable(schema: TableSchema, *, table_name: str) -> None:
+    """Raise UnsupportedError for a table in which a retraction does not delete its row. Pure."""
+    if schema.is_change_log:
+        return
+    if not schema.primary_keys:
+        reason = "it has no primary key, and its rows are only added"
+    elif MERGE_ENGINE.of(schema.options) is not MergeEngine.DEDUPLICATE:
+        reason = f"it has {MERGE_ENGINE.key}={MERGE_ENGINE.of(schema.options).value}"
+    elif IGNORE_DELETE.of(schema.options):
+        reason = f"it has {IGNORE_DELETE.key}=true"
+    elif ROWKIND_FIELD.of(schema.options):
+        reason = f"its column {ROWKIND_FIELD.of(schema.options)!r} says what each row is ({ROWKIND_FIELD.key})"
+    else:
+        return
+    raise UnsupportedError(
+        f"rows of table {table_name} cannot be deleted by a condition: {reason}. Overwrite the rows that stay with "
+        "write(rows, mode='overwrite', where=...), or delete whole partitions with drop_partitions(where)"
+    )
+
+
+class TableDelete:
+    """One delete: its rows are read from the snapshot that the commit follows, and again when another came first."""
+
+    def __init__(self, table: TableStore, matching: Callable[[Snapshot | None], pa.Table]) -> None:
+        """`matching` gives the rows of a snapshot that are to be deleted, which must fit in memory."""
+        self._table = table
+        self._matching = matching
+        self._write: TableWrite | None = None
+        self._base: Snapshot | None = None
+        self._is_read = False
+        self._outdated: list[str] = []
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
+        """What to commit on top of `latest`; None when no row of it meets the condition."""
+        if not self._is_read or latest != self._base:
+            self._outdated = [*self.superseded, *self.paths]
+            rows = self._matching(latest)
+            kinds = pa.array(np.full(rows.num_rows, RowKind.DELETE, np.int8))
+            self._write = TableWrite(self._table, rows, kinds, replaces=None) if rows.num_rows else None
+            self._base, self._is_read = latest, True
+        return None if self._write is None else self._write.resolve(latest)
+
+    @property
+    def superseded(self) -> list[str]:
+        """The paths of files of no use once the commit has ended."""
+        return [*self._outdated, *(() if self._write is None else self._write.superseded)]
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files that the commit names."""
+        return [] if self._write is None else self._write.paths
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The data files that the commit adds."""
+        return [] if self._write is None else self._write.entries
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files that no snapshot names."""
+        discard_files(self._table, paths)
