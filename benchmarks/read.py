@@ -19,7 +19,8 @@ import polars as pl
 import pyarrow as pa
 
 from benchmarks.command import run_command
-from benchmarks.measuring import Measure, in_turns, measured
+from benchmarks.measuring import in_turns
+from benchmarks.peers import timed
 from benchmarks.upsert_data import KEY, SCHEMA
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -89,12 +90,13 @@ def queries(folder: Path, key: int) -> dict[str, tuple[Query, Query]]:
     return {name: (ours[name], theirs[name]) for name in ours}
 
 
-def compare(ours: Query, theirs: Query, repeats: int) -> tuple[list[Measure], list[Measure]]:
-    """Measures of both, in turns, after a first run of each whose results are compared."""
+def compare(ours: Query, theirs: Query, repeats: int) -> tuple[float, float]:
+    """Median milliseconds of processor time of both, in turns, after a first run of each whose results are compared."""
     if ours() != theirs():
         raise SystemExit("lakelog and plain Parquet have other rows: a figure would mean nothing")
-    found = in_turns({"ours": partial(measured, ours), "theirs": partial(measured, theirs)}, repeats=repeats)
-    return found["ours"], found["theirs"]
+    found = in_turns({"ours": partial(timed, ours), "theirs": partial(timed, theirs)}, repeats=repeats)
+    here, plain = (median(cpu_s * 1_000 for _, cpu_s in found[name]) for name in ("ours", "theirs"))
+    return here, plain
 
 
 def run(folder: Path, *, is_small: bool) -> dict[str, object]:
@@ -104,9 +106,8 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
     summary: dict[str, object] = {"benchmark": "read", "rows": count}
     for name, (ours, theirs) in queries(folder, count // 3).items():
         here, plain = compare(ours, theirs, REPEATS_SMALL if is_small else REPEATS)
-        ours_ms, plain_ms = (max(1.0, median(one.cpu_s for one in measures) * 1_000) for measures in (here, plain))
-        summary |= {f"{name}_cpu_ms": round(ours_ms), f"plain_{name}_cpu_ms": round(plain_ms)}
-        summary[f"ratio_{name}"] = round(ours_ms / plain_ms, 2)
+        summary |= {f"{name}_cpu_ms": round(here, 1), f"plain_{name}_cpu_ms": round(plain, 1)}
+        summary[f"ratio_{name}"] = round(here / plain, 2)
     return summary
 
 
