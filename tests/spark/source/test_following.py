@@ -201,7 +201,7 @@ def test_the_checkpoint_of_another_table_is_refused(table: Table, tmp_path: Path
         ({"maxRowsPerTriger": "1"}, "did you mean 'maxRowsPerTrigger'"),
         ({"log.scan": "earliest"}, "full, latest, from-timestamp or from-snapshot"),
         ({"maxBytesPerTrigger": "much"}, "'maxBytesPerTrigger' has the value 'much'"),
-        ({"scan.timestamp": "yesterday"}, "a moment such as"),
+        ({"scan.timestamp": "yesterday"}, "a timestamp such as"),
         ({"columns": "id,nam"}, "column 'nam' does not exist"),
         ({"where": "nam = 1"}, "nam"),
         ({"log.scan": "from-snapshot"}, r"needs scan\.snapshot-id"),
