@@ -64,11 +64,13 @@ def lazy_frame(
 def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Small frames together: a filter takes longer to start than to look at the rows of a lookup."""
     held: list[pl.DataFrame] = []
+    rows = 0
     for frame in frames:
         held.append(frame)
-        if sum(part.height for part in held) >= _GATHERED_ROWS:
+        rows += frame.height
+        if rows >= _GATHERED_ROWS:
             yield pl.concat(held, rechunk=False)
-            held = []
+            held, rows = [], 0
     if held:
         yield pl.concat(held, rechunk=False)
 

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.levels import runs_of, sections_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Bound, Predicate, RowTest, bind
-from lakelog.filestore.predicate.tree import And
+from lakelog.filestore.predicate.binding import BoundAnd
 from lakelog.filestore.read.fallback import branch_table
 from lakelog.filestore.read.merge_reading import COPIES, BucketReader
 from lakelog.filestore.read.scan import DataSplit
@@ -126,8 +126,10 @@ def _passing(
     wanted = [*fields, *(field for field in filtered if field not in fields), *counts] or list(
         stored.schema.key_fields[:1] or stored.schema.fields[:1]
     )
-    skipped_by = tuple(part for part in (where, skip) if part is not None)
-    bound = bind(And(parts=skipped_by), table.schema.fields) if skipped_by else None
+    bound = None if test is None else test.bound
+    if skip is not None:
+        also = bind(skip, table.schema.fields)
+        bound = also if bound is None else BoundAnd(parts=(bound, also))
     opened = functools.cache(partial(branch_table, table))
     pieces = (
         piece
