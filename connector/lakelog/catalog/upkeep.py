@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
 from lakelog.common.quoting import shown
+from lakelog.common.timestamps import to_millis
 from lakelog.filestore.expire.expiry import Expired, Retention
 from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
 from lakelog.filestore.table import FileStoreTable
@@ -39,10 +40,9 @@ def expire_snapshots(
     retain_max: int | None,
     retain_min: int | None,
     older_than: Age | None,
-    clock: Callable[[], int] = now,
 ) -> ExpiredSnapshots:
     """Expire snapshots, then records of the log. See `Table.expire_snapshots`."""
-    now_millis = clock()
+    now_millis = now()
     retention = retention_of(
         Retention.of(files),
         retain_max=retain_max,
@@ -109,7 +109,7 @@ def age_millis(older_than: Age, *, now_millis: int) -> int:
     if isinstance(older_than, timedelta):
         return older_than // _MILLISECOND
     if isinstance(older_than, datetime):
-        return now_millis - int(older_than.timestamp() * 1000)
+        return now_millis - to_millis(older_than.astimezone())
     if not isinstance(older_than, str):
         raise InvalidRequestError(
             f"older_than is the {type(older_than).__name__} {shown(older_than)}; expected a timedelta, a duration such "

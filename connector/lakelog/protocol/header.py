@@ -28,6 +28,13 @@ class LostFilesError(CorruptDataError):
         )
 
 
+def unreadable_header(where: str, error: Exception) -> CorruptDataError:
+    """The error for a header, or the name of its file, in a record at `where` that is not as lakelog writes it."""
+    return CorruptDataError(
+        f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by lakelog"
+    )
+
+
 GOES_WITH_ANOTHER_FOLDER = (
     "Restore the folder that the log goes with; or run `lakelog table new-identity PATH`, which goes on from the files "
     "as they are with a log of its own, and leaves out what the older log holds behind the newest snapshot"
@@ -112,10 +119,7 @@ class CommitHeader:
                 statement=optional(text, fields, "statement"),
             )
         except (KeyError, ValueError) as error:
-            raise CorruptDataError(
-                f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by "
-                "lakelog"
-            ) from error
+            raise unreadable_header(where, error) from error
 
 
 def _file_json(file: BucketFile) -> list[object]:

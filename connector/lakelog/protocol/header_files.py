@@ -18,11 +18,10 @@ import re
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.common.quoting import cause
 from lakelog.filestore.io.integrity import read_checked
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
-from lakelog.protocol.header import CommitHeader, LostFilesError
+from lakelog.protocol.header import CommitHeader, LostFilesError, unreadable_header
 
 RECORD_BYTES_MAX = (
     256 << 10
@@ -74,10 +73,7 @@ class HeaderFiles:
             if not (isinstance(name, str) and _NAME.fullmatch(name)):
                 raise ValueError("'file' is not the name of a header file")
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise CorruptDataError(
-                f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by "
-                "lakelog"
-            ) from error
+            raise unreadable_header(where, error) from error
         if table_uuid != self.table.uuid:
             raise CorruptDataError(
                 f"the log at {where} was written for another table than {self.table.uuid}: a topic serves one table; "

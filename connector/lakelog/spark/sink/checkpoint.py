@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, parse_json, parse_object, text, whole
+from lakelog.common.quoting import cause
 
 ReadText = Callable[[str], str | None]
 """The text of a file below the checkpoint's folder; None when it is not there."""
@@ -87,4 +88,6 @@ def _entries(read: ReadText, path: str, number: int) -> list[str] | None:
             if whole(entry, "batchId", COUNT) == number
         ]
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"{path} in the checkpoint is no log of a file source of Spark: {error!r}") from error
+        raise CorruptDataError(
+            f"{path} in the checkpoint is no log of a file source of Spark: {cause(error)}"
+        ) from error

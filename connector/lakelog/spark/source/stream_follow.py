@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table
+from lakelog.filestore.metadata.identity import check_is_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import change_files, snapshot_of_changes
@@ -41,8 +41,7 @@ class FollowPhase:
                 f"snapshot {snapshot_id} of table {self._table.name} has expired before this query has read it, so its "
                 "changes are lost to it; start anew with another checkpoint location"
             ) from error
-        if found.properties.get(UUID_KEY, self._table.uuid) != self._table.uuid:  # made anew since the look
-            check_same_table(self._table, None)
+        check_is_of(self._table, found)  # made anew since the look
         return found
 
     def partitions(self, consumed: int, end: int) -> list[InputPartition]:

@@ -70,6 +70,15 @@ def is_same_table(table: TableStore) -> bool:
     return opened.time_millis == table.schema.time_millis
 
 
+def check_is_of(table: TableStore, snapshot: Snapshot) -> None:
+    """Raise ConflictError for a snapshot of another table, made under the same name since this one was opened.
+
+    Snapshots without a uuid pass.
+    """
+    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
+        check_same_table(table, None)
+
+
 def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
     """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
 
@@ -78,8 +87,7 @@ def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
     """
     if snapshot is None:
         return
-    if snapshot.properties.get(UUID_KEY, table.uuid) != table.uuid:
-        check_same_table(table, None)
+    check_is_of(table, snapshot)
     if snapshot.schema_id > table.schema.id:
         table.schemas.get(snapshot.schema_id)
     digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)

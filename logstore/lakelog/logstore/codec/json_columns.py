@@ -22,7 +22,6 @@ from lakelog.logstore.codec.json_text import escape
 from lakelog.logstore.codec.json_value import Json, JsonValueError, parser_of
 
 _BLOCK_BYTES_MAX = (1 << 31) - 1
-_TEXT_ROOTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 _TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
