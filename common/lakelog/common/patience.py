@@ -15,7 +15,7 @@ _WAIT_SECONDS_MAX = 1.0
 
 
 class Patience:
-    """How long somebody tries again: `seconds` from the first failure on, and anew after something went well."""
+    """How long a call is tried again: `seconds` from its first failure on, and anew after a success."""
 
     def __init__(
         self,

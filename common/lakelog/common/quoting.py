@@ -25,7 +25,7 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
-    """Names with commas between them, no text where there are none; of many the first, and how many there are."""
+    """Names with commas between them, an empty text without names; of many the first, and their number."""
     texts = [str(name) for name in names]
     few = ", ".join(cut(text) for text in texts[:names_max])
     return few if len(texts) <= names_max else f"{few}, ... ({len(texts)} in all)"

@@ -130,7 +130,8 @@ class ReadableTable(TableStore):
         """The rows as a lazy polars frame, in no order; maps become lists of key and value.
 
         The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
-        `where`. What goes wrong while a query runs is raised by polars as a ComputeError that quotes it.
+        `where`. What goes wrong while a query runs is raised by polars: as it is, or by older releases as a
+        ComputeError that quotes it.
         """
         fields, planned = self._pushed_into(columns, where, which)
         return lazy_frame(fields, planned)
