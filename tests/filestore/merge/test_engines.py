@@ -469,7 +469,7 @@ ANY_PARTS = {
 def test_runs_may_be_merged_in_any_parts(name: str, data: st.DataObject) -> None:
     """A compaction merges neighbouring runs first, and keeps what is deleted: the table stays the same.
 
-    A retraction of an aggregation has no sequence field here: what one leaves that has is the limit below.
+    A retraction of an aggregation has values to subtract alone: what others leave is the limit below.
     """
     kinds, options = ANY_PARTS[name]
     schema = schema_with(options)
@@ -477,7 +477,10 @@ def test_runs_may_be_merged_in_any_parts(name: str, data: st.DataObject) -> None
     assert merge is not None
     runs = data.draw(histories(kinds))
     if merge.engine is MergeEngine.AGGREGATION:
-        runs = [[row if row["kind"] in ADDS else row | {"s": None} for row in run] for run in runs]
+        last = {
+            name: None for name in ("s", "a", "b", "c") if options.get(f"fields.{name}.aggregate-function") != "sum"
+        }
+        runs = [[row if row["kind"] in ADDS else row | last for row in run] for run in runs]
     slices = slices_of(schema, runs)
     start = data.draw(st.integers(0, len(slices)))
     end = data.draw(st.integers(start, len(slices)))
@@ -489,23 +492,33 @@ def test_runs_may_be_merged_in_any_parts(name: str, data: st.DataObject) -> None
     assert shown(schema, parts) == shown(schema, slices)
 
 
-def test_a_retraction_that_is_the_newest_takes_the_place_in_the_order_with_it() -> None:
-    """A sequence field of an aggregation is a last value, so the newest retraction leaves a null, the oldest place.
+@pytest.mark.parametrize(
+    ("name", "rows", "first", "at_once_is", "in_parts_is"),
+    [
+        # The newest by the sequence field retracts: the null that it leaves is the oldest, and the late row counts.
+        ("descending sums", [(0, 3, "w"), (1, 0, "w"), (0, 2, "x")], slice(0, 2), (None, None), (2, "x")),
+        # The null of the last two rows together says nothing about the first.
+        ("sums", [(0, 7, "w"), (0, None, None), (1, 7, "w")], slice(1, 3), (None, None), (7, "w")),
+    ],
+)
+def test_what_a_retraction_leaves_of_a_last_value_is_unknown_once_it_is_stored(
+    name: str, rows: list[tuple[int, Any, Any]], first: slice, at_once_is: tuple[Any, ...], in_parts_is: tuple[Any, ...]
+) -> None:
+    """It leaves a null, in the sequence field too, and nothing tells a stored one from a value that was not given.
 
-    A row that comes later is then the newest, whatever its sequence field; merged at once with the others it is late.
-    Paimon 1.4.2 gives the same rows in both cases: `AggregateMergeFunction`, `FieldLastValueAgg.retract`.
+    Paimon 1.4.2 gives the same rows in all cases: `AggregateMergeFunction` and `retract` of both last values.
     """
-    schema = schema_with(ANY_PARTS["descending sums"][1])
-    newest_retracts: list[list[Row]] = [
-        [{"id": 1, "s": 3, "a": 1, "b": "w", "c": None, "kind": int(RowKind.INSERT)}],
-        [{"id": 1, "s": 0, "a": 1, "b": "w", "c": None, "kind": int(RowKind.UPDATE_BEFORE)}],
-    ]
-    late: list[Row] = [{"id": 1, "s": 2, "a": 1, "b": "x", "c": None, "kind": int(RowKind.INSERT)}]
-    stored, youngest = slices_of(schema, newest_retracts), slices_of(schema, [late], first=2)
-    assert shown(schema, [*stored, *youngest]) == {1: {"id": 1, "s": None, "a": 1, "b": None, "c": None}}
-    assert shown(schema, at_once(schema, stored)) == {1: {"id": 1, "s": None, "a": 0, "b": None, "c": None}}
-    parts = [*at_once(schema, stored), *youngest]
-    assert shown(schema, parts) == {1: {"id": 1, "s": 2, "a": 1, "b": "x", "c": None}}
+    schema = schema_with(ANY_PARTS[name][1])
+    slices = slices_of(schema, [[{"id": 1, "s": s, "a": 1, "b": b, "c": None, "kind": kind}] for kind, s, b in rows])
+    parts = [*slices[: first.start], *at_once(schema, slices[first]), *slices[first.stop :]]
+
+    def seen(parts: Sequence[Slice]) -> tuple[Any, ...]:
+        row = shown(schema, parts)[1]
+        assert row["a"] == 1  # sums are the same in any parts
+        return row["s"], row["b"]
+
+    assert seen(slices) == at_once_is
+    assert seen(parts) == in_parts_is
 
 
 def test_what_an_engine_cannot_take_back_is_an_error() -> None:
