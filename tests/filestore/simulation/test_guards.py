@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.types import DataType
 from lakelog.filestore.commit import commit, conflicts, outcomes
 from lakelog.filestore.commit.commit import TableCommit
@@ -87,11 +88,12 @@ def test_a_commit_looks_for_itself_when_an_answer_was_lost(monkeypatch: pytest.M
 def test_files_stay_while_the_outcome_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     create = TableCommit._create
 
-    def cleaning(self: TableCommit, prepared: commit._Attempt) -> bool | None:
-        is_created = create(self, prepared)
-        if is_created is None:
+    def cleaning(self: TableCommit, prepared: commit._Attempt) -> bool:
+        try:
+            return create(self, prepared)
+        except (UnavailableError, NotFoundError):
             self._delete_manifests(prepared.written)
-        return is_created
+            raise
 
     monkeypatch.setattr(TableCommit, "_create", cleaning)
     check_breaks("deletes manifest")
