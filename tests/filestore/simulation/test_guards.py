@@ -167,6 +167,10 @@ def test_manifests_that_the_next_snapshot_names_stay(monkeypatch: pytest.MonkeyP
         return names(table, *lists) if len(lists) == 1 else iter(())
 
     monkeypatch.setattr(expiry, "manifest_names", of_one_list)
+    check_breaks("deletes manifest")
+
+
+def test_manifests_that_tags_name_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(References, "add_metadata", lambda self, snapshot: None)
     check_breaks("deletes manifest")
 
