@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from lakelog.catalog import open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError
-from lakelog.common.file_names import check_column, check_file_name
+from lakelog.common.file_name_columns import check_column
+from lakelog.common.file_names import check_file_name
 from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.schema.paths import TablePaths, partition_path

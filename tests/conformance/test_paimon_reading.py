@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import CASES, expected, unpack

@@ -20,7 +20,7 @@ from lakelog.filestore.formats.avro import encode_container
 from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable

@@ -10,24 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import polars as pl
-
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import COUNT
 from lakelog.common.quoting import cut
 
-_LENGTH_MAX = 255  # bytes of a name, in the file systems that are in use
+LENGTH_MAX = 255  # bytes of a name, in the file systems that are in use
 _USER_LENGTH_MAX = 200  # leaves room for a prefix, and for the name of a temporary file
-_SPECIAL = r"[/\\\x00-\x1f\x7f]"
-_NO_NAME = re.compile(rf"{_SPECIAL}|^\.{{0,2}}$")
+SPECIAL = r"[/\\\x00-\x1f\x7f]"
+_NO_NAME = re.compile(rf"{SPECIAL}|^\.{{0,2}}$")
 _ID = re.compile(r"0|[1-9][0-9]{0,18}")  # as an id is written, so that its name leads back to the file
-_NO_NAME_IN_POLARS = rf"{_SPECIAL}|\A\.{{0,2}}\z"
 
 
 def check_file_name(name: object) -> str:
     """The name, if it is that of a file in a folder. Raises ValueError for anything else."""
-    if not isinstance(name, str) or _NO_NAME.search(name) or len(name.encode("utf-8", "replace")) > _LENGTH_MAX:
-        raise ValueError(f"{_shown(name)} is not the name of a file")
+    if not isinstance(name, str) or _NO_NAME.search(name) or len(name.encode("utf-8", "replace")) > LENGTH_MAX:
+        raise ValueError(f"{shown_name(name)} is not the name of a file")
     return name
 
 
@@ -36,26 +33,17 @@ def check_file_names(names: Iterable[object]) -> tuple[str, ...]:
     return tuple(check_file_name(name) for name in names)
 
 
-def check_column(names: pl.Series) -> None:
-    """Raise ValueError for a column with anything but names of files: all are looked at in one pass."""
-    if names.dtype != pl.String or names.null_count():
-        raise ValueError(f"column {names.name} holds {names.dtype} and {names.null_count()} nulls, expected names")
-    bad = names.str.contains(_NO_NAME_IN_POLARS) | (names.str.len_bytes() > _LENGTH_MAX)
-    if bad.any():
-        raise ValueError(f"{_shown(names.filter(bad)[0])} is not the name of a file")
-
-
 def check_user_name(name: str, what: str) -> str:
     """The name of a tag, branch or consumer, if a file can have it. Raises InvalidRequestError."""
     if _NO_NAME.search(name) or not name.isprintable() or len(name.encode("utf-8", "replace")) > _USER_LENGTH_MAX:
         raise InvalidRequestError(
-            f"{what} {_shown(name)} is not usable: it names a file; expected 1 to {_USER_LENGTH_MAX} bytes without "
+            f"{what} {shown_name(name)} is not usable: it names a file; expected 1 to {_USER_LENGTH_MAX} bytes without "
             "slashes and control characters"
         )
     return name
 
 
-def _shown(name: object) -> str:
+def shown_name(name: object) -> str:
     return cut(repr(name), _USER_LENGTH_MAX)
 
 

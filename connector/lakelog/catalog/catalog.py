@@ -18,13 +18,11 @@ from lakelog.common.types import DataField
 from lakelog.filestore.io.bounded_files import bounded
 from lakelog.filestore.io.location import Location, store_options
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
-from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema import TableSchema, build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import check_loggable
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
@@ -102,6 +100,8 @@ class Catalog:
         table_schema = self._new_schema(schema, primary_keys, partition_keys, options or {}, comment)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         if make_logged:
+            from lakelog.filestore.write.write import check_loggable
+
             check_loggable(table_schema, table_name=str(name))
         create = self._create_with_log if make_logged else self._create_files
         try:
@@ -183,7 +183,7 @@ class Catalog:
         store = table._files
         if table.log is not None and original_of(store, recorded_place(store)) is None:  # else the topic is another's
             require_kafka_client()
-            from lakelog.protocol.topics import drop_topic  # noqa: PLC0415  # needs the extra
+            from lakelog.protocol.topics import drop_topic  # needs the extra
 
             drop_topic(table.log)
         paths = TablePaths(table.path)
@@ -199,6 +199,8 @@ class Catalog:
         options: Mapping[str, str],
         comment: str | None,
     ) -> TableSchema:
+        from lakelog.filestore.new_tables import check_new_table
+
         for key in (*store_options(options), *call_settings(options)):
             raise OptionError(f"option {key!r} is not stored with a table: give it as Catalog(warehouse, options=...)")
         for option in _SET_BY_LAKELOG:
@@ -232,7 +234,7 @@ class Catalog:
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:
         require_kafka_client()
-        from lakelog.protocol.topics import new_topic  # noqa: PLC0415  # needs the extra
+        from lakelog.protocol.topics import new_topic  # needs the extra
 
         placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
         topic = name.topic(TABLE_UUID.of(placed.options))

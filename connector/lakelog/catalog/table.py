@@ -9,29 +9,27 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Unpack
 
-import pyarrow as pa
-
-from lakelog.catalog.altering import alter_table
 from lakelog.catalog.identifier import Identifier
 from lakelog.catalog.upkeep import Age, ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.alter.schema_changes import SchemaChange
-from lakelog.filestore.commit.outcomes import FoundCommit
-from lakelog.filestore.expire.orphans import Orphans
 from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.consumers import Consumer
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable, WriteMode
-from lakelog.filestore.table_reading import Selection, Which
-from lakelog.protocol.new_identity import new_identity
 from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
+    import pyarrow as pa
+
+    from lakelog.filestore.alter.schema_changes import SchemaChange
+    from lakelog.filestore.commit.outcomes import FoundCommit
+    from lakelog.filestore.expire.orphans import Orphans
+    from lakelog.filestore.metadata.consumers import Consumer
+    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.table import FileStoreTable, WriteMode
+    from lakelog.filestore.table_reading import Selection, Which
 
 
 class Table:
@@ -247,6 +245,8 @@ class Table:
         which its records are read right: columns are added, moved and dropped, comments and other options set. Streams
         that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
         """
+        from lakelog.catalog.altering import alter_table
+
         schema = alter_table(self._files, self.warehouse, changes, kafka=self.kafka)
         return self._of(replace(self._files, schema=schema))
 
@@ -256,6 +256,8 @@ class Table:
         For a copied folder, and for a table that has lost what it knew of its writers: see
         `lakelog.protocol.new_identity`. Raises UnavailableError when Kafka does not answer; nothing was done then.
         """
+        from lakelog.protocol.new_identity import new_identity
+
         identifier = self.identifier or Identifier("copy", self.path.rpartition("/")[2])
         return self._of(new_identity(self._files, topic_of=identifier.topic, kafka=self.kafka))
 

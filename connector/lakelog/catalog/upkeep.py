@@ -6,16 +6,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
 from lakelog.common.quoting import shown
 from lakelog.common.timestamps import to_millis
-from lakelog.filestore.expire.expiry import Expired, Retention
-from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.expire.retention import Expired, Retention
 from lakelog.protocol.servers import require_kafka_client
-from lakelog.protocol.table_log import TableLog
+
+if TYPE_CHECKING:
+    from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
+    from lakelog.filestore.table import FileStoreTable
+    from lakelog.protocol.table_log import TableLog
 
 Age = timedelta | datetime | str
 _MILLISECOND = timedelta(milliseconds=1)
@@ -53,7 +56,7 @@ def expire_snapshots(
     starts: Mapping[int, int] = {}
     if log is not None:
         require_kafka_client()
-        from lakelog.protocol.log_expiry import expire_log  # noqa: PLC0415  # needs the extra
+        from lakelog.protocol.log_expiry import expire_log  # needs the extra
 
         starts = expire_log(files, log, now_millis=now_millis)
     return ExpiredSnapshots(**{one.name: getattr(expired, one.name) for one in fields(expired)}, log_starts=starts)
@@ -90,7 +93,7 @@ def remove_orphan_files(
     named_elsewhere: NamedElsewhere | None = None
     if log is not None:
         require_kafka_client()
-        from lakelog.protocol.orphans import names_in_log  # noqa: PLC0415  # needs the extra
+        from lakelog.protocol.orphans import names_in_log  # needs the extra
 
         named_elsewhere = names_in_log(files, log)
     return files.remove_orphan_files(

@@ -51,7 +51,7 @@ def _broker_of(folder: str) -> EmbeddedBroker:
     if not is_local(folder):
         raise InvalidRequestError(f"{folder} is not on this machine: a broker has a local folder; name one")
     require_kafka_client()
-    from lakelog.logstore.broker.broker import EmbeddedBroker  # noqa: PLC0415  # needs the extra
+    from lakelog.logstore.broker.broker import EmbeddedBroker  # needs the extra
 
     return EmbeddedBroker(Path(folder))
 

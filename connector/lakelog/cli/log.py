@@ -21,7 +21,7 @@ PROBLEM_CODE = 3
 def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Compare the topic with the newest snapshot; exit code 3 when something is wrong."""
     opened, log = _logged(table, warehouse)
-    from lakelog.protocol.log_check import check_log  # noqa: PLC0415  # needs the Kafka client
+    from lakelog.protocol.log_check import check_log  # needs the Kafka client
 
     report = check_log(opened._files, log)
     if report.deletes_by:
@@ -49,7 +49,7 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
 def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Let Kafka delete nothing by itself, let writers go on where records are gone, and say what is lost."""
     opened, log = _logged(table, warehouse)
-    from lakelog.protocol.log_check import repair_log  # noqa: PLC0415  # needs the Kafka client
+    from lakelog.protocol.log_check import repair_log  # needs the Kafka client
 
     done = repair_log(opened._files, log)
     if done.settings:

@@ -44,7 +44,7 @@ def option_groups() -> dict[str, Sequence[Option[object]]]:
         "Stores and places (given with a catalog or a path, never stored)": (EXTERNAL_PATHS, *S3_OPTIONS),
     }
     with contextlib.suppress(ModuleNotFoundError):
-        from lakelog.spark.options import SPARK_OPTIONS  # noqa: PLC0415  # needs the extra
+        from lakelog.spark.options import SPARK_OPTIONS  # needs the extra
 
         groups["Spark reads and writes"] = SPARK_OPTIONS
     return groups

@@ -1,4 +1,7 @@
-"""A table of the file store: opened or made by path, written, compacted and read, without Spark and without Kafka."""
+"""A table of the file store: opened or made by path, written, compacted and read, without Spark and without Kafka.
+
+Opening a table imports little: each verb imports what it needs when it is called.
+"""
 
 from __future__ import annotations
 
@@ -14,47 +17,35 @@ from typing import (
     get_args,
 )  # Any: duckdb is an optional extra without types here
 
-import pyarrow as pa
-
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.alter.alter import alter_schema
-from lakelog.filestore.alter.rescale import move_rows, rescale_schema
-from lakelog.filestore.alter.schema_changes import SchemaChange
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.commit.outcomes import FoundCommit, find_commit
-from lakelog.filestore.compact.buckets import compact_buckets
-from lakelog.filestore.compact.choosing import due_work, pick_unit
-from lakelog.filestore.compact.committing import commit_results
-from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.expire.expiry import Expired, Retention, expire_snapshots
-from lakelog.filestore.expire.orphans import DEFAULT_AGE_MILLIS, NamedElsewhere, Orphans, remove_orphan_files
-from lakelog.filestore.expire.partition_times import expired_partitions
-from lakelog.filestore.expire.writer_expiry import expire_after_commit
-from lakelog.filestore.index.hash_index import HashIndexChange
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId
-from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import LOG_SYSTEM_KEY
-from lakelog.filestore.new_tables import check_new_table
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.predicate import Predicate, check_filter, parse_where
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table_reading import ReadableTable
-from lakelog.filestore.write.deleting import TableDelete, check_deletable
-from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, TableWrite, partitions_of
-from lakelog.filestore.write.write import check_table_writable
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
+
+    from lakelog.filestore.alter.schema_changes import SchemaChange
+    from lakelog.filestore.commit.commit_clock import CommitClock
+    from lakelog.filestore.commit.outcomes import FoundCommit
+    from lakelog.filestore.compact.picking import CompactUnit
+    from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
+    from lakelog.filestore.expire.retention import Expired, Retention
+    from lakelog.filestore.io.fileio import FileIO
+    from lakelog.filestore.metadata.data_file import DataFileMeta
+    from lakelog.filestore.metadata.live_files import BucketId
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.write.deleting import TableDelete
+    from lakelog.filestore.write.table_write import PartitionFilter, Replaced, TableWrite
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -102,6 +93,8 @@ class FileStoreTable(ReadableTable):
 
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
+        from lakelog.filestore.new_tables import check_new_table
+
         check_new_table(schema)
         root, file_io = _located(path, file_io, options)
         stored = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
@@ -121,6 +114,8 @@ class FileStoreTable(ReadableTable):
                 f"table {self.name} has a log, which must still be readable afterwards: open the table with "
                 "lakelog.catalog, whose alter knows the log"
             )
+        from lakelog.filestore.alter.alter import alter_schema
+
         return replace(self, schema=alter_schema(self, changes, clock=clock))
 
     @property
@@ -149,6 +144,8 @@ class FileStoreTable(ReadableTable):
         self._check_has_no_log()
         if mode not in get_args(WriteMode):
             raise InvalidRequestError(f"write mode {mode!r} is not known; use {', '.join(get_args(WriteMode))}")
+        from lakelog.filestore.write.table_write import TableWrite
+
         write = TableWrite(self, rows, kinds, replaces=self._replaced(mode, where))
         snapshot = self._committed(write, clock)
         assert snapshot is not None
@@ -164,6 +161,9 @@ class FileStoreTable(ReadableTable):
         commit all the time.
         """
         self._check_has_no_log()
+        from lakelog.filestore.predicate import check_filter, parse_where
+        from lakelog.filestore.write.deleting import TableDelete, check_deletable
+
         check_deletable(self.schema, table_name=self.name)
         predicate = parse_where(where) if isinstance(where, str) else where
         check_filter(predicate, self.schema.fields)
@@ -171,6 +171,9 @@ class FileStoreTable(ReadableTable):
 
     def _committed(self, write: TableWrite | TableDelete, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""
+        from lakelog.filestore.commit.commit import TableCommit
+        from lakelog.filestore.expire.writer_expiry import expire_after_commit
+
         commit = TableCommit(self, clock=clock)
         try:
             snapshot = commit.commit(write.resolve)
@@ -191,8 +194,17 @@ class FileStoreTable(ReadableTable):
             raise InvalidRequestError(f"a write with mode {mode!r} takes no condition; use mode='overwrite'")
         if mode == "append":
             return None
+        from lakelog.filestore.write.table_write import Overwrite
+
         if where is None:
             return Overwrite.EVERYTHING if mode == "overwrite" else Overwrite.WRITTEN_PARTITIONS
+        return self._partitions(where)
+
+    def _partitions(self, where: str | Predicate) -> PartitionFilter:
+        """The partitions that meet a condition."""
+        from lakelog.filestore.predicate import parse_where
+        from lakelog.filestore.write.table_write import PartitionFilter
+
         return PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
 
     def drop_partitions(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
@@ -201,8 +213,7 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
         that changed meanwhile.
         """
-        wanted = PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
-        return self._drop(wanted.matching, clock)
+        return self._drop(self._partitions(where).matching, clock)
 
     def expire_partitions(self, *, now_millis: int | None = None, clock: CommitClock | None = None) -> Snapshot | None:
         """Delete the partitions that are older than `partition.expiration-time`; None when none is.
@@ -215,12 +226,21 @@ class FileStoreTable(ReadableTable):
             raise InvalidRequestError(
                 f"table {self.name} has no {PARTITION_EXPIRATION_TIME.key}, or no partitions: there is nothing to go by"
             )
+        from lakelog.filestore.expire.partition_times import expired_partitions
+
         now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
         return self._drop(
             lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now), clock
         )
 
     def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
+        from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+        from lakelog.filestore.expire.writer_expiry import expire_after_commit
+        from lakelog.filestore.index.hash_index import HashIndexChange
+        from lakelog.filestore.metadata.manifest import FileKind
+        from lakelog.filestore.write.table_write import partitions_of
+        from lakelog.filestore.write.write import check_table_writable
+
         self._check_has_no_log()
         check_table_writable(self)
         base = self.snapshots.latest()
@@ -253,6 +273,8 @@ class FileStoreTable(ReadableTable):
 
         None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
         """
+        from lakelog.filestore.expire.writer_expiry import expire_after_commit
+
         snapshot = self._compact(None, is_full=full, clock=clock)
         if snapshot is not None:
             expire_after_commit(self, snapshot.id, is_upkeep=True)
@@ -267,6 +289,9 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
         ConflictError when others write all the time.
         """
+        from lakelog.filestore.alter.rescale import move_rows, rescale_schema
+        from lakelog.filestore.commit.commit_clock import CommitClock
+
         self._check_has_no_log()
         clock = clock or CommitClock()
         rescaled = replace(self, schema=rescale_schema(self, bucket_count, clock=clock))
@@ -278,6 +303,10 @@ class FileStoreTable(ReadableTable):
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
     ) -> Snapshot | None:
+        from lakelog.filestore.compact.buckets import compact_buckets
+        from lakelog.filestore.compact.choosing import due_work, pick_unit
+        from lakelog.filestore.compact.committing import commit_results
+
         def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
             return pick_unit(self, files, is_full=is_full, marked=marked)
 
@@ -297,12 +326,16 @@ class FileStoreTable(ReadableTable):
 
         What a consumer, a tag, a branch or a newer snapshot needs stays. Time travel reaches kept snapshots only.
         """
+        from lakelog.filestore.expire.expiry import expire_snapshots
+
         return expire_snapshots(
             self, retention=retention, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis
         )
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """What became of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
+        from lakelog.filestore.commit.outcomes import find_commit
+
         return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
 
     def consumers(self) -> list[Consumer]:
@@ -334,6 +367,8 @@ class FileStoreTable(ReadableTable):
 
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """
+        from lakelog.filestore.expire.orphans import remove_orphan_files
+
         if named_elsewhere is None:
             if self.has_log:
                 raise InvalidRequestError(

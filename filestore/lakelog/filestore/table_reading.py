@@ -1,4 +1,7 @@
-"""The reading half of a table: rows of a snapshot for Arrow, polars and DuckDB, and the changes of snapshots."""
+"""The reading half of a table: rows of a snapshot for Arrow, polars and DuckDB, and the changes of snapshots.
+
+Each verb imports what it needs when it is called.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
 
-import polars as pl
-import pyarrow as pa
-
-from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.timestamps import Timestamp, millis_of
-from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.identity import check_schema
-from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.predicate import Predicate, check_filter, parse_where
-from lakelog.filestore.predicate.tree import And
-from lakelog.filestore.read.changes import (
-    ChangeSource,
-    change_files,
-    first_changes,
-    read_change_file,
-    snapshot_of_changes,
-)
-from lakelog.filestore.read.fallback import plan_read
-from lakelog.filestore.read.planned_read import PlannedRead
-from lakelog.filestore.read.polars_scan import lazy_frame
+from lakelog.filestore.read.change_source import ChangeSource
 
 if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
     from duckdb import DuckDBPyRelation
+
+    from lakelog.common.types import DataField
+    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.read.planned_read import PlannedRead
 
 
 _DUCKDB_MAJOR_MIN = 2
@@ -104,7 +98,7 @@ class ReadableTable(TableStore):
     ) -> PlannedRead:
         if which:
             check_schema(self, self.snapshots.latest())
-        return self._read_of(self.snapshot(**which), columns, parse_where(where) if isinstance(where, str) else where)
+        return self._read_of(self.snapshot(**which), columns, _condition(where))
 
     def _read_of(
         self,
@@ -114,6 +108,10 @@ class ReadableTable(TableStore):
         *,
         skip: Predicate | None = None,
     ) -> PlannedRead:
+        from lakelog.filestore.predicate.tree import And
+        from lakelog.filestore.read.fallback import plan_read
+        from lakelog.filestore.read.planned_read import PlannedRead
+
         parts = tuple(part for part in (where, skip) if part is not None)
         return PlannedRead(
             table=self,
@@ -133,6 +131,8 @@ class ReadableTable(TableStore):
         `where`. What goes wrong while a query runs is raised by polars: as it is, or by older releases as a
         ComputeError that quotes it.
         """
+        from lakelog.filestore.read.polars_scan import lazy_frame
+
         fields, planned = self._pushed_into(columns, where, which)
         return lazy_frame(fields, planned)
 
@@ -150,7 +150,7 @@ class ReadableTable(TableStore):
         each query reads them as a stream.
         """
         try:
-            import duckdb  # noqa: PLC0415
+            import duckdb
         except ImportError as error:
             raise InvalidRequestError("to_duckdb needs duckdb: pip install 'lakelog[duckdb]'") from error
         if int(duckdb.__version__.partition(".")[0]) < _DUCKDB_MAJOR_MIN:
@@ -158,9 +158,7 @@ class ReadableTable(TableStore):
                 f"to_duckdb needs duckdb {_DUCKDB_MAJOR_MIN}.0 or later, found {duckdb.__version__}, whose filters of "
                 "Arrow data lose rows with NaN: pip install 'lakelog[duckdb]'"
             )
-        from lakelog.filestore.read.arrow_dataset import (  # noqa: PLC0415 - Arrow's datasets take 50 ms to import
-            LakelogDataset,
-        )
+        from lakelog.filestore.read.arrow_dataset import LakelogDataset
 
         fields, planned = self._pushed_into(columns, where, which)
         return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection or duckdb.default_connection())
@@ -172,7 +170,9 @@ class ReadableTable(TableStore):
 
         The filter of the query only skips files: the query applies it to the rows.
         """
-        predicate = parse_where(where) if isinstance(where, str) else where
+        from lakelog.filestore.predicate import check_filter
+
+        predicate = _condition(where)
         fields = self.schema.fields if columns is None else self.schema.select(columns)
         if predicate is not None:
             check_filter(predicate, self.schema.fields)
@@ -198,6 +198,8 @@ class ReadableTable(TableStore):
         The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
         NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
         """
+        from lakelog.filestore.read.changes import first_changes, snapshot_of_changes
+
         check_foreign_options(self.schema.options, Use.FOLLOW, table_name=self.name)
         check_schema(self, self.snapshots.latest())
         fields = self.schema.fields if columns is None else self.schema.select(columns)
@@ -209,6 +211,11 @@ class ReadableTable(TableStore):
     def _changes(
         self, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
     ) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from lakelog.common.arrow import to_arrow_schema
+        from lakelog.filestore.read.changes import change_files, read_change_file
+
         texts = pa.array(ROW_KIND_TEXTS)
         schema = pa.schema([pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *to_arrow_schema(fields)])
         for snapshot in snapshots:
@@ -216,3 +223,10 @@ class ReadableTable(TableStore):
                 for batch in read_change_file(self, entry, fields, kind_name=ROW_KIND_COLUMN):
                     *values, kinds = batch.columns
                     yield pa.RecordBatch.from_arrays([texts.take(kinds), *values], schema=schema)
+
+
+def _condition(where: str | Predicate | None) -> Predicate | None:
+    """A condition, parsed where it is SQL."""
+    from lakelog.filestore.predicate import parse_where
+
+    return parse_where(where) if isinstance(where, str) else where

@@ -20,7 +20,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.orphans import Orphans
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.read.changes import ChangeSource
+from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows

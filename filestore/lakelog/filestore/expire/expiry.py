@@ -11,7 +11,6 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.references import (
@@ -25,7 +24,7 @@ from lakelog.filestore.expire.references import (
     manifest_names,
     names_of,
 )
-from lakelog.filestore.expire.retention import Retention, first_kept
+from lakelog.filestore.expire.retention import Expired, Retention, first_kept
 from lakelog.filestore.metadata.commit_times import CommitTimes
 from lakelog.filestore.metadata.consumers import ConsumerManager
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
@@ -36,17 +35,6 @@ from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProdu
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 
 __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
-    """What an expiry deleted. `changelog_ids` are snapshots whose changes were deleted, long after the snapshots."""
-
-    snapshot_ids: tuple[int, ...] = ()
-    changelog_ids: tuple[int, ...] = ()
-    consumers: tuple[str, ...] = ()
-    data_files: int = 0
-    metadata_files: int = 0
 
 
 def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:

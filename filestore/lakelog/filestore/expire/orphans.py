@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.references import References, branches_of, line_of
+from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
@@ -26,7 +27,6 @@ from lakelog.filestore.schema.paths import TablePaths
 
 logger = logging.getLogger("lakelog.filestore")
 
-DEFAULT_AGE_MILLIS = 24 * 3_600_000
 _TEMPORARY = re.compile(r"\..+\.tmp")
 _BUCKET = re.compile(r"bucket-(\d+|postpone)")
 

@@ -16,6 +16,19 @@ from lakelog.filestore.options.retention import (
     SNAPSHOT_TIME_RETAINED,
 )
 
+DEFAULT_AGE_MILLIS = 24 * 3_600_000  # of a file that nothing names, before it is an orphan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What an expiry deleted. `changelog_ids` are snapshots whose changes were deleted, long after the snapshots."""
+
+    snapshot_ids: tuple[int, ...] = ()
+    changelog_ids: tuple[int, ...] = ()
+    consumers: tuple[str, ...] = ()
+    data_files: int = 0
+    metadata_files: int = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.file_names import check_column
+from lakelog.common.file_name_columns import check_column
 from lakelog.filestore.formats.avro import NOT_AVRO, plain_bytes_max
 from lakelog.filestore.formats.avro_blocks import SCHEMA_KEY, AvroBlocks
 from lakelog.filestore.formats.records import columnar_records

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import plain_path
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import LiveFilesCache
-from lakelog.filestore.metadata.manifest import ManifestFiles
 from lakelog.filestore.metadata.snapshot import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
@@ -27,6 +25,11 @@ from lakelog.filestore.schema.schema import (
     TableSchema,
 )
 from lakelog.filestore.schema.schema_manager import SchemaManager
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.data_file import DataFileMeta
+    from lakelog.filestore.metadata.live_files import LiveFilesCache
+    from lakelog.filestore.metadata.manifest import ManifestFiles
 
 LOG_SYSTEM_KEY = "log.system"
 NO_LOG = "none"
@@ -91,6 +94,8 @@ class TableStore:
     @cached_property
     def manifests(self) -> ManifestFiles:
         """The table's manifests and manifest lists."""
+        from lakelog.filestore.metadata.manifest import ManifestFiles
+
         return ManifestFiles(
             file_io=self.file_io,
             paths=self.paths,
@@ -101,6 +106,8 @@ class TableStore:
     @cached_property
     def live_files(self) -> LiveFilesCache:
         """The live files of snapshots, remembered between calls."""
+        from lakelog.filestore.metadata.live_files import LiveFilesCache
+
         return LiveFilesCache(self.manifests, self.snapshots)
 
     @cached_property

@@ -8,7 +8,6 @@ key all that is added and taken away, but for what one write both adds and takes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 import pyarrow as pa
 
@@ -24,18 +23,11 @@ from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
+from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.counted_schema import count_field
 from lakelog.filestore.schema.schema import VALUE_KIND
 
 _PIECE_BYTES = 32 << 20
-
-
-class ChangeSource(StrEnum):
-    """Which files tell the changes."""
-
-    AUTO = "auto"  # changelog files where the table has a producer of them, else deltas
-    CHANGELOG = "changelog"
-    DELTA = "delta"
 
 
 def check_followable(table: TableStore) -> None:
