@@ -26,7 +26,21 @@ assert sorted(row.id for row in then.collect()) == [1, 2, 3]
 assert late.rows() == [(2, 90)]
 """,
 }
+LINE_LENGTH_MAX = 120
+SOURCE_ROOTS = ("common", "filestore", "logstore", "connector")
 CHANGES = [{"id": 1, "carrier": "UA", "delay": 0}, {"id": 2, "carrier": "AA", "delay": 90}, {"id": 3, "carrier": "B6"}]
+
+# All commands of a page in one process; that a command fails ends it.
+RUN_COMMANDS = """
+from lakelog.cli.main import main
+
+for words in COMMANDS:
+    try:
+        main(words)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
 
 
 def blocks(page: str, *languages: str) -> list[str]:
@@ -41,24 +55,38 @@ def command_lines(page: str) -> list[list[str]]:
     return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
 
 
+def lakelog_commands(page: str) -> list[list[str]]:
+    """The arguments of `lakelog` in a page's shell blocks."""
+    return [words[1:] for words in command_lines(page) if words[0] == "lakelog"]
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("page", [name for name in NAMES if blocks(name, "python")])
+@pytest.mark.parametrize("page", [name for name in NAMES if blocks(name, "python") or lakelog_commands(name)])
 def test_the_code_of_a_page_runs_and_its_commands_follow(
-    page: str, tmp_path: Path, bootstrap_servers: str, s3: S3Server
+    page: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes" / "1.json").write_text("\n".join(map(json.dumps, CHANGES)))
     program = "\n".join([*blocks(page, "python"), CHECKS.get(page, "")])
-    s3.new_bucket("my-bucket")
-    env = {**os.environ, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers, **s3.environment}
 
-    commands = [["-c", program]]
-    commands += [["-m", "lakelog.cli", *words[1:]] for words in command_lines(page) if words[0] == "lakelog"]
-    for command in commands:
+    env = {**os.environ, **servers_of(program, request)}
+    for code in (program, f"COMMANDS = {lakelog_commands(page)}\n{RUN_COMMANDS}"):
         ended = subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
         )
-        assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+
+
+def servers_of(program: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    """Start what a program needs; gives the environment variables that lead to it."""
+    env = {}
+    if "log.system" in program:
+        env["LAKELOG_KAFKA_BOOTSTRAP_SERVERS"] = request.getfixturevalue("bootstrap_servers")
+    if "s3://" in program:
+        s3: S3Server = request.getfixturevalue("s3")
+        s3.new_bucket("my-bucket")
+        env |= s3.environment
+    return env
 
 
 @pytest.mark.parametrize("page", NAMES)
@@ -77,6 +105,13 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     assert missing == []
 
 
+def test_the_pages_that_the_code_names_exist() -> None:
+    code = [path for root in SOURCE_ROOTS for path in (ROOT / root).rglob("*.py")]
+    named = {page for path in code for page in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8"))}
+    assert named
+    assert [page for page in sorted(named) if not (ROOT / page).exists()] == []
+
+
 @pytest.mark.parametrize("page", NAMES)
 def test_a_link_into_a_page_names_one_of_its_headings(page: str) -> None:
     missing = [
@@ -85,6 +120,17 @@ def test_a_link_into_a_page_names_one_of_its_headings(page: str) -> None:
         if anchor not in anchors((ROOT / page).parent / target if target else ROOT / page)
     ]
     assert missing == []
+
+
+def test_the_guide_lists_each_of_its_pages() -> None:
+    listed = re.findall(r"\]\((guide/[\w-]+\.md)\)", (ROOT / "docs" / "guide.md").read_text("utf-8"))
+    assert sorted(listed) == sorted(f"guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", [name for name in NAMES if name.startswith("docs/guide") or name == "README.md"])
+def test_the_lines_of_a_page_have_at_most_120_characters(page: str) -> None:
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    assert [line for line in lines if len(line) > LINE_LENGTH_MAX] == []
 
 
 def anchors(page: Path) -> set[str]:

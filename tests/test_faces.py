@@ -35,7 +35,7 @@ FACES = {
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
     "lakelog.spark": {"LakelogSink", "bucket_column", "compact", "read", "register", "write_stream"},
 }
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def imported(page: Path) -> Iterator[tuple[str, str]]:
@@ -55,7 +55,7 @@ def test_a_face_has_these_members(face: str) -> None:
     assert all(hasattr(module, name) for name in module.__all__)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_imports_from_faces_alone(page: Path) -> None:
     deeper = [(module, name) for module, name in imported(page) if name not in FACES.get(module, set()) | {""}]
     assert deeper == []

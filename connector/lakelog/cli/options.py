@@ -27,7 +27,7 @@ Made by `lakelog options --markdown` from the declarations in the code; a test c
 
 Options of tables are given when a table is made; options of reads and writes with the read or write. Keys are exact:
 one that nobody declares is an error that names the nearest one. `fields.*` is an open group;
-of `log.kafka.*` a table takes what the guide names.
+of `log.kafka.*` a table takes what the guide's page on Kafka names.
 """
 _REFUSED_HEAD = """## Options of Paimon that are refused
 
