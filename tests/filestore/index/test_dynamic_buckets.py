@@ -418,6 +418,7 @@ def race(path: str, number: str, commits: str) -> None:
 
 
 @pytest.mark.parametrize(("processes", "commits"), [(3, 15), pytest.param(6, 60, marks=pytest.mark.full)])
+@pytest.mark.timeout(1200)
 def test_racing_processes_never_give_a_key_two_buckets(tmp_path: Path, processes: int, commits: int) -> None:
     options = {"commit.max-retries": "1000", "commit.max-retry-wait": "20 ms", "write-only": "true"}
     table = make(tmp_path, options)
