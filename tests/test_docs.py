@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts import api_page
 
 from tests.support.s3_server import S3Server
 
@@ -131,6 +132,10 @@ def test_the_guide_lists_each_of_its_pages() -> None:
 def test_the_lines_of_a_page_have_at_most_120_characters(page: str) -> None:
     lines = (ROOT / page).read_text("utf-8").splitlines()
     assert [line for line in lines if len(line) > LINE_LENGTH_MAX] == []
+
+
+def test_the_page_of_the_api_is_made_from_the_code() -> None:
+    assert (ROOT / "docs" / "api.md").read_text("utf-8") == api_page.page(), "run: scripts/api > docs/api.md"
 
 
 def anchors(page: Path) -> set[str]:
