@@ -119,7 +119,7 @@ def test_where_streams_start_and_how_clients_get_there_can_change(change: dict[s
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"log.system": "none"}, "log and files would tell different rows"),
+        ({"log.system": "none"}, "log and files would hold different rows"),
         ({"log.topic": "other"}, "'log.topic' cannot be changed from t to other"),
         ({"log.topic-id": "other"}, "cannot be changed from i to other"),
         ({"log.changelog-mode": "all"}, "'log.changelog-mode' cannot be changed from None to all"),

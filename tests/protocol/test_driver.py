@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.users import CommitUser, is_same_source
 from lakelog.protocol.driver import (
+    AnswerDecision,
     BucketConflictError,
-    Take,
     Verdict,
     check_identity,
     compare_and_set,
@@ -92,7 +92,7 @@ def test_an_answer_is_taken_only_on_its_base_and_dropped_only_when_it_is_in(
         assert offset != base
         assert offset < end
         return
-    if verdict is Take.TAKE:
+    if verdict is AnswerDecision.TAKE:
         assert offset == base
         assert length > 0
     else:

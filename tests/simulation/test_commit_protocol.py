@@ -173,8 +173,8 @@ def test_without_the_consumer_other_engines_take_the_state(monkeypatch: pytest.M
 
 
 def test_without_the_compare_and_set_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    def take_always(_position: LogPosition, answer: task.BucketAnswer) -> driver.Take:
-        return driver.Take.DROP if answer.base == answer.end else driver.Take.TAKE
+    def take_always(_position: LogPosition, answer: task.BucketAnswer) -> driver.AnswerDecision:
+        return driver.AnswerDecision.DROP if answer.base == answer.end else driver.AnswerDecision.TAKE
 
     monkeypatch.setattr(driver, "compare_and_set", take_always)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)

@@ -75,7 +75,7 @@ def wide_decimal(scale: int) -> pa.DataType:
     """The Arrow type in which every number of 38 digits has its place with `scale` digits behind the point.
 
     Arrow's casts to 128 bits wrap around where a number has no place: -7 becomes a DECIMAL(38, 38) of -0.19 without an
-    error. So decimals and texts that get another scale are cast to this type first.
+    error. So decimals and strings that get another scale are cast to this type first.
     """
     return pa.decimal256(76, scale)
 
@@ -91,7 +91,7 @@ def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 
 def misplaced_null(values: pa.Array | pa.ChunkedArray, kind: DataType, place: str = "") -> str | None:
-    """The first place in values of a type that is NOT NULL and holds a null; None where there is none.
+    """The first place in values of a type that is NOT NULL and holds a null; None where there is no such null.
 
     It is empty for the values themselves, else names the member in them: `.member`, `[]`, `.key`, `.value`.
     """

@@ -45,7 +45,7 @@ class NotFoundError(LakelogError):
 
 
 class ConflictError(LakelogError):
-    """Somebody else changed the table meanwhile: read again and commit again."""
+    """Another writer changed the table meanwhile: read again and commit again."""
 
 
 class UnavailableError(LakelogError):

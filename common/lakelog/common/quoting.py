@@ -25,10 +25,10 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
-    """Names with commas between them, an empty text without names; of many the first, and their number."""
-    texts = [str(name) for name in names]
-    few = ", ".join(cut(text) for text in texts[:names_max])
-    return few if len(texts) <= names_max else f"{few}, ... ({len(texts)} in all)"
+    """Names with commas between them, an empty string without names; of many the first, and their number."""
+    shown_names = [str(name) for name in names]
+    few = ", ".join(cut(name) for name in shown_names[:names_max])
+    return few if len(shown_names) <= names_max else f"{few}, ... ({len(shown_names)} in all)"
 
 
 def cause(error: BaseException) -> str:

@@ -14,5 +14,5 @@ class Stopwatch:
         self._monotonic, self._wall = time.monotonic(), time.time()
 
     def seconds(self) -> float:
-        """Seconds since the start, never less than have gone by."""
+        """Seconds since the start, a machine's sleep included."""
         return max(time.monotonic() - self._monotonic, time.time() - self._wall)

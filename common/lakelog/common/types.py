@@ -280,7 +280,8 @@ def type_to_json(kind: DataType) -> str | dict[str, Any]:
 def parse_fields(given: Sequence[Any], *, depth: int = 0) -> tuple[DataField, ...]:
     """The field objects of a schema file, whose names differ; unknown keys are ignored.
 
-    Raises KeyError, ValueError or InvalidRequestError for what is none, UnsupportedError for a type lakelog lacks.
+    Raises KeyError, ValueError or InvalidRequestError for what is not a list of fields, UnsupportedError for a type
+    that lakelog lacks.
     """
     if len(given) > FIELDS_MAX:
         raise ValueError(f"it has {len(given)} columns, at most {FIELDS_MAX} are read")
@@ -305,7 +306,7 @@ def _parse_field(given: Any, depth: int) -> DataField:
 
 
 def field_to_json(field: DataField) -> dict[str, Any]:
-    """The field object of a schema file; absent texts are left out."""
+    """The field object of a schema file; absent strings are left out."""
     json: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
     if field.description is not None:
         json["description"] = field.description

@@ -88,7 +88,7 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
                 f"option {key!r} is given to a topic when it is made, and changing it here would have no effect; "
                 "change the topic with Kafka's own tools"
             )
-        why = "log and files would tell different rows" if has_log else "a table gets its log when it is made, or never"
+        why = "log and files would hold different rows" if has_log else "a table gets its log when it is made, or never"
         values = "" if is_of_clients else f" from {old.get(key)} to {new.get(key)}"  # those may be secret
         raise InvalidRequestError(f"option {key!r} cannot be changed{values}: {why}")
 

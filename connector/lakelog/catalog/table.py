@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.table import FileStoreTable, WriteMode
-    from lakelog.filestore.table_reading import Selection, Which
+    from lakelog.filestore.table_reading import Selection, SnapshotChoice
 
 
 class Table:
@@ -89,7 +89,7 @@ class Table:
         manager = self._files.snapshots
         return (manager.get(snapshot_id) for snapshot_id in manager.ids())
 
-    def snapshot(self, **which: Unpack[Which]) -> Snapshot | None:
+    def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
         """The newest snapshot, or the one that is asked for; None for a table without any.
 
         Raises NotFoundError for a snapshot or tag that does not exist, and for a time before the oldest snapshot.
@@ -110,7 +110,7 @@ class Table:
         """The changes of the snapshots behind `after`, up to `up_to`, from the files alone; `_row_kind` comes first.
 
         With a changelog producer these are all changes with their old values, else the last change of each key. A
-        change-log table without primary key tells each row as often as it was added or taken away.
+        value-count table gives each row as often as it was inserted or deleted.
         """
         return self._files.changes(after=after, up_to=up_to, columns=columns)
 

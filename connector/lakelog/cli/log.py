@@ -25,7 +25,7 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
 
     report = check_log(opened._files, log)
     if report.deletes_by:
-        _say(as_json, log.told_of(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
+        _say(as_json, log.deletion_warning(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
     for bucket in report.buckets:
         held = f"the log holds offsets {bucket.log_start} to {bucket.high_watermark} (exclusive)"
         problem = bucket.problem

@@ -43,7 +43,7 @@ class Verdict(Enum):
     REPLAY = "replay"
 
 
-class Take(Enum):
+class AnswerDecision(Enum):
     """What a snapshot does with one bucket's answer."""
 
     TAKE = "take"
@@ -90,15 +90,15 @@ def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) 
             check_same_batch(batch, header.identifier, header.source_digest, where=f"the log of bucket {bucket}")
 
 
-def compare_and_set(position: LogPosition, answer: BucketAnswer) -> Take:
+def compare_and_set(position: LogPosition, answer: BucketAnswer) -> AnswerDecision:
     """Decide on one bucket from the offset that the newest snapshot holds.
 
     Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end.
     """
     if answer.base == answer.end or (position.offset >= answer.end and position.offset != answer.base):
-        return Take.DROP
+        return AnswerDecision.DROP
     if position.offset == answer.base:
-        return Take.TAKE
+        return AnswerDecision.TAKE
     raise BucketConflictError(
         f"bucket {answer.bucket}: the newest snapshot holds the log up to {position.offset}, the batch was written on "
         f"{answer.base}..{answer.end}; it is replayed"
@@ -117,7 +117,7 @@ def take_answers(
     lineage: list[Mapping[str, object]] = [_lineage_of(batch.user, batch.identifier, batch.lineage)]
     for answer in answers:
         position = log.position(answer.bucket)
-        if compare_and_set(position, answer) is Take.DROP:
+        if compare_and_set(position, answer) is AnswerDecision.DROP:
             continue
         positions[answer.bucket] = _position_after(position, answer)
         taken = ledger.setdefault(answer.bucket, {})
@@ -208,7 +208,7 @@ def is_committed(state: TableState, batch: Batch) -> bool:
 def commit_compaction(
     batch: Batch, buckets: Sequence[CompactResult], *, snapshots: Snapshots, observe: StepObserver
 ) -> Outcome:
-    """Index a compaction in a COMPACT snapshot; when its inputs are gone it is dropped, which loses nothing."""
+    """Index a compaction in a COMPACT snapshot; when its inputs were replaced it is dropped, which loses nothing."""
     observe(Step.BETWEEN_APPEND_AND_COMPACT, batch.user, batch.identifier, None)
     try:
         return Outcome(snapshot_id=snapshots.compact(batch, buckets))

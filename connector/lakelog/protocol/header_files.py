@@ -1,6 +1,6 @@
 """Commit headers of any size: what does not fit into a record is a file of the table, which the record names.
 
-A header tells of each file of its bucket, so it grows with the partitions of a batch, and with the keys and values in
+A header describes each file of its bucket, so it grows with the partitions of a batch, and with the keys and values in
 the statistics of its files. Nothing bounds it, and the first transaction of a batch is logged before the others are
 known: a header that the topic refuses would leave the batch half in the log for ever. So before a transaction begins, a
 large header becomes a file in the table's `manifest` folder, and the record carries in its place

@@ -24,9 +24,10 @@ class _Place:
 
 
 class ProducerPool(Generic[Payload]):
-    """Producers of all tables that a process writes: idle ones, at most `size_max`; the least recently used go first.
+    """Producers of all tables that a process writes: idle ones, at most `size_max`; the least recently used
+    are closed first.
 
-    Those of a table's older topic go when its newer one is written: nobody comes back to them.
+    Those of a table's older topic are closed when its newer one is written: no later batch uses them.
     """
 
     def __init__(self, size_max: int = KEPT_MAX) -> None:

@@ -50,7 +50,7 @@ class BucketCheck:
 
     @property
     def missing(self) -> tuple[int, int] | None:
-        """The offsets that the newest snapshot holds and the log has lost; None when there are none."""
+        """The offsets that the newest snapshot holds and the log has lost; None when it has lost nothing."""
         return (self.high_watermark, self.offset) if self.high_watermark < self.offset else None
 
     @property
@@ -165,9 +165,9 @@ def _is_rewritten(log: TableLog, bucket: int, at: LogPosition, newest: Position)
 
 
 def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
-    """Let Kafka delete nothing by itself, and let writers go on where records are gone; say what is lost.
+    """Let Kafka delete nothing by itself, and let writers go on where records are missing; gives what is lost.
 
-    Buckets are taken over from their writers first, so that nobody logs meanwhile; a stream that runs goes on. Raises
+    Buckets are taken over from their writers first, so that no writer logs meanwhile; a running stream goes on. Raises
     ConflictError when another commit was faster, and what `check_log` raises.
     """
     check_no_copy(table, recorded_place(table))

@@ -1,4 +1,4 @@
-"""Expiry of a log: the records at its beginning that nobody needs any more are deleted.
+"""Expiry of a log: the records at its beginning that no snapshot and no stream needs are deleted.
 
 Kafka deletes nothing in a table's topic by itself, since it cannot know what is needed. A record goes when it is older
 than `log.retention`, and held by the oldest snapshot that is still there: every snapshot can be followed from its own
@@ -38,7 +38,7 @@ def first_needed(
     """The first offset of a bucket that must stay in the log. Pure.
 
     `snapshots` are the oldest and the newest that are there, `leases` what streams hold, `since` is the first record
-    that is young enough to stay, None when there is none.
+    that is young enough to stay; None when every record is older.
     """
     held = [log.position(bucket).offset for log in snapshots]
     leased = [offsets[bucket] for offsets in leases if bucket in offsets]
@@ -47,7 +47,9 @@ def first_needed(
 
 
 def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int, int]:
-    """Delete the records of a table's log that nobody needs any more: bucket -> the first offset that stays, if moved.
+    """Delete the records of a table's log that no snapshot and no stream needs.
+
+    Gives bucket -> the first offset that stays, for the buckets whose records were deleted.
 
     Raises CorruptDataError for a lease or snapshot that is not readable, NotFoundError without the topic, and
     UnavailableError.
@@ -56,7 +58,7 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
     leases = LogLeases(table, log.topic_id).held(now_millis=now_millis)
     oldest, newest = table.snapshots.earliest_id(), table.snapshots.latest()
     first = None if oldest is None else table.snapshots.find(oldest)
-    if first is None or newest is None:  # nothing is there, or somebody else expires and is further
+    if first is None or newest is None:  # no snapshot exists, or another expiry has deleted it
         return {}
     try:
         states = [read_state(table, snapshot, topic_id=log.topic_id) for snapshot in (first, newest)]

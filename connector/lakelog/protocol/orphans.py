@@ -1,4 +1,4 @@
-"""Orphans of a table with a log: files that the log names are none, although no snapshot has them yet."""
+"""Orphan files of a table with a log: a file that the log names is not an orphan, even before a snapshot names it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Errors that the ports raise and the protocol acts on: FencedError (another producer owns the bucket),
 UnknownOutcomeError (a transaction may or may not be committed), TransactionTimeoutError (the broker has aborted a
 transaction that was too slow), StalledError (an open transaction hides the end of the tail), ConflictError (a COMPACT's
-inputs are gone). Everything else ends the attempt.
+inputs were replaced). Everything else ends the attempt.
 """
 
 from __future__ import annotations
@@ -158,5 +158,5 @@ class Snapshots(Protocol):
         ...
 
     def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
-        """Make a COMPACT snapshot and give its id. Raises ConflictError when an input is gone."""
+        """Make a COMPACT snapshot and give its id. Raises ConflictError when an input was replaced."""
         ...

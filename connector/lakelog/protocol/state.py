@@ -126,8 +126,8 @@ def _parse_taken(users: Mapping[str, Any], user: str) -> TakenBatch:
 class TableState:
     """The newest snapshot as the protocol sees it; `snapshot_id` 0 stands before the first snapshot.
 
-    `log` is None for a table without a log. `forgotten_millis` is when the youngest user committed that the table has
-    forgotten, None when it knows all. `place` is the folder that a table with a log has recorded as its own.
+    `log` is None for a table without a log. `forgotten_millis` is when the youngest of the users committed that
+    have expired; None when none has. `place` is the folder that a table with a log has recorded as its own.
     """
 
     snapshot_id: int
@@ -147,8 +147,8 @@ class TableState:
 class Batch:
     """Who writes what: the identity of a micro-batch in the table's history.
 
-    `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` tells a replay (same source
-    offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
+    `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` distinguishes a replay
+    (same source offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
     """
 
     user: str

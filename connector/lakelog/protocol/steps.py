@@ -3,7 +3,7 @@
 Two environment variables, read once per process, make the steps visible from outside:
 
 `LAKELOG_STEP_LOG=path`               one JSON line per step, appended (what the demo reads after a kill)
-`LAKELOG_STEP_OBSERVER=module:name`   a callable that is told of every step (what the crash tests use)
+`LAKELOG_STEP_OBSERVER=module:name`   a callable that is called with every step (what the crash tests use)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ logger = logging.getLogger("lakelog.steps")
 
 
 class Step(StrEnum):
-    """A point of the protocol at which a process may die; told just before the step is taken.
+    """A point of the protocol at which a process may die; observed just before the step is taken.
 
-    The AFTER_ steps are told just after.
+    The AFTER_ steps are observed just after.
     """
 
     FENCE = "fence"
@@ -39,7 +39,7 @@ class Step(StrEnum):
 
 
 StepObserver = Callable[[Step, str, int, int | None], None]
-"""Told (step, user, identifier, bucket); bucket is None for the driver's steps."""
+"""Called with (step, user, identifier, bucket); bucket is None for the driver's steps."""
 
 
 def silent(step: Step, user: str, identifier: int, bucket: int | None) -> None:

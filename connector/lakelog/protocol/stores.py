@@ -182,10 +182,10 @@ def _by_partition(table: TableStore, bucket: int, rows: ChangeRows) -> Sequence[
 
 
 def _last_changes(parts: Sequence[tuple[bytes, NewestRows]]) -> tuple[pa.Table, pa.ChunkedArray]:
-    """The last change of each key. A key whose last change is -U is gone from the files, so its record is a delete."""
+    """The last change of each key. A key whose last change is -U is not in the files, so its record is a delete."""
     kinds = pa.chunked_array([newest.kinds for _, newest in parts], pa.int8())
-    is_gone = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
-    deletes = pc.if_else(is_gone, pa.scalar(RowKind.DELETE.value, pa.int8()), kinds)
+    is_deleted = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
+    deletes = pc.if_else(is_deleted, pa.scalar(RowKind.DELETE.value, pa.int8()), kinds)
     return pa.concat_tables([newest.rows for _, newest in parts]), deletes
 
 
@@ -337,7 +337,7 @@ class DriverSnapshots:
         return None if snapshot is None else snapshot.id
 
     def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
-        """Make a COMPACT snapshot. Raises ConflictError when an input is gone."""
+        """Make a COMPACT snapshot. Raises ConflictError when an input was replaced."""
         request = compact_request(self.table, buckets, user=batch.user, identifier=batch.identifier)
         snapshot = TableCommit(self.table).commit(lambda _latest: request)
         assert snapshot is not None

@@ -28,7 +28,10 @@ logger = logging.getLogger("lakelog.log")
 
 
 class TableLog:
-    """The log that a table's options name. Reading attributes other than `client_config` and its kin does no I/O."""
+    """The log that a table's options name.
+
+    `client_config` and `bootstrap_servers` may start the embedded broker; the other attributes do no I/O.
+    """
 
     def __init__(
         self, schema: TableSchema, warehouse: str, *, path: str, kafka: Mapping[str, str] | None = None
@@ -48,7 +51,7 @@ class TableLog:
         if not (self.topic and self.topic_id):
             raise CorruptDataError(
                 f"table {path} has {LOG_SYSTEM.key}=kafka and lacks {TOPIC.key!r} or {TOPIC_ID.key!r}, which lakelog"
-                " sets when it makes a table; restore its schema file"
+                " sets when it creates a table; restore its schema file"
             )
 
     @cached_property
@@ -62,7 +65,7 @@ class TableLog:
         return self.client_config["bootstrap.servers"]
 
     def check_topic(self) -> None:
-        """Raise CorruptDataError when the topic is another one of the same name, NotFoundError when it is gone."""
+        """Raise CorruptDataError for another topic of the same name, NotFoundError when the topic does not exist."""
         require_kafka_client()
         from lakelog.logstore.kafka.topic import describe_topic  # noqa: PLC0415  # needs the extra
 
@@ -73,10 +76,10 @@ class TableLog:
                 f" expects {self.topic_id}: the topic was deleted and made again, or this is another Kafka"
             )
         if found.deletes_by:
-            logger.warning("%s", self.told_of(found.deletes_by))
+            logger.warning("%s", self.deletion_warning(found.deletes_by))
 
-    def told_of(self, deletes_by: Mapping[str, str]) -> str:
-        """What to say of settings by which Kafka deletes records of the topic that may still be needed."""
+    def deletion_warning(self, deletes_by: Mapping[str, str]) -> str:
+        """The warning about settings by which Kafka deletes records of the topic that may still be needed."""
         settings = listed(f"{key}={value}" for key, value in sorted(deletes_by.items()))
         return (
             f"topic {self.topic} has {settings}: Kafka deletes its records by that, also those that table {self._path}"
@@ -105,5 +108,7 @@ def _check_settings(schema: TableSchema, path: str) -> None:
         refused = refused_of_tables(kafka_options(schema.options))
         unset = " ".join(f"--unset {KAFKA_PREFIX}{key}" for key in refused)
         has_secret = any(key == SERVERS or is_secret(key) for key in refused)
-        told = "; change the passwords too: older schema files still hold them" if has_secret else ""
-        raise OptionError(f"table {path}: {error}. To take it out: lakelog table alter {path} {unset}{told}") from None
+        advice = "; change the passwords too: older schema files still hold them" if has_secret else ""
+        raise OptionError(
+            f"table {path}: {error}. To take it out: lakelog table alter {path} {unset}{advice}"
+        ) from None

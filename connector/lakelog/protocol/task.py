@@ -64,7 +64,7 @@ class OldFilesError(UnavailableError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketAnswer:
-    """What a task tells the driver of one bucket.
+    """What a task reports to the driver about one bucket.
 
     `transactions` are the headers of what lies between `base` and `end` in the log, in log order, this batch's own
     among them unless it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in.
@@ -290,9 +290,9 @@ def check_young(bucket: int, age_seconds: float) -> None:
     """Raise OldFilesError for files that may be removed as orphans before the log names them."""
     if not is_young(age_seconds):
         raise OldFilesError(
-            f"bucket {bucket}: {age_seconds:.0f} s have gone by since the first file of the batch was written, at most "
-            f"{FILES_AGE_SECONDS_MAX:.0f} s may: the files may be removed as orphans. The machine slept, or the batch "
-            "is too large: write smaller batches"
+            f"bucket {bucket}: the first file of the batch was written {age_seconds:.0f} s ago, at most "
+            f"{FILES_AGE_SECONDS_MAX:.0f} s are allowed: the files may be removed as orphans. The machine slept, or "
+            "the batch is too large: write smaller batches"
         )
 
 
@@ -347,7 +347,7 @@ def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketT
                 f"{header.record_count}: it is not taken in"
             )
         if header.base_snapshot_id > newest_id:
-            # Somebody may have committed between our look and now.
+            # Another writer may have committed since the newest snapshot was read.
             newest_id = task.files.newest().snapshot_id
         if header.base_snapshot_id > newest_id:
             raise CorruptDataError(

@@ -35,7 +35,7 @@ def new_topic(
 
 
 def drop_topic(log: TableLog) -> None:
-    """Delete the topic, unless it is gone or another one has its name now. Raises UnavailableError."""
+    """Delete the topic, unless it does not exist or another topic has its name. Raises UnavailableError."""
     with contextlib.suppress(NotFoundError):
         if describe_topic(log.client_config, log.topic).topic_id == log.topic_id:
             delete_topic(log.client_config, log.topic)

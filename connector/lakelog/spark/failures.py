@@ -1,4 +1,4 @@
-"""What went wrong in a Spark task, told to the driver.
+"""What went wrong in a Spark task, as the driver gets it.
 
 An error that the same rows meet again, whoever writes them, is the user's to mend (InvalidRequestError): the task ends
 well and answers with it. Every other error fails the task, so that Spark tries it again (`spark.task.maxFailures`), and

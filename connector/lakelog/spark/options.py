@@ -323,7 +323,7 @@ def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
 
 
 def _checked(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:
-    """The options under their own keys. Raises OptionError for a key that nobody knows."""
+    """The options under their own keys. Raises OptionError for an unknown key."""
     spelled = {option.key.lower(): option.key for option in known}
     options = {spelled.get(key.lower(), key): value for key, value in given.items()}
     asked = [key for key in options if key.lower() not in _OF_SPARK and not key.startswith(_OPEN_PREFIXES)]

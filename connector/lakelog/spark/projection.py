@@ -1,4 +1,4 @@
-"""The rows of a micro-batch as the table wants them: its columns, its types, no null where none may be.
+"""The rows of a micro-batch as the table wants them: its columns, its types, no null in a NOT NULL column.
 
 Everything is checked by Spark SQL before the shuffle. A shuffle ends before the first task behind it begins, so a bad
 row anywhere fails the batch before anything of it is logged.

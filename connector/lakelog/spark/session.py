@@ -1,6 +1,6 @@
 """What is asked of the Spark session: how many cores it has, and which Python runs its workers.
 
-It is the driver's Python, unless somebody chose another.
+The workers run the driver's Python, unless the session names another.
 
 Without it, Spark starts `python3` from the PATH: in an environment that is not activated that is the system's Python,
 which lacks pyarrow and lakelog.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _DUCKDB_MAJOR_MIN = 2
 
 
-class Which(TypedDict, total=False):
+class SnapshotChoice(TypedDict, total=False):
     """Which state of a table a read shows: one of these, or without any the newest."""
 
     snapshot_id: int | None
@@ -41,7 +41,7 @@ class Which(TypedDict, total=False):
     tag: str | None
 
 
-class Selection(Which, total=False):
+class Selection(SnapshotChoice, total=False):
     """Which rows and columns a read gives.
 
     `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp` the newest one at that time or before,
@@ -94,7 +94,11 @@ class ReadableTable(TableStore):
         return self._planned().__arrow_c_stream__(requested_schema)
 
     def _planned(
-        self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        **which: Unpack[SnapshotChoice],
     ) -> PlannedRead:
         if which:
             check_schema(self, self.snapshots.latest())
@@ -123,7 +127,11 @@ class ReadableTable(TableStore):
         )
 
     def to_polars(
-        self, *, columns: Sequence[str] | None = None, where: str | Predicate | None = None, **which: Unpack[Which]
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        **which: Unpack[SnapshotChoice],
     ) -> pl.LazyFrame:
         """The rows as a lazy polars frame, in no order; maps become lists of key and value.
 
@@ -142,7 +150,7 @@ class ReadableTable(TableStore):
         columns: Sequence[str] | None = None,
         where: str | Predicate | None = None,
         connection: Any = None,
-        **which: Unpack[Which],
+        **which: Unpack[SnapshotChoice],
     ) -> DuckDBPyRelation:
         """The rows as a DuckDB relation, in no order. Needs duckdb 2.0: releases before it lose rows with NaN.
 
@@ -164,7 +172,7 @@ class ReadableTable(TableStore):
         return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection or duckdb.default_connection())
 
     def _pushed_into(
-        self, columns: Sequence[str] | None, where: str | Predicate | None, which: Which
+        self, columns: Sequence[str] | None, where: str | Predicate | None, which: SnapshotChoice
     ) -> tuple[Sequence[DataField], Callable[[Sequence[str], Predicate | None], PlannedRead]]:
         """The columns of a read of one snapshot, and how to plan it for a query's columns and filter.
 

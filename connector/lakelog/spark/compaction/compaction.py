@@ -60,7 +60,7 @@ class _Work:
 class BackgroundCompaction:
     """Compacts one table beside the streams of this process that write it: the next batch is under way meanwhile.
 
-    It has one thread and a view of the table of its own. A compaction that a kill ends leaves files that nobody names.
+    It has one thread and a view of the table of its own. A compaction that is killed leaves orphan files.
     """
 
     snapshots: DriverSnapshots
@@ -73,7 +73,7 @@ class BackgroundCompaction:
     _error: BaseException | None = None
 
     def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles, *, is_settled_later: bool) -> None:
-        """Tell of a batch that is in the table: the bucket of each file that it added, and the live files.
+        """Take note of a committed batch: the bucket of each file that it added, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many runs that
         writers must wait. `is_settled_later` says that `settle` comes at the end of the stream. Raises what an earlier
@@ -103,7 +103,7 @@ class BackgroundCompaction:
         self._check()
 
     def settle(self) -> None:
-        """Merge the buckets that are worth it: after a stream's end nobody comes back to them soon.
+        """Merge the buckets that are worth it: after a stream's end no batch compacts them soon.
 
         What is under way is waited for, and what is due is left to this: it would be merged twice.
         """
@@ -211,7 +211,7 @@ def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:
 
 
 def _stand_back() -> None:
-    """Let this thread have the processor when nobody else wants it: the stream's next batch goes first."""
+    """Lower the priority of this thread: the stream's next batch goes first."""
     if sys.platform == "linux":  # where a thread has a priority of its own
         os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
 

@@ -1,6 +1,6 @@
 """Compaction as a job of its own: Spark tasks merge buckets, the driver commits.
 
-For tables with `write-only`, whose writers leave compaction to somebody else, and for any table once. It may run beside
+For tables with `write-only`, whose writers do not compact, and for any other table. It may run beside
 writers: they only add level-0 files, so neither loses its commit. Two compactions of one bucket at once are a conflict;
 the one that comes second is undone, and tried again by the next job.
 """
@@ -36,7 +36,7 @@ logger = logging.getLogger("lakelog.spark")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSummary:
-    """What a compaction did: buckets merged, buckets that somebody else merged meanwhile, files and bytes."""
+    """What a compaction did: buckets merged, buckets that another compaction merged meanwhile, files and bytes."""
 
     bucket_count: int = 0
     conflict_count: int = 0
@@ -114,7 +114,7 @@ def compact(
 
 
 def _commit(table: TableStore, results: Sequence[CompactResult]) -> list[CompactResult]:
-    """Commit the results in one snapshot, or where somebody was faster those that still fit, each by itself."""
+    """Commit the results in one snapshot, or where another compaction was faster those that still fit, one by one."""
     if not results:
         return []
     try:
@@ -122,6 +122,6 @@ def _commit(table: TableStore, results: Sequence[CompactResult]) -> list[Compact
     except ConflictError:
         if len(results) > 1:
             return [done for result in results for done in _commit(table, [result])]
-        logger.warning("%s: bucket %d was compacted by somebody else meanwhile", table.name, results[0].bucket)
+        logger.warning("%s: bucket %d was compacted by another job meanwhile", table.name, results[0].bucket)
         return []
     return list(results)

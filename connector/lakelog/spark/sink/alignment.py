@@ -56,7 +56,7 @@ def identify_batch(
 ) -> MicroBatch:
     """Who the micro-batch is that a foreachBatch function was called with. Reads the checkpoint's offset log.
 
-    `writer_name` tells several writes to one table in one query apart. Raises InvalidRequestError outside of a
+    `writer_name` distinguishes several writes of one query to one table. Raises InvalidRequestError outside of a
     foreachBatch function, and for a query without a checkpoint location.
     """
     try:
@@ -87,10 +87,10 @@ def identify_batch(
 
 
 def no_checkpoint() -> InvalidRequestError:
-    """The error of a query whose checkpoint Spark will forget."""
+    """The error of a query whose checkpoint Spark deletes at its end."""
     return InvalidRequestError(
         "the query has no checkpoint location: Spark would make a new query id at every start, and a batch that is run "
-        "again could not be told from a new one. Give checkpoint_location, or the option checkpointLocation"
+        "again could not be distinguished from a new one. Give checkpoint_location, or the option checkpointLocation"
     )
 
 
@@ -119,7 +119,7 @@ def _named(user: str, writer_name: str | None) -> str:
 def _connect_user(commit_user: str | None) -> str:
     if commit_user is None:
         raise InvalidRequestError(
-            "on Spark Connect a foreachBatch function is not told which query it runs for: give commit_user, a name "
+            "on Spark Connect a foreachBatch function cannot see which query it runs for: give commit_user, a name "
             "that stays the same over restarts and belongs to this query alone; or use writeStream.format('lakelog')"
         )
     return commit_user

@@ -68,9 +68,9 @@ class Sender:
         try:
             yield from self.blocks(batches, task_number())
         except ANSWERED as error:
-            told = pickle.dumps(error)
+            answer = pickle.dumps(error)
             everyone = range(self.task_count)
-            yield _blocks([(task, _NO_BUCKET, 0, told) for task in everyone])
+            yield _blocks([(task, _NO_BUCKET, 0, answer) for task in everyone])
 
     def blocks(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
         """The blocks of the rows of the task with this number. Raises InvalidRequestError."""

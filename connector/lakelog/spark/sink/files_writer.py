@@ -46,7 +46,7 @@ class WrittenFiles(WriterCommitMessage):
     """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch.
 
     An `error` of the rows comes back here too, as in `lakelog.spark.failures`: the commit raises it.
-    `overwrite_mode` is the session's, which Spark tells tasks alone.
+    `overwrite_mode` is the session's, which only tasks can read.
     """
 
     files: tuple[tuple[int, BucketFile], ...]
@@ -247,7 +247,7 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
         self._plan.commit(written, batch, is_stream=True)
 
     def _digest(self, batch_id: int, query_id: str | None) -> str | None:
-        """What tells the batch's source offsets; None where Python cannot read the checkpoint by itself."""
+        """The digest of the batch's source offsets; None where Python cannot read the checkpoint by itself."""
         folder = None if self._checkpoint is None else local_path(self._checkpoint)
         if folder is None:
             return None
@@ -309,7 +309,7 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile
 
 
 def _with_kind_values(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with row kinds as numbers. Raises InvalidRequestError for a text that is none."""
+    """The batch with row kinds as numbers. Raises InvalidRequestError for a string that is no row kind."""
     if ROW_KIND_COLUMN not in batch.schema.names:
         return batch
     at = batch.schema.get_field_index(ROW_KIND_COLUMN)

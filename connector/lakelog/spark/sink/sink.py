@@ -58,7 +58,7 @@ class LakelogSink:
     ) -> None:
         """Open the table. Raises NotFoundError.
 
-        `writer_name` tells several sinks on one table in one query apart. `commit_user` replaces Spark's query id; it
+        `writer_name` distinguishes several sinks on one table in one query. `commit_user` replaces Spark's query id; it
         is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a
         log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it.
         """
@@ -156,7 +156,7 @@ class _FinishedBatches:
             )
 
     def add(self, table: Table, micro: MicroBatch) -> None:
-        """Remember a finished batch."""
+        """Record a finished batch."""
         with self._lock:
             self._last[(micro.run, table.path, micro.user)] = micro.identifier
 

@@ -38,7 +38,7 @@ _POOL = ProducerPool[EncodedRecords]()  # of this process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage:
-    """What a task tells the driver. `answers` are of buckets with a log, the files of a table without one."""
+    """What a task reports to the driver. `answers` are of buckets with a log, the files of a table without one."""
 
     answers: tuple[BucketAnswer, ...] = ()
     files: tuple[tuple[int, BucketFile], ...] = ()

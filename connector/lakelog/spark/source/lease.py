@@ -1,8 +1,8 @@
-"""Leases: what a stream still has to read stays, snapshots and records of the log.
+"""Leases: snapshots and records of the log that a stream has not read yet are kept.
 
 The lease on snapshots is a consumer file, which every engine that expires snapshots of the format respects: no snapshot
-from the one in it on expires. That on a log is lakelog's own, see `lakelog.protocol.log_leases`. Spark does not tell a
-source that its query has stopped, so a lease can outlive the query: it ends when it was not renewed for a day, see
+from the one in it on expires. That on a log is lakelog's own, see `lakelog.protocol.log_leases`. Spark does not notify
+a source when its query stops, so a lease can outlive the query: it ends when it was not renewed for a day, see
 `lakelog.filestore.metadata.consumers`.
 Source: Paimon spec, "Consumer ID".
 """

@@ -11,7 +11,7 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
 `log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
 the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
-own log offsets. `epochs` were current when the log had reached these offsets: they tell whether it is still the same
+own log offsets. `epochs` were current when the log had reached these offsets: they show whether it is still the same
 log. Offsets that older versions wrote have none.
 """
 

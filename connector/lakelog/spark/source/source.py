@@ -285,7 +285,7 @@ class StreamPlanner:
             if found is None and (snapshots.earliest_id() or 1) > 1:
                 raise NotFoundError(
                     f"table {self._mark.name} has no snapshot at or before {options.timestamp_millis} ms any more; "
-                    "name a later moment"
+                    "name a later timestamp"
                 )
             return found
         newest = self._head.now().snapshot_id

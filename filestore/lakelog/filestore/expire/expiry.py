@@ -18,8 +18,8 @@ from lakelog.filestore.expire.references import (
     branches_of,
     brought_by_appends,
     entries_of,
+    history_of,
     index_names,
-    line_of,
     lists_of,
     manifest_names,
     names_of,
@@ -63,7 +63,7 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
 
 def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> CommitTimes:
     """When the snapshots of a table were committed, also those of which only the changelog is left."""
-    changelogs = line_of(table, table.branch).changelogs
+    changelogs = history_of(table, table.branch).changelogs
 
     def date_of(number: int) -> int | None:
         found = table.snapshots.find(number) or changelogs.find(number)
@@ -86,9 +86,9 @@ class _Expiry:
         self._for_changes = retention.for_changes(table)
         self._newest = newest
         self._now_millis = now_millis
-        self._line = line_of(table, table.branch)
+        self._history = history_of(table, table.branch)
         self._has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
-        self._first_changelog = self._line.changelogs.earliest_id()
+        self._first_changelog = self._history.changelogs.earliest_id()
         self._keeps_changes = self._for_changes.exceeds(retention) or self._first_changelog is not None
         limits = [at for at in (wanted, self._carrier()) if at is not None]
         self._wanted = min(limits, default=None)
@@ -112,7 +112,7 @@ class _Expiry:
                 if entry.file.file_name not in changes:
                     self._delete_data(files, entry)
             if self._keeps_changes:
-                self._line.changelogs.put(snapshot)
+                self._history.changelogs.put(snapshot)
             else:
                 self._delete_changelog(files, snapshot)
             lists = () if keeps_deltas else lists_of(snapshot)
@@ -120,23 +120,23 @@ class _Expiry:
             self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
         self._table.snapshots.write_earliest_hint(end)
         if self._keeps_changes and self._first_changelog is None:
-            self._line.changelogs.write_earliest_hint()
+            self._history.changelogs.write_earliest_hint()
         return tuple(snapshot.id for snapshot in found[:-1])
 
     def expire_changelogs(self) -> tuple[int, ...]:
         """Delete the changelogs that are due; gives their ids. Without any it does no I/O."""
         if not self._keeps_changes:
             return ()
-        first = self._line.changelogs.earliest_id()
+        first = self._history.changelogs.earliest_id()
         oldest = self._table.snapshots.earliest_id()
         if first is None or oldest is None:
             return ()
         end = min(self._first_kept(range(first, self._newest.id + 1), self._for_changes), oldest)
-        kept = self._line.changelogs.find(end) or self._table.snapshots.find(end)
+        kept = self._history.changelogs.find(end) or self._table.snapshots.find(end)
         living = self._table.snapshots.find(oldest)
         if end <= first or kept is None or living is None:
             return ()
-        expired = [found for number in range(first, end) if (found := self._line.changelogs.find(number))]
+        expired = [found for number in range(first, end) if (found := self._history.changelogs.find(number))]
         following = [*expired[1:], kept]
         files = _Files(self._table, expired, living)
         for changelog, behind in zip(expired, following, strict=True):
@@ -147,8 +147,8 @@ class _Expiry:
                 self._delete_changelog(files, changelog)
             lists = () if self._has_producer else lists_of(changelog)
             self._delete_metadata(files, changelog, behind, lists, has_index=False)
-            self._line.changelogs.delete(changelog.id)
-        self._line.changelogs.write_earliest_hint()
+            self._history.changelogs.delete(changelog.id)
+        self._history.changelogs.write_earliest_hint()
         return tuple(changelog.id for changelog in expired)
 
     def _first_kept(self, ids: Sequence[int], retention: Retention) -> int:
@@ -229,12 +229,12 @@ class _Files:
         references = References(table)
         references.add_metadata(kept)
         for branch in branches_of(table):
-            line = line_of(table, branch)
+            history = history_of(table, branch)
             if branch != table.branch:
-                references.add_line(line)
+                references.add_branch(history)
                 continue
             # A file that a snapshot lost was in the newest tag before it, or in none that is as old.
-            tags = sorted((line.snapshots.tagged(tag) for tag in line.snapshots.tags()), key=lambda tag: tag.id)
+            tags = sorted((history.snapshots.tagged(tag) for tag in history.snapshots.tags()), key=lambda tag: tag.id)
             ids = [tag.id for tag in tags]
             nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
             for at in sorted(nearest - {-1}):

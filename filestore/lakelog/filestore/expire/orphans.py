@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.expire.references import References, branches_of, line_of
+from lakelog.filestore.expire.references import References, branches_of, history_of
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.metadata.store import TableStore
@@ -104,10 +104,10 @@ def _named(table: TableStore) -> set[str]:
     """The names that all branches hold. A snapshot that is committed meanwhile is looked at too."""
     references = References(table)
     for branch in branches_of(table):
-        line = line_of(table, branch)
-        newest = references.add_line(line)
+        history = history_of(table, branch)
+        newest = references.add_branch(history)
         while newest is not None:
-            behind = line.snapshots.find(newest.id + 1)
+            behind = history.snapshots.find(newest.id + 1)
             if behind is not None:
                 references.add_state(behind)
                 references.add_changelog(behind)

@@ -25,7 +25,7 @@ _STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BranchHistory:
     """The snapshots, changelogs and tags of one branch. All branches share manifests, indexes and data files."""
 
     branch: str
@@ -33,10 +33,10 @@ class Line:
     changelogs: ChangelogManager
 
 
-def line_of(table: TableStore, branch: str) -> Line:
+def history_of(table: TableStore, branch: str) -> BranchHistory:
     """One branch of the table."""
     paths = TablePaths(table.path, branch)
-    return Line(branch, SnapshotManager(table.file_io, paths), ChangelogManager(table.file_io, paths))
+    return BranchHistory(branch, SnapshotManager(table.file_io, paths), ChangelogManager(table.file_io, paths))
 
 
 def branches_of(table: TableStore) -> list[str]:
@@ -46,12 +46,12 @@ def branches_of(table: TableStore) -> list[str]:
     return [MAIN_BRANCH, *found]
 
 
-def keeps_deltas(table: TableStore, line: Line) -> bool:
+def keeps_deltas(table: TableStore, history: BranchHistory) -> bool:
     """Whether the files of expired deltas stay as the changes: longer than snapshots, and no other file has them."""
     has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     retention = Retention.of(table)
     is_longer = retention.for_changes(table).exceeds(retention)
-    return not has_producer and (is_longer or line.changelogs.earliest_id() is not None)
+    return not has_producer and (is_longer or history.changelogs.earliest_id() is not None)
 
 
 def names_of(entries: Iterable[ManifestEntry]) -> Iterator[str]:
@@ -131,29 +131,29 @@ class References:
         self.add_metadata(snapshot)
         self.names.update(live_names(self._table, snapshot))
 
-    def add_tags(self, line: Line) -> None:
+    def add_tags(self, history: BranchHistory) -> None:
         """What the tags of a branch show. Their changelog is not kept, as in Paimon."""
-        for tag in line.snapshots.tags():
+        for tag in history.snapshots.tags():
             try:
-                self.add_state(line.snapshots.tagged(tag))
+                self.add_state(history.snapshots.tagged(tag))
             except NotFoundError as error:
-                if tag in line.snapshots.tags():
+                if tag in history.snapshots.tags():
                     raise CorruptDataError(
                         f"tag {tag!r} of {self._table.name} names a missing file: {error}; delete the tag"
                     ) from error
 
-    def add_line(self, line: Line) -> Snapshot | None:
+    def add_branch(self, history: BranchHistory) -> Snapshot | None:
         """All that a branch names; gives its newest snapshot. Raises CorruptDataError when a part of it is missing.
 
         From the newest snapshot back: what a delta took away was there in the snapshot before. An expiry meanwhile
         takes the oldest ones, and nothing that a younger one needs.
         """
-        ids = line.snapshots.ids()
+        ids = history.snapshots.ids()
         newest = None
-        has_deltas = keeps_deltas(self._table, line)
+        has_deltas = keeps_deltas(self._table, history)
         removed: list[ManifestEntry] = []  # by the delta of the snapshot behind
         for number in reversed(ids):
-            snapshot = line.snapshots.find(number)
+            snapshot = history.snapshots.find(number)
             if snapshot is None:
                 break
             self.names.update(names_of(removed))
@@ -166,7 +166,7 @@ class References:
                 delta = entries_of(self._table, snapshot.delta_manifest_list)
                 removed = [entry for entry in delta if entry.kind is FileKind.DELETE]
             except NotFoundError as error:
-                if newest is None or line.snapshots.find(number - 1) is not None:
+                if newest is None or history.snapshots.find(number - 1) is not None:
                     raise CorruptDataError(
                         f"snapshot {number} of {self._table.name} names a missing file: {error}; restore it"
                     ) from error
@@ -174,14 +174,14 @@ class References:
             newest = newest or snapshot
         if has_deltas:  # the oldest one's too: they go with its changelog
             self.names.update(names_of(brought_by_appends(removed)))
-        self._add_changelogs(line)
-        self.add_tags(line)
+        self._add_changelogs(history)
+        self.add_tags(history)
         return newest
 
-    def _add_changelogs(self, line: Line) -> None:
+    def _add_changelogs(self, history: BranchHistory) -> None:
         has_producer = CHANGELOG_PRODUCER.of(self._table.schema.options) is not ChangelogProducer.NONE
-        for number in line.changelogs.ids():
-            changelog = line.changelogs.find(number)
+        for number in history.changelogs.ids():
+            changelog = history.changelogs.find(number)
             if changelog is None:
                 continue
             try:
@@ -191,7 +191,7 @@ class References:
                     delta = entries_of(self._table, changelog.delta_manifest_list)
                     self.names.update(names_of(brought_by_appends(delta)))
             except NotFoundError as error:
-                is_half_expired = line.changelogs.find(number - 1) is None
+                is_half_expired = history.changelogs.find(number - 1) is None
                 if is_half_expired or (has_producer and changelog.changelog_manifest_list is None):
                     continue
                 raise CorruptDataError(

@@ -34,8 +34,8 @@ from lakelog.filestore.write.write import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """Rows as they were given, the number of rows before them, and whether there are more behind them."""
+class RowChunk:
+    """A part of the rows to write, the number of rows before it, and whether more rows follow."""
 
     rows: pa.Table
     kinds: pa.ChunkedArray | None
@@ -91,7 +91,7 @@ def _merged_files(table: TableStore, spills: Spills) -> list[ManifestEntry]:
     return entries
 
 
-def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[Given]:
+def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[RowChunk]:
     """The rows a buffer at a time."""
     rest = (batch for batch in batches if batch.num_rows)
     ahead = next(rest, None)
@@ -109,7 +109,7 @@ def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[Giv
         held.clear()
         kinds = rows.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in rows.column_names else None
         rows = rows if kinds is None else rows.drop_columns([ROW_KIND_COLUMN])
-        yield Given(rows=rows, kinds=kinds, rows_before=rows_before, has_more=ahead is not None)
+        yield RowChunk(rows=rows, kinds=kinds, rows_before=rows_before, has_more=ahead is not None)
         rows_before += rows.num_rows
 
 
