@@ -56,8 +56,9 @@ def rows_of(
     *,
     columns: Sequence[str] | None = None,
     tag: str | None = None,
+    branch: str | None = None,
 ) -> Counter[str]:
-    rows = table.to_arrow(snapshot_id=snapshot_id, columns=columns, tag=tag)
+    rows = table.to_arrow(snapshot_id=snapshot_id, columns=columns, tag=tag, branch=branch)
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     return as_multiset(json.loads(line) for line in to_json_lines(rows, fields))
 
@@ -137,12 +138,14 @@ def test_tags_and_branches_have_the_rows_that_flink_reads(tmp_path: Path, name: 
         prefix = "" if branch is None else f"branch-{branch}."
         latest = "latest" if branch is None else f"branch-{branch}"
         assert rows_of(view) == as_multiset(expected("tags_branches", name, latest))
+        assert rows_of(table, branch=branch) == rows_of(view)
         for snapshot in expected("tags_branches", name, f"{prefix}snapshots"):
             rows = expected("tags_branches", name, f"{prefix}snapshot-{snapshot['snapshot_id']}")
             assert rows_of(view, snapshot["snapshot_id"]) == as_multiset(rows)
             seen += 1
         for tag in TAGS.get((name, branch), ()):
             assert rows_of(view, tag=tag) == as_multiset(expected("tags_branches", name, f"{prefix}tag-{tag}"))
+            assert rows_of(table, branch=branch, tag=tag) == rows_of(view, tag=tag)
             seen += 1
     assert seen
 

@@ -316,3 +316,23 @@ def test_rows_that_do_not_fit_fail_the_commit_and_no_task(spark: SparkSession, t
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     assert sum(stage.numFailedTasks for stage in stages if stage is not None) == 0
     assert list(table.snapshots()) == []
+
+
+def test_a_table_is_made_for_the_rows_of_spark_and_keeps_their_comments(spark: SparkSession, catalog: Catalog) -> None:
+    ddl = "id BIGINT NOT NULL COMMENT 'the key', s STRUCT<a: INT COMMENT 'inside'>, t TIMESTAMP"
+    rows = spark.createDataFrame([], ddl)
+    for name, schema in (("frame", rows), ("struct", rows.schema), ("ddl", ddl)):
+        table = catalog.create_table(f"db.{name}", schema=schema, primary_keys="ID")
+        assert [str(field.type) for field in table.schema.fields] == [
+            "BIGINT NOT NULL",
+            "ROW<a INT>",
+            "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        ]
+        assert table.schema.field("id").description == "the key"
+        for read in (lakelog.spark.read(spark, table), spark.read.format("lakelog").load(table.path)):
+            assert read.schema["id"].metadata == {"comment": "the key"}
+            assert "'inside'" in str(read.schema.jsonValue())
+    table = catalog.table("db.ddl")
+    table.write(pa.table({"id": [1], "s": [{"a": 1}], "t": [None]}).cast(table.schema.arrow_schema))
+    table.compact(full=True)
+    assert lakelog.spark.read(spark, table, columns="id").schema["id"].metadata == {"comment": "the key"}

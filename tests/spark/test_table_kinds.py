@@ -117,6 +117,33 @@ def test_tables_of_flink_are_read_by_spark(spark: SparkSession, tmp_path: Path, 
     assert found == Counter(tuple(row.values()) for row in expected(case, name, "latest"))
 
 
+def test_branches_and_their_tags_are_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(unpack("tags_branches", tmp_path) / "db.db" / "forwarded")
+    source = spark.read.format("lakelog").option("path", path)
+
+    def multiset_of(rows: DataFrame) -> Counter[tuple[object, ...]]:
+        return Counter(tuple(row.asDict().values()) for row in rows.collect())
+
+    dev = Counter(tuple(row.values()) for row in expected("tags_branches", "forwarded", "branch-dev"))
+    base = Counter(tuple(row.values()) for row in expected("tags_branches", "forwarded", "tag-base"))
+    assert multiset_of(lakelog.spark.read(spark, path, branch="dev")) == dev
+    assert multiset_of(source.option("branch", "dev").load()) == dev
+    assert multiset_of(spark.read.format("lakelog").option("tag", "base").load(path)) == base
+    with pytest.raises(Exception, match="has no branch 'dove'; its branches are main, dev"):
+        lakelog.spark.read(spark, path, branch="dove")
+    stream = spark.readStream.format("lakelog").option("branch", "dev").load(path)
+    with pytest.raises(Exception, match="a stream takes no tag and no branch"):
+        stream.writeStream.format("noop").start().processAllAvailable()
+
+
+def test_columns_in_any_case_are_read_by_spark(spark: SparkSession, catalog: Catalog) -> None:
+    table = catalog.create_table("db.cases", schema=SCHEMA, primary_keys="ID")
+    table.write(pa.table({"id": [1], "day": ["x"], "amount": [5]}).cast(SCHEMA))
+    assert lakelog.spark.read(spark, table, columns="DAY").collect() == [("x",)]
+    load = spark.read.format("lakelog").option("columns", "AMOUNT, Id").load(table.path)
+    assert (load.columns, load.collect()) == (["amount", "id"], [(5, 1)])
+
+
 def test_partitions_of_a_fallback_branch_are_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     schema = pa.schema([pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
     options = {"scan.fallback-branch": "old", "bucket": "1"}

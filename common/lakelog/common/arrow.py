@@ -130,6 +130,8 @@ def _misplaced_in(values: pa.Array, kind: DataType, place: str) -> str | None:
     return next(found, None)
 
 
+# Where the comment of a column is: what Spark calls it, then pypaimon, then pyiceberg.
+_COMMENT_KEYS = (b"comment", b"description", b"doc")
 _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _FROM_ARROW = {
     pa.bool_(): TypeRoot.BOOLEAN,
@@ -153,6 +155,8 @@ def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType
     if kind in _FROM_ARROW:
         return DataType(root=_FROM_ARROW[kind])
     types = pa.types
+    if types.is_dictionary(kind):
+        return from_arrow_type(kind.value_type, name=name, depth=depth)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return DataType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)
     if types.is_fixed_size_binary(kind):
@@ -176,13 +180,22 @@ def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType
         return map_of(from_arrow_type(kind.key_type, name=f"{name}.key", depth=depth + 1), value)
     if types.is_struct(kind):
         return row_of([from_arrow_field(field, path=f"{name}.{field.name}", depth=depth + 1) for field in kind])
-    raise UnsupportedError(f"column {name!r} has the Arrow type {kind}, which the Paimon format cannot hold")
+    raise UnsupportedError(
+        f"column {name!r} has the Arrow type {kind}, which the Paimon format cannot hold: give it another type, or "
+        "leave it out"
+    )
 
 
 def from_arrow_field(field: pa.Field, *, path: str | None = None, depth: int = 0) -> DataField:
-    """The column of an Arrow field, with id 0. Raises UnsupportedError."""
+    """The column of an Arrow field, with id 0 and the comment of its metadata. Raises UnsupportedError."""
     kind = from_arrow_type(field.type, name=path or field.name, depth=depth).with_nullable(field.nullable)
-    return DataField(id=0, name=field.name, type=kind)
+    return DataField(id=0, name=field.name, type=kind, description=_comment_of(field))
+
+
+def _comment_of(field: pa.Field) -> str | None:
+    metadata = field.metadata or {}
+    found = next((metadata[key] for key in _COMMENT_KEYS if metadata.get(key)), None)
+    return None if found is None else str(found.decode("utf-8", "replace"))
 
 
 def pieces_of(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.Table]:

@@ -8,13 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
-from lakelog.common.types import DataField
 from lakelog.filestore.io.bounded_files import bounded
 from lakelog.filestore.io.location import Location, store_options
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
@@ -81,15 +78,18 @@ class Catalog:
         self,
         identifier: str,
         *,
-        schema: pa.Schema | Sequence[DataField | pa.Field],
-        primary_keys: Sequence[str] = (),
-        partition_keys: Sequence[str] = (),
+        schema: object,
+        primary_keys: str | Sequence[str] = (),
+        partition_keys: str | Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
         """Create a table, and with `log.system`=`kafka` a topic of its own with one partition per bucket.
 
+        `schema` says the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
+        (see `lakelog.catalog.ddl`), a polars schema, a Spark StructType, or a DataFrame of pandas, polars or Spark,
+        whose columns are taken and no row. Comments of columns are kept. A key is one column's name, or a list of them.
         Raises InvalidRequestError when the table exists (`if_not_exists` gives that one) or a name, column, key or
         option is wrong; UnavailableError when Kafka does not answer. Then nothing was made.
         """
@@ -193,12 +193,13 @@ class Catalog:
 
     def _new_schema(
         self,
-        columns: pa.Schema | Sequence[DataField | pa.Field],
-        primary_keys: Sequence[str],
-        partition_keys: Sequence[str],
+        columns: object,
+        primary_keys: str | Sequence[str],
+        partition_keys: str | Sequence[str],
         options: Mapping[str, str],
         comment: str | None,
     ) -> TableSchema:
+        from lakelog.catalog.new_columns import columns_of
         from lakelog.filestore.new_tables import check_new_table
 
         for key in (*store_options(options), *call_settings(options)):
@@ -207,7 +208,7 @@ class Catalog:
             if option.key in options:
                 raise OptionError(f"option {option.key!r} is set by lakelog when it makes a table; leave it out")
         schema = build_schema(
-            columns,
+            columns_of(columns),
             primary_keys=primary_keys,
             partition_keys=partition_keys,
             options=options,

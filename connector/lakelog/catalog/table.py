@@ -84,15 +84,15 @@ class Table:
         """The table's identity, which a copy has too until it is given another; see `new_identity`."""
         return self._files.uuid
 
-    def snapshots(self) -> Iterator[Snapshot]:
-        """The snapshots that have not expired, oldest first."""
-        manager = self._files.snapshots
+    def snapshots(self, *, branch: str | None = None) -> Iterator[Snapshot]:
+        """The snapshots that have not expired, oldest first; of the table, or of a branch of it."""
+        manager = self._files.on_branch(branch).snapshots
         return (manager.get(snapshot_id) for snapshot_id in manager.ids())
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
         """The newest snapshot, or the one that is asked for; None for a table without any.
 
-        Raises NotFoundError for a snapshot or tag that does not exist, and for a time before the oldest snapshot.
+        Raises NotFoundError for a snapshot, tag or branch that does not exist, and for a time before the oldest one.
         """
         return self._files.snapshot(**which)
 
@@ -105,14 +105,19 @@ class Table:
         return self._files.to_batches(**what)
 
     def changes(
-        self, *, after: int | None = None, up_to: int | None = None, columns: Sequence[str] | None = None
+        self,
+        *,
+        after: int | None = None,
+        up_to: int | None = None,
+        columns: str | Sequence[str] | None = None,
+        branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The changes of the snapshots behind `after`, up to `up_to`, from the files alone; `_row_kind` comes first.
 
         With a changelog producer these are all changes with their old values, else the last change of each key. A
         value-count table gives each row as often as it was inserted or deleted.
         """
-        return self._files.changes(after=after, up_to=up_to, columns=columns)
+        return self._files.changes(after=after, up_to=up_to, columns=columns, branch=branch)
 
     def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas."""

@@ -22,14 +22,18 @@ from pyspark.sql.datasource import (
 )
 
 from lakelog.catalog import Table
-from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from lakelog.filestore.read.fallback import plan_read
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.protocol.place import original_of, recorded_place
 from lakelog.spark.options import (
+    BRANCH,
     CONSUMER_ID,
+    TAG,
     ReadOptions,
     check_stream_write_options,
+    open_for_read,
     open_from_options,
     parse_overwrite,
     parse_read_options,
@@ -68,6 +72,11 @@ class LakelogDataSource(DataSource):
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
         table, options = self._read()
+        if options.tag is not None or table._files.branch != MAIN_BRANCH:
+            raise UnsupportedError(
+                f"a stream takes no {TAG.key} and no {BRANCH.key}: it reads the table's snapshots and its log; read "
+                "a tag or a branch as a batch, with spark.read"
+            )
         target = None
         if table.log is not None:
             original = original_of(table._files, recorded_place(table._files))
@@ -97,7 +106,7 @@ class LakelogDataSource(DataSource):
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))
 
     def _read(self) -> tuple[Table, ReadOptions]:
-        table = open_from_options(self.options)
+        table = open_for_read(self.options)
         return table, parse_read_options(self.options, table)
 
 
@@ -112,7 +121,7 @@ class SnapshotReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the snapshot."""
         table, options = self._rows.table, self._options
-        snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp=options.timestamp_millis)
+        snapshot = table.snapshot(snapshot_id=options.snapshot_id, timestamp=options.timestamp_millis, tag=options.tag)
         splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]

@@ -96,6 +96,21 @@ PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     kind="static or dynamic",
 )
 _CONF_OVERWRITE_MODE = replace(PARTITION_OVERWRITE_MODE, key=PARTITION_OVERWRITE_CONF)  # as the session says it
+TAG = Option(
+    key="tag",
+    parse=str,
+    default="",
+    doc="Read the snapshot that this tag keeps. A batch read takes one of it, `scan.snapshot-id` and `scan.timestamp`.",
+    kind="the name of a tag",
+)
+BRANCH = Option(
+    key="branch",
+    parse=str,
+    default="",
+    doc="Read this branch, in its columns: its newest snapshot, or the one that `tag`, `scan.snapshot-id` or "
+    "`scan.timestamp` choose in it. Batch reads alone take it.",
+    kind="the name of a branch",
+)
 TIMEZONE = Option(
     key="timezone",
     parse=ZoneInfo,
@@ -148,6 +163,8 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     WHERE,
     REPLACE_WHERE,
     PARTITION_OVERWRITE_MODE,
+    TAG,
+    BRANCH,
     TIMEZONE,
     ROW_KIND,
     MAX_ROWS_PER_TRIGGER,
@@ -186,6 +203,7 @@ class ReadOptions:
     max_rows: int | None
     max_bytes: int | None
     consumer_id: str | None = None
+    tag: str | None = None
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
@@ -217,6 +235,15 @@ def open_from_options(given: Mapping[str, str]) -> Table:
     return resolve_table(path, warehouse=warehouse or None, options=passed)
 
 
+def open_for_read(given: Mapping[str, str]) -> Table:
+    """The table that the options name, or the branch of it. Raises as `open_from_options`."""
+    table = open_from_options(given)
+    branch = BRANCH.of({key.lower(): value for key, value in given.items()})
+    if not branch:
+        return table
+    return Table(table._files.on_branch(branch), identifier=table.identifier, kafka=table.kafka)
+
+
 def _no_create_table(path: str) -> str:
     return (
         "CREATE TABLE ... USING lakelog is not supported: Spark gives options and location of such a table to no read. "
@@ -230,7 +257,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     options = _checked(given, _READ_OPTIONS)
     columns = COLUMNS.of(options) or None
     if columns is not None:
-        table.schema.select(columns)
+        columns = tuple(field.name for field in table.schema.chosen(columns))
     where = _parse_where(options, table)
     snapshot_id = SCAN_SNAPSHOT_ID.of(options)
     times = [
@@ -242,10 +269,11 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         )
         if millis is not None
     ]
-    if len(times) + (snapshot_id is not None) > 1:
+    tag = TAG.of(options) or None
+    if len(times) + (snapshot_id is not None) + (tag is not None) > 1:
         raise InvalidRequestError(
-            f"a read starts at one point; give one of {SCAN_SNAPSHOT_ID.key}, {SCAN_TIMESTAMP.key} and "
-            f"{SCAN_TIMESTAMP_MILLIS.key}"
+            f"a read starts at one point; give one of {SCAN_SNAPSHOT_ID.key}, {SCAN_TIMESTAMP.key}, "
+            f"{SCAN_TIMESTAMP_MILLIS.key} and {TAG.key}"
         )
     scan = LOG_SCAN.of({**table.schema.options, **options})
     return ReadOptions(
@@ -253,6 +281,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         where=where,
         snapshot_id=snapshot_id,
         timestamp_millis=times[0] if times else None,
+        tag=tag,
         has_row_kind=ROW_KIND.of(options),
         scan=scan,
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),

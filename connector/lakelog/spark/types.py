@@ -19,8 +19,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import types as spark
 
+from lakelog.catalog.spark_json import columns_of_struct
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot, array_of, map_of, row_of
+from lakelog.common.types import DataField, DataType, TypeRoot
 
 MICROS_PRECISION = 6
 
@@ -88,58 +89,9 @@ def _spark_field(field: DataField, path: str) -> spark.StructField:
     return spark.StructField(field.name, to_spark_type(field.type, name=path), field.type.nullable, metadata)
 
 
-_FROM_SPARK: dict[type[spark.DataType], DataType] = {
-    spark.BooleanType: DataType(root=TypeRoot.BOOLEAN),
-    spark.ByteType: DataType(root=TypeRoot.TINYINT),
-    spark.ShortType: DataType(root=TypeRoot.SMALLINT),
-    spark.IntegerType: DataType(root=TypeRoot.INT),
-    spark.LongType: DataType(root=TypeRoot.BIGINT),
-    spark.FloatType: DataType(root=TypeRoot.FLOAT),
-    spark.DoubleType: DataType(root=TypeRoot.DOUBLE),
-    spark.StringType: DataType(root=TypeRoot.VARCHAR, length=MAX_LENGTH),
-    spark.BinaryType: DataType(root=TypeRoot.VARBINARY, length=MAX_LENGTH),
-    spark.DateType: DataType(root=TypeRoot.DATE),
-    spark.TimestampType: DataType(root=TypeRoot.TIMESTAMP_LTZ, precision=MICROS_PRECISION),
-    spark.TimestampNTZType: DataType(root=TypeRoot.TIMESTAMP, precision=MICROS_PRECISION),
-}
-
-
-def from_spark_type(kind: spark.DataType, *, name: str) -> DataType:
-    """The column type of a Spark type. Raises UnsupportedError, naming the column `name`."""
-    if type(kind) in _FROM_SPARK:
-        return _FROM_SPARK[type(kind)]
-    match kind:
-        case spark.DecimalType():
-            return DataType(root=TypeRoot.DECIMAL, precision=kind.precision, scale=kind.scale)
-        case spark.CharType():
-            return DataType(root=TypeRoot.CHAR, length=kind.length)
-        case spark.VarcharType():
-            return DataType(root=TypeRoot.VARCHAR, length=kind.length)
-        case spark.TimeType():
-            return DataType(root=TypeRoot.TIME, precision=kind.precision)
-        case spark.ArrayType():
-            element = from_spark_type(kind.elementType, name=f"{name}.element")
-            return array_of(element.with_nullable(kind.containsNull))
-        case spark.MapType():
-            value = from_spark_type(kind.valueType, name=f"{name}.value").with_nullable(kind.valueContainsNull)
-            return map_of(from_spark_type(kind.keyType, name=f"{name}.key"), value)
-        case spark.StructType():
-            return row_of([_field_of(member, f"{name}.{member.name}") for member in kind.fields])
-        case _:
-            raise UnsupportedError(
-                f"column {name!r} has the Spark type {kind.simpleString()}, which the Paimon format cannot hold: "
-                "cast it or leave it out"
-            )
-
-
 def from_spark_schema(schema: spark.StructType) -> tuple[DataField, ...]:
     """The columns of a Spark schema, with ids 0. Raises UnsupportedError."""
-    return tuple(_field_of(field, field.name) for field in schema.fields)
-
-
-def _field_of(field: spark.StructField, path: str) -> DataField:
-    kind = from_spark_type(field.dataType, name=path).with_nullable(field.nullable)
-    return DataField(id=0, name=field.name, type=kind, description=(field.metadata or {}).get("comment"))
+    return columns_of_struct(schema.jsonValue())
 
 
 def spark_arrow_type(kind: spark.DataType) -> pa.DataType:

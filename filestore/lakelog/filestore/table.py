@@ -161,13 +161,14 @@ class FileStoreTable(ReadableTable):
         commit all the time.
         """
         self._check_has_no_log()
-        from lakelog.filestore.predicate import check_filter, parse_where
+        from lakelog.filestore.predicate import check_filter, required_predicate
         from lakelog.filestore.write.deleting import TableDelete, check_deletable
 
         check_deletable(self.schema, table_name=self.name)
-        predicate = parse_where(where) if isinstance(where, str) else where
+        predicate = required_predicate(where)
         check_filter(predicate, self.schema.fields)
-        return self._committed(TableDelete(self, lambda base: self._read_of(base, None, predicate).to_table()), clock)
+        fields = self.schema.fields
+        return self._committed(TableDelete(self, lambda base: self._read_of(base, fields, predicate).to_table()), clock)
 
     def _committed(self, write: TableWrite | TableDelete, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""
@@ -202,10 +203,10 @@ class FileStoreTable(ReadableTable):
 
     def _partitions(self, where: str | Predicate) -> PartitionFilter:
         """The partitions that meet a condition."""
-        from lakelog.filestore.predicate import parse_where
+        from lakelog.filestore.predicate import required_predicate
         from lakelog.filestore.write.table_write import PartitionFilter
 
-        return PartitionFilter(self.schema, parse_where(where) if isinstance(where, str) else where)
+        return PartitionFilter(self.schema, required_predicate(where))
 
     def drop_partitions(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None when none does.

@@ -6,10 +6,12 @@ Each verb imports what it needs when it is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.quoting import listed
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
@@ -34,37 +36,75 @@ _DUCKDB_MAJOR_MIN = 2
 
 
 class SnapshotChoice(TypedDict, total=False):
-    """Which state of a table a read shows: one of these, or without any the newest."""
+    """Which state of a table a read shows: the newest, or one of `snapshot_id`, `timestamp` and `tag`; of a branch."""
 
     snapshot_id: int | None
     timestamp: Timestamp | None
     tag: str | None
+    branch: str | None
 
 
 class Selection(SnapshotChoice, total=False):
     """Which rows and columns a read gives.
 
-    `where` is a condition in SQL. `snapshot_id` reads that snapshot, `timestamp` the newest one at that time or before,
-    `tag` the one that the tag keeps; without any of them it is the newest. A timestamp is a datetime, a string such as
-    `2026-01-31 12:00:00`, or an int, milliseconds since 1970; without a zone it is in UTC.
+    `columns` are the columns in their order, a string is one of them; `where` is a condition in SQL. Names are compared
+    as Spark does it: case counts only where the names of two columns differ in nothing else.
+    `snapshot_id` reads that snapshot, `timestamp` the newest one at that time or before, `tag` the one that the tag
+    keeps; without any of them it is the newest. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or
+    an int, milliseconds since 1970; without a zone it is in UTC. With `branch` it is a snapshot or tag of that branch,
+    in the branch's columns.
     """
 
-    columns: Sequence[str] | None
+    columns: str | Sequence[str] | None
     where: str | Predicate | None
+
+
+_KEYWORDS = tuple(Selection.__annotations__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a read asks for: a table, or a branch of it, its snapshot, columns, and a condition."""
+
+    table: ReadableTable
+    snapshot: Snapshot | None
+    fields: Sequence[DataField]
+    where: Predicate | None
+
+    def planned(self, fields: Sequence[DataField] | None = None, *, skip: Predicate | None = None) -> PlannedRead:
+        """The read, in these columns, of the files that may hold rows which pass `skip` too."""
+        return self.table._read_of(self.snapshot, self.fields if fields is None else fields, self.where, skip=skip)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadableTable(TableStore):
     """A table as its readers know it."""
 
-    def snapshot(
-        self, *, snapshot_id: int | None = None, timestamp: Timestamp | None = None, tag: str | None = None
-    ) -> Snapshot | None:
+    def on_branch(self, branch: str | None) -> Self:
+        """The table as a branch of it has it, with the newest schema there; None is the table itself.
+
+        Raises NotFoundError, naming the branches.
+        """
+        if branch is None or branch == self.branch:
+            return self
+        other = replace(self, branch=branch)
+        schema = other.schemas.latest()
+        if schema is None:
+            known = listed(self.branches())
+            raise NotFoundError(f"table {self.name} has no branch {branch!r}; its branches are {known}")
+        return replace(other, schema=schema)
+
+    def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
         """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.
 
-        Raises NotFoundError for an id or a tag that is not there and for a time before the oldest living snapshot.
+        Raises NotFoundError for an id, tag or branch that does not exist and for a time before the oldest snapshot.
         Logs a warning where it shows rows of another engine that the table's log lacks.
         """
+        _check_keywords(which, tuple(SnapshotChoice.__annotations__))
+        return self.on_branch(which.get("branch"))._snapshot(which)
+
+    def _snapshot(self, which: SnapshotChoice) -> Snapshot | None:
+        snapshot_id, timestamp, tag = which.get("snapshot_id"), which.get("timestamp"), which.get("tag")
         if sum(given is not None for given in (snapshot_id, timestamp, tag)) > 1:
             raise InvalidRequestError("a read takes one of a snapshot id, a timestamp and a tag")
         if tag is not None:
@@ -81,6 +121,20 @@ class ReadableTable(TableStore):
         warn_of_foreign_rows(self, found)
         return found
 
+    def _asked(self, what: Selection) -> _Asked:
+        """What a read asks for, checked. Raises InvalidRequestError and NotFoundError."""
+        from lakelog.filestore.predicate import check_filter, predicate_of
+
+        _check_keywords(what, _KEYWORDS)
+        table = self.on_branch(what.get("branch"))
+        fields = table.schema.chosen(what.get("columns"))
+        where = predicate_of(what.get("where"))
+        if where is not None:
+            check_filter(where, table.schema.fields)
+        if what.keys() - {"columns", "where"}:
+            check_schema(table, table.snapshots.latest())
+        return _Asked(table, table._snapshot(what), fields, where)
+
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows in batches and in no order. What is wrong with the arguments is raised before the first batch."""
         return self._planned(**what).batches()
@@ -93,21 +147,13 @@ class ReadableTable(TableStore):
         """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""
         return self._planned().__arrow_c_stream__(requested_schema)
 
-    def _planned(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        **which: Unpack[SnapshotChoice],
-    ) -> PlannedRead:
-        if which:
-            check_schema(self, self.snapshots.latest())
-        return self._read_of(self.snapshot(**which), columns, _condition(where))
+    def _planned(self, **what: Unpack[Selection]) -> PlannedRead:
+        return self._asked(what).planned()
 
     def _read_of(
         self,
         snapshot: Snapshot | None,
-        columns: Sequence[str] | None,
+        fields: Sequence[DataField],
         where: Predicate | None,
         *,
         skip: Predicate | None = None,
@@ -119,20 +165,14 @@ class ReadableTable(TableStore):
         parts = tuple(part for part in (where, skip) if part is not None)
         return PlannedRead(
             table=self,
-            fields=self.schema.fields if columns is None else self.schema.select(columns),
+            fields=tuple(fields),
             where=where,
             skip=skip,
             splits=plan_read(self, snapshot, where=And(parts=parts) if parts else None).splits,
             budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
         )
 
-    def to_polars(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        **which: Unpack[SnapshotChoice],
-    ) -> pl.LazyFrame:
+    def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
         """The rows as a lazy polars frame, in no order; maps become lists of key and value.
 
         The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
@@ -141,17 +181,9 @@ class ReadableTable(TableStore):
         """
         from lakelog.filestore.read.polars_scan import lazy_frame
 
-        fields, planned = self._pushed_into(columns, where, which)
-        return lazy_frame(fields, planned)
+        return lazy_frame(*self._pushed_into(what))
 
-    def to_duckdb(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
-        connection: Any = None,
-        **which: Unpack[SnapshotChoice],
-    ) -> DuckDBPyRelation:
+    def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
         """The rows as a DuckDB relation, in no order. Needs duckdb 2.0: releases before it lose rows with NaN.
 
         The snapshot is chosen now. Columns and filters of a query reach the files, also without `columns` and `where`;
@@ -168,30 +200,22 @@ class ReadableTable(TableStore):
             )
         from lakelog.filestore.read.arrow_dataset import LakelogDataset
 
-        fields, planned = self._pushed_into(columns, where, which)
+        fields, planned = self._pushed_into(what)
         return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection or duckdb.default_connection())
 
     def _pushed_into(
-        self, columns: Sequence[str] | None, where: str | Predicate | None, which: SnapshotChoice
+        self, what: Selection
     ) -> tuple[Sequence[DataField], Callable[[Sequence[str], Predicate | None], PlannedRead]]:
         """The columns of a read of one snapshot, and how to plan it for a query's columns and filter.
 
         The filter of the query only skips files: the query applies it to the rows.
         """
-        from lakelog.filestore.predicate import check_filter
-
-        predicate = _condition(where)
-        fields = self.schema.fields if columns is None else self.schema.select(columns)
-        if predicate is not None:
-            check_filter(predicate, self.schema.fields)
-        if which:
-            check_schema(self, self.snapshots.latest())
-        snapshot = self.snapshot(**which)
+        asked = self._asked(what)
 
         def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
-            return self._read_of(snapshot, names, predicate, skip=also)
+            return asked.planned(asked.table.schema.select(names), skip=also)
 
-        return fields, planned
+        return asked.fields, planned
 
     def changes(
         self,
@@ -199,7 +223,8 @@ class ReadableTable(TableStore):
         after: int | None = None,
         up_to: int | None = None,
         source: ChangeSource = ChangeSource.AUTO,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
+        branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The changes of the snapshots behind `after`, up to `up_to`: all that are there by default.
 
@@ -208,13 +233,14 @@ class ReadableTable(TableStore):
         """
         from lakelog.filestore.read.changes import first_changes, snapshot_of_changes
 
-        check_foreign_options(self.schema.options, Use.FOLLOW, table_name=self.name)
-        check_schema(self, self.snapshots.latest())
-        fields = self.schema.fields if columns is None else self.schema.select(columns)
-        first = first_changes(self) if after is None else after + 1
-        last = (self.snapshots.latest_id() or 0) if up_to is None else up_to
-        found = [snapshot_of_changes(self, number) for number in range(first, last + 1)]
-        return self._changes(found, fields, source)
+        table = self.on_branch(branch)
+        check_foreign_options(table.schema.options, Use.FOLLOW, table_name=self.name)
+        check_schema(table, table.snapshots.latest())
+        fields = table.schema.chosen(columns)
+        first = first_changes(table) if after is None else after + 1
+        last = (table.snapshots.latest_id() or 0) if up_to is None else up_to
+        found = [snapshot_of_changes(table, number) for number in range(first, last + 1)]
+        return table._changes(found, fields, source)
 
     def _changes(
         self, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
@@ -233,8 +259,10 @@ class ReadableTable(TableStore):
                     yield pa.RecordBatch.from_arrays([texts.take(kinds), *values], schema=schema)
 
 
-def _condition(where: str | Predicate | None) -> Predicate | None:
-    """A condition, parsed where it is SQL."""
-    from lakelog.filestore.predicate import parse_where
-
-    return parse_where(where) if isinstance(where, str) else where
+def _check_keywords(given: SnapshotChoice, known: Sequence[str]) -> None:
+    """Raise InvalidRequestError for a keyword that a read does not take."""
+    for keyword in given:
+        if keyword not in known:
+            near = get_close_matches(keyword, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {listed(known)}"
+            raise InvalidRequestError(f"a read takes no {keyword!r}; {hint}")

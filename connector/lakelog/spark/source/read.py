@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
-from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.spark.session import prepare_session
@@ -21,37 +20,32 @@ def read(
     spark: SparkSession,
     table: TableName,
     *,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     where: str | None = None,
     snapshot_id: int | None = None,
     timestamp: Timestamp | None = None,
     tag: str | None = None,
+    branch: str | None = None,
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
 ) -> DataFrame:
     """The rows of a table as a DataFrame.
 
-    `columns` and `where` (Spark SQL) reach all files; `select` and `filter` on the result only those that need no
-    merge. Read is the newest snapshot, or `snapshot_id`, or the newest one at `timestamp` or before, or the one that
-    `tag` keeps. A timestamp is a datetime, a string, or an int, milliseconds since 1970; without a zone it is in the
-    session's. The snapshot is chosen now: all queries of the DataFrame see that one. Raises NotFoundError and
-    InvalidRequestError at once.
+    `columns` (a string is one) and `where` (Spark SQL) reach all files; `select` and `filter` on the result only those
+    that need no merge. Read is the newest snapshot, or `snapshot_id`, or the newest one at `timestamp` or before, or
+    the one that `tag` keeps; with `branch` one of that branch. A timestamp is a datetime, a string, or an int,
+    milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all queries of the
+    DataFrame see that one. Raises NotFoundError and InvalidRequestError at once.
     """
-    opened = resolve_files(table, catalog=catalog, warehouse=warehouse)
+    files = resolve_files(table, catalog=catalog, warehouse=warehouse)._files.on_branch(branch)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     prepare_session(spark)
-    fields = opened.schema.fields if columns is None else opened.schema.select(_checked(columns))
+    fields = files.schema.chosen(columns)
     predicate = None
     if where is not None:
         predicate = parse_where(where, zone=zone)
-        check_filter(predicate, opened.schema.fields)
+        check_filter(predicate, files.schema.fields)
     millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))
-    snapshot = opened.snapshot(snapshot_id=snapshot_id, timestamp=millis, tag=tag)
+    snapshot = files.snapshot(snapshot_id=snapshot_id, timestamp=millis, tag=tag)
     selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
-    return scan_snapshot(spark, opened._files, snapshot, selection)
-
-
-def _checked(columns: Sequence[str]) -> Sequence[str]:
-    if isinstance(columns, str):
-        raise InvalidRequestError(f"columns must be a list of names, found the text {columns!r}")
-    return columns
+    return scan_snapshot(spark, files, snapshot, selection)

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.references import (
     References,
-    branches_of,
     brought_by_appends,
     entries_of,
     history_of,
@@ -228,7 +227,7 @@ class _Files:
         """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays."""
         references = References(table)
         references.add_metadata(kept)
-        for branch in branches_of(table):
+        for branch in table.branches():
             history = history_of(table, branch)
             if branch != table.branch:
                 references.add_branch(history)

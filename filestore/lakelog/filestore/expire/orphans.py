@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.expire.references import References, branches_of, history_of
+from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.metadata.store import TableStore
@@ -103,7 +103,7 @@ def remove_orphan_files(
 def _named(table: TableStore) -> set[str]:
     """The names that all branches hold. A snapshot that is committed meanwhile is looked at too."""
     references = References(table)
-    for branch in branches_of(table):
+    for branch in table.branches():
         history = history_of(table, branch)
         newest = references.add_branch(history)
         while newest is not None:
@@ -138,7 +138,7 @@ class _Candidates:
         root = self._table.path
         for folder in ("manifest", "index", "statistics"):
             self._add_files(f"{root}/{folder}")
-        for branch in branches_of(self._table):
+        for branch in self._table.branches():
             own = TablePaths(root, branch)
             for folder in (own.snapshot_dir, own.schema_dir, own.tag_dir, own.changelog_dir, own.consumer_dir):
                 self._add_files(folder, only=_TEMPORARY)

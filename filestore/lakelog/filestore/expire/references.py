@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
+from lakelog.filestore.schema.paths import TablePaths
 
 _NAME_BYTES = 128
 _STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
@@ -37,13 +37,6 @@ def history_of(table: TableStore, branch: str) -> BranchHistory:
     """One branch of the table."""
     paths = TablePaths(table.path, branch)
     return BranchHistory(branch, SnapshotManager(table.file_io, paths), ChangelogManager(table.file_io, paths))
-
-
-def branches_of(table: TableStore) -> list[str]:
-    """The names of all branches, the main one first. Lists a folder."""
-    names = table.file_io.list_names(f"{table.path}/branch")
-    found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
-    return [MAIN_BRANCH, *found]
 
 
 def keeps_deltas(table: TableStore, history: BranchHistory) -> bool:

@@ -16,7 +16,7 @@ from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 from lakelog.filestore.schema.counted_schema import stored_schema
-from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths, partition_path
+from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema.schema import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -80,6 +80,12 @@ class TableStore:
     def paths(self) -> TablePaths:
         """Where the table's files live."""
         return TablePaths(self.path, self.branch)
+
+    def branches(self) -> list[str]:
+        """The names of all branches, the main one first. Lists a folder."""
+        names = self.file_io.list_names(f"{self.path}/branch")
+        found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
+        return [MAIN_BRANCH, *found]
 
     @cached_property
     def schemas(self) -> SchemaManager:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate.binding import Bound, bind, columns_of
 from lakelog.filestore.predicate.polars_filter import expression_of
@@ -44,6 +45,8 @@ __all__ = [
     "may_hold",
     "may_match",
     "parse_where",
+    "predicate_of",
+    "required_predicate",
     "resolved_columns",
     "to_polars",
 ]
@@ -58,6 +61,26 @@ def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
     `zone` is where the clock of TIMESTAMP literals stands when they are compared with TIMESTAMP_LTZ columns.
     """
     return _parsed(sql, zone) if len(sql) <= _REMEMBERED_MAX else parse(sql, zone=zone)
+
+
+def predicate_of(where: object) -> Predicate | None:
+    """The filter in a user's argument `where`, if there is one. Raises as `required_predicate`."""
+    return None if where is None else required_predicate(where)
+
+
+def required_predicate(where: object) -> Predicate:
+    """The filter in a user's argument `where`: SQL, or a filter that was parsed before.
+
+    Raises InvalidRequestError as `parse_where`, and for an argument of another type.
+    """
+    if isinstance(where, Predicate):
+        return where
+    if not isinstance(where, str):
+        kind = type(where)
+        raise InvalidRequestError(
+            f'where takes a condition in SQL, such as "id > 5", found {kind.__module__}.{kind.__qualname__}'
+        )
+    return parse_where(where)
 
 
 @functools.lru_cache(maxsize=1_024)

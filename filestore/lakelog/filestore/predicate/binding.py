@@ -17,6 +17,7 @@ from typing import Any  # Any: what sorts, of any type
 from zoneinfo import ZoneInfo
 
 from lakelog.common.arrow import time_unit
+from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
 from lakelog.common.types import DataField, TypeRoot
@@ -122,13 +123,12 @@ Bound = BoundCompare | BoundIn | BoundIsNull | BoundLike | WhenPresent | Constan
 
 def resolve(name: str, fields: Sequence[DataField]) -> DataField:
     """The column of a name, in any case when that leaves no doubt. Raises InvalidRequestError."""
-    exact = [field for field in fields if field.name == name]
-    found = exact or [field for field in fields if field.name.lower() == name.lower()]
+    found = matching(name, (field.name for field in fields))
     if len(found) == 1:
-        return found[0]
+        return next(field for field in fields if field.name == found[0])
     known = listed(field.name for field in fields)
     if found:
-        raise InvalidRequestError(f"the filter's column {name!r} may be any of {listed(f.name for f in found)}")
+        raise InvalidRequestError(f"the filter's column {name!r} may be any of {listed(found)}")
     raise InvalidRequestError(f"the filter names column {name!r}, which does not exist; the columns are {known}")
 
 

@@ -11,6 +11,7 @@ from typing import Any  # what a file says of the schema before is compared, and
 import pyarrow as pa
 
 from lakelog.common.arrow import from_arrow_field, to_arrow_schema
+from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import (
     InvalidRequestError,
     LakelogError,
@@ -31,6 +32,7 @@ from lakelog.filestore.options.files import (
 )
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, PARTITION, PRIMARY_KEY, BucketFunction
+from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.schema.counted_schema import (
     check_write_mode,
     is_change_log,
@@ -39,7 +41,7 @@ from lakelog.filestore.schema.counted_schema import (
 from lakelog.filestore.schema.schema_rules import (
     UNAWARE_BUCKET,
     check_bucket,
-    check_key_names,
+    check_key_types,
     check_keys,
     check_names,
     check_types,
@@ -175,6 +177,13 @@ class TableSchema:
         """The columns of names, in the order of the names."""
         return tuple(self.field(name) for name in names)
 
+    def chosen(self, columns: object) -> tuple[DataField, ...]:
+        """The columns that a user's argument `columns` names: a name or several; None is all of them.
+
+        Names are compared as Spark does it. Raises InvalidRequestError.
+        """
+        return self.fields if columns is None else self.select(spelled(columns, self.field_names, what="columns"))
+
     def to_json(self, *, base: str | None = None) -> str:
         """The text of the schema file, which vouches for the schema before by its digest `base`."""
         fields: dict[str, object] = {
@@ -237,8 +246,8 @@ def _digest(given: Mapping[str, object]) -> str:
 def build_schema(
     columns: pa.Schema | Sequence[DataField | pa.Field],
     *,
-    primary_keys: Sequence[str] = (),
-    partition_keys: Sequence[str] = (),
+    primary_keys: str | Sequence[str] = (),
+    partition_keys: str | Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
     time_millis: int = 0,
@@ -247,20 +256,19 @@ def build_schema(
 ) -> TableSchema:
     """The first schema of a new table, checked, with field ids numbered as the format numbers them.
 
+    A key is the name of a column or a list of them, compared as Spark does it.
     `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
     options) or UnsupportedError, naming what is wrong and what to do.
     """
     given = dict(options or {})
     check_options(given, also=also, also_prefixes=also_prefixes)
     check_foreign_options(given, *Use)
-    primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), "primary key")
-    partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), "partition")
     fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
     check_names(fields)
     for column in fields:
         check_type_limits(column.type)
-    check_key_names("primary key", primary, fields)
-    check_key_names("partition", partition, fields)
+    primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), fields, what="primary_keys")
+    partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), fields, what="partition_keys")
     fields = [_not_null(column) if column.name in primary else column for column in fields]
     numbered, highest = number_fields(fields)
     schema = TableSchema(
@@ -317,14 +325,16 @@ def number_type(kind: DataType, counter: Iterable[int]) -> DataType:
     )
 
 
-def _keys_of(given: Sequence[str], as_option: str | None, what: str) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise InvalidRequestError(f"the {what} must be a list of column names, found the text {given!r}")
-    if as_option is None:
-        return tuple(given)
-    if given:
-        raise InvalidRequestError(f"the {what} is given twice, as an argument and as an option; leave one out")
-    return tuple(name for name in (part.strip() for part in as_option.split(",")) if name)
+def _keys_of(given: object, as_option: str | None, fields: Sequence[DataField], *, what: str) -> tuple[str, ...]:
+    """The columns of a key, as the table spells them. `what` is the argument that names them."""
+    names = given_names(given, what=what)
+    if as_option is not None:
+        if names:
+            raise InvalidRequestError(f"{what} is given twice, as an argument and as an option; leave one out")
+        names = parse_names(as_option)
+    keys = spelled(names, [column.name for column in fields], what=what)
+    check_key_types(what, [column for column in fields if column.name in keys])
+    return keys
 
 
 def _not_null(column: DataField) -> DataField:

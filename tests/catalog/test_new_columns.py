@@ -1,0 +1,116 @@
+"""What says the columns of a new table: schemas of several libraries, DDL, and rows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, open_table
+from lakelog.catalog.new_columns import columns_of
+from lakelog.catalog.spark_json import columns_of_struct
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+
+
+def shown(schema: object) -> list[str]:
+    return [f"{field.name} {field.type}" for field in columns_of(schema)]
+
+
+ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+NULLABLE = ["id BIGINT", "name STRING"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "columns"),
+    [
+        (ARROW, ["id BIGINT NOT NULL", "name STRING"]),
+        (list(ARROW), ["id BIGINT NOT NULL", "name STRING"]),
+        (pa.table({"id": [1], "name": ["a"]}), NULLABLE),
+        ("id BIGINT NOT NULL, name STRING", ["id BIGINT NOT NULL", "name STRING"]),
+        (pl.Schema({"id": pl.Int64, "name": pl.String}), NULLABLE),
+        ({"id": pl.Int64(), "name": pl.String}, NULLABLE),
+        (pl.DataFrame({"id": [1], "name": ["a"]}), NULLABLE),
+        (pl.LazyFrame({"id": [1], "name": ["a"]}), NULLABLE),
+        (pl.DataFrame({"c": ["a"]}, schema={"c": pl.Categorical}), ["c STRING"]),
+        (pd.DataFrame({"id": [1], "name": ["a"]}, index=[7]), NULLABLE),
+    ],
+)
+def test_columns_are_taken_from_schemas_and_rows(schema: object, columns: list[str]) -> None:
+    assert shown(schema) == columns
+
+
+def test_a_table_is_made_with_the_columns_of_another(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    first = catalog.create_table("db.a", schema="id BIGINT COMMENT 'x', s STRUCT<a: INT>", primary_keys="ID")
+    second = catalog.create_table("db.b", schema=first.schema, primary_keys="id")
+    assert second.schema.fields == first.schema.fields
+
+
+@pytest.mark.parametrize("key", ["comment", "description", "doc"])
+def test_comments_of_arrow_fields_are_kept(tmp_path: Path, key: str) -> None:
+    member = pa.field("a", pa.int32(), metadata={key: "a member"})
+    schema = pa.schema([pa.field("s", pa.struct([member]), metadata={key: "a struct"})])
+    Catalog(tmp_path).create_table("db.t", schema=schema, options={"bucket": "-1"})
+    (column,) = open_table("db.t", tmp_path).schema.fields
+    assert (column.description, column.type.fields[0].description) == ("a struct", "a member")
+
+
+def test_comments_of_ddl_are_kept_in_the_schema_file(tmp_path: Path) -> None:
+    made = Catalog(tmp_path).create_table("db.t", schema="id BIGINT COMMENT 'the key'")
+    stored = json.loads(Path(made.path, "schema/schema-0").read_text())
+    assert stored["fields"][0]["description"] == "the key"
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (5, "schema is 5 of type builtins.int; expected a pyarrow schema, columns as DDL"),
+        (None, "schema is None of type builtins.NoneType"),
+        (["id"], "schema holds 'id' of type builtins.str as a column, expected a pyarrow field"),
+        ({"id": "BIGINT"}, "schema has 'BIGINT' of type builtins.str as the type of column 'id', expected a polars"),
+        (pd.DataFrame({"a": [1, "x", b"y"]}), "a pandas DataFrame with a column of no one type"),
+    ],
+)
+def test_what_says_no_columns_is_named(tmp_path: Path, schema: object, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        Catalog(tmp_path).create_table("db.t", schema=schema)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("schema", [pl.Schema({"n": pl.UInt32}), pa.schema([("n", pa.uint32())])])
+def test_a_type_that_the_format_lacks_is_named_with_its_column(schema: object) -> None:
+    with pytest.raises(UnsupportedError, match=r"column 'n' has the Arrow type uint32, .*: give it another type, or"):
+        columns_of(schema)
+
+
+def test_the_json_form_of_a_spark_schema_is_read() -> None:
+    inner = {"type": "struct", "fields": [{"name": "a", "type": "char(3)", "nullable": True, "metadata": {}}]}
+    array = {"type": "array", "elementType": inner, "containsNull": False}
+    mapped = {"type": "map", "keyType": "string", "valueType": "decimal(10,2)", "valueContainsNull": False}
+    fields = [
+        {"name": "t", "type": "timestamp", "nullable": False, "metadata": {"comment": "when"}},
+        {"name": "x", "type": array, "nullable": True, "metadata": {}},
+        {"name": "m", "type": mapped, "nullable": True, "metadata": {}},
+    ]
+    found = columns_of_struct({"type": "struct", "fields": fields})
+    assert [f"{field.name} {field.type}" for field in found] == [
+        "t TIMESTAMP(6) WITH LOCAL TIME ZONE NOT NULL",
+        "x ARRAY<ROW<a CHAR(3)> NOT NULL>",
+        "m MAP<STRING NOT NULL, DECIMAL(10, 2) NOT NULL>",
+    ]
+    assert found[0].description == "when"
+
+
+def test_a_catalog_makes_tables_without_spark_and_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys; from lakelog.catalog import Catalog\n"
+        f"Catalog({str(tmp_path)!r}).create_table('db.t', schema='id BIGINT')\n"
+        'assert not {m for m in sys.modules if m.startswith(("pyspark", "pandas"))}'
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
