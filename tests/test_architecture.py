@@ -164,3 +164,8 @@ def test_every_part_is_a_typed_package() -> None:
     folders = {path for root in SOURCE_ROOTS for path in (ROOT / root / "lakelog").iterdir() if path.is_dir()}
     lacking = [str(folder) for folder in folders if not (folder / "py.typed").exists()]
     assert lacking == []
+
+
+def test_the_time_since_1970_is_asked_for_in_one_module() -> None:
+    asking = [path.relative_to(ROOT) for _, path in modules() if "time.time_ns" in path.read_text(encoding="utf-8")]
+    assert asking == [Path("common/lakelog/common/clock.py")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -16,6 +15,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
 from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.clock import system_millis
 from lakelog.filestore.alter.schema_changes import SetOption
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.logstore.errors import LogTruncatedError
@@ -59,7 +59,7 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Iterator[Table]:
 
 
 def now_millis(days: float = 0) -> int:
-    return time.time_ns() // 1_000_000 + int(days * DAY_MILLIS)
+    return system_millis() + int(days * DAY_MILLIS)
 
 
 def die(at: Step, step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:

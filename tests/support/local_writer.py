@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
 
 from lakelog.catalog import Table
+from lakelog.common.clock import system_millis
 from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.logstore.codec.debezium import EncodedRecords
@@ -59,7 +59,7 @@ class LocalWriter:
         while verdict is Verdict.NEW:
             answers = [write_bucket(task) for task in self._tasks(batch, rows, kinds)]
             try:
-                commit_batch(batch, answers, snapshots=snapshots, observe=self.observe, clock=_now_millis)
+                commit_batch(batch, answers, snapshots=snapshots, observe=self.observe, clock=system_millis)
             except BucketConflictError:
                 continue
             break
@@ -92,7 +92,3 @@ class LocalWriter:
                     )
                 )
         return tasks
-
-
-def _now_millis() -> int:
-    return time.time_ns() // 1_000_000

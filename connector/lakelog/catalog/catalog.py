@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.table import Table
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.filestore.io.bounded_files import bounded
@@ -54,7 +54,7 @@ class Catalog:
         bootstrap_servers: str | None = None,
         *,
         options: Mapping[str, str] | None = None,
-        now_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_millis: Callable[[], int] = system_millis,
     ) -> None:
         """Name the warehouse; does no I/O.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_duration_millis
 from lakelog.common.quoting import shown
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 Age = timedelta | datetime | str
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-def now() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +40,7 @@ def expire_snapshots(
     older_than: Age | None,
 ) -> ExpiredSnapshots:
     """Expire snapshots, then records of the log. See `Table.expire_snapshots`."""
-    now_millis = now()
+    now_millis = system_millis()
     retention = retention_of(
         Retention.of(files),
         retain_max=retain_max,
@@ -97,7 +92,7 @@ def remove_orphan_files(
 
         named_elsewhere = names_in_log(files, log)
     return files.remove_orphan_files(
-        older_than_millis=age_millis(older_than, now_millis=now()),
+        older_than_millis=age_millis(older_than, now_millis=system_millis()),
         dry_run=dry_run,
         allow_young=allow_young,
         named_elsewhere=named_elsewhere,

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
@@ -95,6 +96,6 @@ def expire_log_after_commit(
             return
         _looked[key] = now
     try:
-        expire_log(table, log, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis)
+        expire_log(table, log, now_millis=system_millis() if now_millis is None else now_millis)
     except LakelogError as error:
         logger.warning("%s: old records of the log were not deleted: %s", table.name, error)

@@ -6,7 +6,6 @@ Opening a table imports little: each verb imports what it needs when it is calle
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import (
     get_args,
 )  # Any: duckdb is an optional extra without types here
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
@@ -98,7 +98,7 @@ class FileStoreTable(ReadableTable):
         check_new_table(schema)
         root, file_io = _located(path, file_io, options)
         stored = {TABLE_UUID.key: str(uuid.uuid4()), **schema.options}
-        made = replace(schema, options=stored, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
+        made = replace(schema, options=stored, time_millis=schema.time_millis or system_millis())
         SchemaManager(file_io, TablePaths(root)).create(made)
         return cls(path=root, file_io=file_io, schema=made)
 
@@ -229,7 +229,7 @@ class FileStoreTable(ReadableTable):
             )
         from lakelog.filestore.expire.partition_times import expired_partitions
 
-        now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        now = system_millis() if now_millis is None else now_millis
         return self._drop(
             lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now), clock
         )
@@ -330,7 +330,7 @@ class FileStoreTable(ReadableTable):
         from lakelog.filestore.expire.expiry import expire_snapshots
 
         return expire_snapshots(
-            self, retention=retention, now_millis=time.time_ns() // 1_000_000 if now_millis is None else now_millis
+            self, retention=retention, now_millis=system_millis() if now_millis is None else now_millis
         )
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError
 from lakelog.filestore.commit.commit import (
     AFTER_CREATE,
@@ -319,7 +319,7 @@ def test_manifest_lists_stay_short_and_lose_nothing(tmp_path: Path) -> None:
 def test_a_commit_names_no_file_that_was_removed_while_the_writer_slept(table: FileStoreTable) -> None:
     entries = prepare_batch(table, 1)
     table.remove_orphan_files(dry_run=False, older_than_millis=-60_000, allow_young=True)
-    two_hours_later = replace(NO_WAIT, now_millis=lambda: time.time_ns() // 1_000_000 + 7_200_000)
+    two_hours_later = replace(NO_WAIT, now_millis=lambda: system_millis() + 7_200_000)
 
     with pytest.raises(ConflictError, match="removed as an orphan before the commit named it"):
         TableCommit(table, clock=two_hours_later).commit(lambda _: request(entries=entries))

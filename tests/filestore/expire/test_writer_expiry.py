@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.commit.commit import append_commit
 from lakelog.filestore.expire import writer_expiry
@@ -94,7 +94,7 @@ def test_what_a_consumer_holds_is_not_tried_at_every_commit(tmp_path: Path) -> N
     assert file_io.calls == []
 
     consumer.unlink()
-    now = time.time_ns() // 1_000_000
+    now = system_millis()
     expire_after_commit(table, last, now_millis=now + 61_000)
     assert len(table.snapshots.ids()) == 3
 

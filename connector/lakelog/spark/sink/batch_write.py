@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
 from lakelog.filestore.compact.result import CompactResult
@@ -32,11 +32,6 @@ from lakelog.spark.projection import project_rows
 from lakelog.spark.sink.exchange import Sender
 from lakelog.spark.sink.plan import rows_by_bucket, run_tasks
 from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
-
-
-def now_millis() -> int:
-    """Wall clock, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +66,7 @@ class BatchWrite:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
         if not self._is_worth_a_snapshot(messages, answers):
             return
-        commit_batch(self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=now_millis)
+        commit_batch(self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis)
         self._compact_later(
             (file.partition, one.bucket) for one in answers for header in one.transactions for file in header.files
         )
@@ -110,7 +105,7 @@ class BatchWrite:
             hashes=joined_changes(hashes) if is_dynamic else None,
             snapshots=snapshots,
             observe=process_observer(),
-            clock=now_millis,
+            clock=system_millis,
         )
         self._compact_later((file.partition, bucket) for bucket, file in files)
 

@@ -16,6 +16,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
@@ -36,7 +37,7 @@ from lakelog.spark.compaction.compaction import compact_due
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF, conf_overwrite
 from lakelog.spark.projection import check_schema
 from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
-from lakelog.spark.sink.batch_write import base_index, next_sequence, now_millis
+from lakelog.spark.sink.batch_write import base_index, next_sequence
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
 from lakelog.spark.sink.task import FilesWrite, answered
 
@@ -130,7 +131,7 @@ class FilesPlan:
                 state = snapshots.newest()
                 if check_identity(state, batch) is Verdict.REPLAY:
                     return None
-                last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis())
+                last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=system_millis())
                 users = with_user(state.users, batch.user, last)
                 properties = snapshots.users_properties(users, latest, in_use=(batch.user,))
             self._check_base(latest, base_id, files, hashes)

@@ -9,14 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lakelog.common.clock import system_millis
 from lakelog.filestore.metadata.commit_times import CLOCK_SET_MILLIS, CLOCK_SKEW_MAX_MILLIS
 from lakelog.filestore.metadata.snapshot import Snapshot
 
 logger = logging.getLogger("lakelog.filestore")
-
-
-def _wall_clock_millis() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +23,7 @@ class CommitClock:
     `seconds` is a clock that is never set: what passes is measured by it.
     """
 
-    now_millis: Callable[[], int] = _wall_clock_millis
+    now_millis: Callable[[], int] = system_millis
     seconds: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from lakelog.common.clock import system_millis
 from lakelog.filestore.compact.picking import (
     CompactUnit,
     PickRules,
@@ -102,7 +102,7 @@ def pick_unit(
     commits = _commits_per_full(options)
     if is_full or (commits is not None and sum(run.level == 0 for run in runs) >= commits * files_per_batch):
         return pick_full(runs, level_max=level_max, marked=marked)
-    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    now = system_millis() if now_millis is None else now_millis
     rules = PickRules(
         trigger=_trigger(options, is_settled_later=is_settled_later) * files_per_batch,
         amplification_percent_max=SIZE_AMPLIFICATION_PERCENT.of(options),

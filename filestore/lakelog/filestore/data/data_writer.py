@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -12,6 +11,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.data.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
@@ -265,7 +265,7 @@ class _OpenFile:
             max_sequence_number=facts.max_sequence,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time_millis=wall_clock_millis(time.time_ns() // 1_000_000),
+            creation_time_millis=wall_clock_millis(system_millis()),
             delete_row_count=facts.delete_row_count,
             file_source=source,
             checksums=self._writer.checksums,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
@@ -84,7 +84,7 @@ def remove_orphan_files(
             table.name,
             older_than_millis,
         )
-    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    now = system_millis() if now_millis is None else now_millis
     found = _Candidates(table, before_millis=now - older_than_millis)
     found.look()
     named = set(named_elsewhere())

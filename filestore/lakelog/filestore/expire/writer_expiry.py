@@ -8,9 +8,9 @@ Source: Paimon, `FileStoreTable.newExpireRunnable`.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, replace
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.expire.expiry import commit_times, expire_snapshots
 from lakelog.filestore.expire.retention import Retention
@@ -54,7 +54,7 @@ def expire_after_commit(
     """
     if WRITE_ONLY.of(table.schema.options) and not is_upkeep:
         return False
-    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    now = system_millis() if now_millis is None else now_millis
     key = (table.path, table.branch)
     try:
         known = _known.get(key) or _look(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any  # Any: parsed JSON
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_file_names, numbers_of
 from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
@@ -304,7 +304,7 @@ class SnapshotManager:
 
         Reads all living snapshots: the date of any of them may be wrong, see `lakelog.filestore.metadata.commit_times`.
         """
-        now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+        now = system_millis() if now_millis is None else now_millis
         living = self._living()
         at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
         return None if at is None else living[at]

@@ -1,0 +1,52 @@
+"""Options of single columns: the one reader and maker of keys `fields.<columns>.<suffix>`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakelog.filestore.options.parsing import parse_names
+
+PREFIX = "fields."
+AGGREGATE = "aggregate-function"
+DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"  # names no column: it is for all
+MAP_LAYOUT = "map.storage-layout"
+SEQUENCE_GROUP = "sequence-group"
+STATS_MODE = "stats-mode"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOption:
+    """`fields.<names>.<suffix>` and its value."""
+
+    names: tuple[str, ...]
+    suffix: str
+    value: str
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All columns that key or value name."""
+        return self.names + (parse_names(self.value) if self.suffix == SEQUENCE_GROUP else ())
+
+
+def field_key(name: str, suffix: str) -> str:
+    """The key of an option of the column `name`, or of columns with commas between them."""
+    return f"{PREFIX}{name}.{suffix}"
+
+
+def field_option(key: str, value: str) -> FieldOption | None:
+    """The parts of an option; None for one that names no column in its key."""
+    if not key.startswith(PREFIX):
+        return None
+    names, _, suffix = key.removeprefix(PREFIX).rpartition(".")
+    if key.endswith(f".{MAP_LAYOUT}"):
+        names, suffix = names.rpartition(".")[0], MAP_LAYOUT
+    return FieldOption(parse_names(names), suffix, value) if names else None
+
+
+def field_options(options: Mapping[str, str]) -> Iterator[tuple[str, FieldOption]]:
+    """The options that name columns in their keys, each with its key."""
+    for key, value in options.items():
+        option = field_option(key, value)
+        if option is not None:
+            yield key, option
