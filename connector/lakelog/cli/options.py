@@ -16,6 +16,7 @@ from lakelog.common.options import Option, parse_duration_millis, parse_size_byt
 from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options import FILESTORE_OPTIONS
+from lakelog.filestore.options.field_options import field_key
 from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 
@@ -88,7 +89,7 @@ def _refused_lines() -> Iterator[str]:
     yield _REFUSED_HEAD
     yield "| key | refused are | unless it is | it |"
     yield "|---|---|---|---|"
-    columns = {f"fields.*.{suffix}": refusal for suffix, refusal in REFUSED_SUFFIXES.items()}
+    columns = {field_key("*", suffix): refusal for suffix, refusal in REFUSED_SUFFIXES.items()}
     for key, refusal in sorted({**REFUSED, **columns}.items()):
         uses = ", ".join(use for use in Use if use in refusal.uses)
         unless = ", ".join(f"`{value}`" for value in sorted(refusal.harmless))

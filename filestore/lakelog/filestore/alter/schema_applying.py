@@ -37,12 +37,12 @@ from lakelog.filestore.alter.widening import becomes_text, check_widening
 from lakelog.filestore.data.value_stats import stats_modes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import check_options
+from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, SEQUENCE_GROUP, field_options
 from lakelog.filestore.options.files import FILE_FORMAT
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
 from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, WRITE_MODE, MergeEngine
 from lakelog.filestore.schema.column_options import (
-    DEFAULT_AGGREGATE,
     check_changeable,
     columns_named,
     merge_rules,
@@ -383,4 +383,4 @@ def _rules_by_id(schema: TableSchema) -> dict[int, dict[str, object]]:
 
 
 def _groups(schema: TableSchema) -> list[str]:
-    return [key for key in schema.options if key.startswith("fields.") and key.endswith(".sequence-group")]
+    return [key for key, option in field_options(schema.options) if option.suffix == SEQUENCE_GROUP]

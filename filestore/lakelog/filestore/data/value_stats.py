@@ -23,6 +23,8 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row
 from lakelog.filestore.formats.parquet_bounds import bounds_in_footer, leaves_of
 from lakelog.filestore.metadata.data_file import EMPTY_STATS, SimpleStats
+from lakelog.filestore.options.field_options import STATS_MODE as OWN_STATS_MODE
+from lakelog.filestore.options.field_options import field_key
 from lakelog.filestore.options.files import STATS_DENSE_STORE, STATS_MODE
 from lakelog.filestore.options.stats_mode import StatsMode, parse_stats_mode, truncated_bounds
 from lakelog.filestore.schema.schema import TableSchema
@@ -40,7 +42,7 @@ def stats_modes(schema: TableSchema) -> dict[str, StatsMode]:
 
 
 def _mode_of(field: DataField, options: Mapping[str, str]) -> StatsMode:
-    own = replace(STATS_MODE, key=f"fields.{field.name}.stats-mode", default=STATS_MODE.of(options))
+    own = replace(STATS_MODE, key=field_key(field.name, OWN_STATS_MODE), default=STATS_MODE.of(options))
     return parse_stats_mode(own.of(options))
 
 

@@ -27,10 +27,10 @@ from lakelog.filestore.encoding.java_texts import BLANKS
 from lakelog.filestore.merge.folds import FOLDS, FoldSettings, Step, fold
 from lakelog.filestore.merge.grouped import Flags, GroupedRows
 from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.options.field_options import AGGREGATE, DEFAULT_AGGREGATE, field_key
 from lakelog.filestore.options.parsing import parse_names
 
-PREFIX = "fields."
-_DEFAULT_KEY = f"{PREFIX}default-aggregate-function"
+_IGNORE_RETRACT = "ignore-retract"
 _LAST_VALUE = "last_value"
 _FALLBACK = "last_non_null_value"
 _NESTED_SEQUENCE = "nested-sequence-field"
@@ -70,7 +70,7 @@ class Aggregate:
         if retracts.any() and self.function not in _RETRACTING:
             raise InvalidRequestError(
                 f"column {name!r} is aggregated by {self.function}, which cannot take back a -U or -D; set "
-                f"{PREFIX}{name}.ignore-retract=true, or write no retractions"
+                f"{field_key(name, _IGNORE_RETRACT)}=true, or write no retractions"
             )
         is_late = np.zeros_like(used) if late is None else late & used
         if self._is_folded(given, retracts, is_late):
@@ -110,9 +110,9 @@ def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
     """The aggregate of a column by the table's options. Raises UnsupportedError for a function that lakelog lacks."""
 
     def option(suffix: str, default: str) -> str:
-        return options.get(f"{PREFIX}{field.name}.{suffix}", default)
+        return options.get(field_key(field.name, suffix), default)
 
-    function = option("aggregate-function", "") or options.get(_DEFAULT_KEY) or _FALLBACK
+    function = option(AGGREGATE, "") or options.get(DEFAULT_AGGREGATE) or _FALLBACK
     function = _OLDER_NAMES.get(function, function)
     known = {*_FUNCTIONS, *FOLDS}
     if function not in known:
@@ -135,7 +135,7 @@ def aggregate_of(field: DataField, options: Mapping[str, str]) -> Aggregate:
         nested_key=parse_names(option("nested-key", "")),
         count_limit=_count_limit(field, limit) if limit else None,
     )
-    ignores_retract = option("ignore-retract", "false").lower() == "true"
+    ignores_retract = option(_IGNORE_RETRACT, "false").lower() == "true"
     return Aggregate(field=field, function=function, ignores_retract=ignores_retract, settings=settings)
 
 
@@ -143,7 +143,7 @@ def _count_limit(field: DataField, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise OptionError.bad_value(f"{PREFIX}{field.name}.count-limit", text, "a whole number") from error
+        raise OptionError.bad_value(field_key(field.name, "count-limit"), text, "a whole number") from error
 
 
 def last_value(field: DataField) -> Aggregate:
@@ -153,7 +153,7 @@ def last_value(field: DataField) -> Aggregate:
 
 def has_aggregate(field: DataField, options: Mapping[str, str]) -> bool:
     """Whether options name a function for a column."""
-    return f"{PREFIX}{field.name}.aggregate-function" in options or _DEFAULT_KEY in options
+    return field_key(field.name, AGGREGATE) in options or DEFAULT_AGGREGATE in options
 
 
 def _folded(given: GroupedRows, values: pl.Series, fold: pl.Expr) -> pa.Array:

@@ -14,13 +14,14 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.merge.aggregates import PREFIX, aggregate_of, has_aggregate, last_value
+from lakelog.filestore.merge.aggregates import aggregate_of, has_aggregate, last_value
 from lakelog.filestore.merge.counted_rows import without_uncounted
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.merge.removals import late_rows, removing
+from lakelog.filestore.options.field_options import SEQUENCE_GROUP, field_options
 from lakelog.filestore.options.merging import (
     AGGREGATION_REMOVE_ON_DELETE,
     IGNORE_DELETE,
@@ -35,7 +36,6 @@ from lakelog.filestore.options.merging import (
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
-_GROUP_SUFFIX = ".sequence-group"
 Columns = dict[str, pa.Array | pa.ChunkedArray]
 Kinds = Indices  # of row kinds
 
@@ -277,8 +277,8 @@ def _removal_groups(options: Mapping[str, str], groups: Sequence[SequenceGroup])
 
 def _sequence_groups(schema: TableSchema, options: Mapping[str, str]) -> tuple[SequenceGroup, ...]:
     groups = []
-    for key, names in options.items():
-        if key.startswith(PREFIX) and key.endswith(_GROUP_SUFFIX):
-            by = parse_names(key.removeprefix(PREFIX).removesuffix(_GROUP_SUFFIX))
-            groups.append(SequenceGroup(by=schema.select(by), members=schema.select(parse_names(names))))
+    for _, option in field_options(options):
+        if option.suffix == SEQUENCE_GROUP:
+            members = schema.select(parse_names(option.value))
+            groups.append(SequenceGroup(by=schema.select(option.names), members=members))
     return tuple(groups)

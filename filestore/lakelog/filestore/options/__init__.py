@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from lakelog.common.options import Option, check_known
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, writing
+from lakelog.filestore.options.field_options import PREFIX
 
-PREFIXES = ("fields.",)
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
     value
     for topic in (layout, merging, files, writing, compaction, retention, reading)
@@ -25,6 +25,6 @@ def check_options(
     options that a table holds already are kept and ignored.
     """
     declared = (*FILESTORE_OPTIONS, *also)
-    check_known(given, declared, (*PREFIXES, *also_prefixes))
+    check_known(given, declared, (PREFIX, *also_prefixes))
     for option in declared:
         option.of(given)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, MAP_LAYOUT, field_option
 
 
 class Use(StrEnum):
@@ -46,7 +47,7 @@ def _refused(why: str, *uses: Use, unless: tuple[str, ...] = ()) -> Refusal:
 
 
 HONOURED: Mapping[str, str] = {
-    "fields.default-aggregate-function": "the function of columns that name none",
+    DEFAULT_AGGREGATE: "the function of columns that name none",
     "force-lookup": "rows above level 0 are whole, see `lakelog.filestore.merge.lookups`",
     "index-file-in-data-file-dir": "where index files are looked for; tables that need new ones are not written",
     "primary-key.nullable": "nulls come first in the order of keys, and equal each other",
@@ -121,18 +122,15 @@ REFUSED: Mapping[str, Refusal] = {
 # `fields.<column>.<suffix>`
 REFUSED_SUFFIXES: Mapping[str, Refusal] = {
     "nested-key-null-strategy": _refused("drops nested rows with null keys", *_READS, unless=("merge",)),
-    "map.storage-layout": _refused("stores a map in columns of its keys", *_READS, unless=("default",)),
+    MAP_LAYOUT: _refused("stores a map in columns of its keys", *_READS, unless=("default",)),
 }
-_PREFIX = "fields."
 
 
 def refused_options(options: Mapping[str, str], use: Use) -> Iterator[tuple[str, Refusal]]:
     """The options that change this use of a table in a way that lakelog does not know, in order."""
     for key in sorted(options):
-        refusal = REFUSED.get(key)
-        if refusal is None and key.startswith(_PREFIX):
-            suffixes = (suffix for suffix in REFUSED_SUFFIXES if key.endswith(f".{suffix}"))
-            refusal = next((REFUSED_SUFFIXES[suffix] for suffix in suffixes), None)
+        option = field_option(key, options[key])
+        refusal = REFUSED.get(key) if option is None else REFUSED_SUFFIXES.get(option.suffix)
         if refusal is not None and use in refusal.uses and options[key].strip().lower() not in refusal.harmless:
             yield key, refusal
 

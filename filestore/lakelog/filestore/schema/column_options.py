@@ -7,9 +7,15 @@ options are lists of columns. Source: Paimon, `SchemaManager` (options of a rena
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.options.field_options import (
+    DEFAULT_AGGREGATE,
+    SEQUENCE_GROUP,
+    field_key,
+    field_option,
+    field_options,
+)
 from lakelog.filestore.options.layout import (
     BUCKET,
     BUCKET_FUNCTION,
@@ -37,10 +43,6 @@ from lakelog.filestore.options.merging import (
     WRITE_MODE,
 )
 from lakelog.filestore.options.parsing import parse_names
-
-PREFIX = "fields."
-SEQUENCE_GROUP = "sequence-group"
-DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"
 
 # What is stored was written by these: its place, its buckets, its order, or what rows of one key come to.
 _FIXED = frozenset(
@@ -95,26 +97,6 @@ _LISTS = frozenset(
 _INDEX_PREFIX, _INDEX_SUFFIX = "file-index.", ".columns"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldOption:
-    """`fields.<names>.<suffix>` and its value."""
-
-    names: tuple[str, ...]
-    suffix: str
-    value: str
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """All columns that key or value name."""
-        return self.names + (parse_names(self.value) if self.suffix == SEQUENCE_GROUP else ())
-
-
-def field_option(key: str, value: str) -> FieldOption | None:
-    """The parts of an option; None for one that names no column in its key."""
-    names, _, suffix = key.removeprefix(PREFIX).rpartition(".")
-    return FieldOption(parse_names(names), suffix, value) if key.startswith(PREFIX) and names else None
-
-
 def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
     """Raise InvalidRequestError for an option that a table keeps for life, unless its value stays. None is unset."""
     if found == wanted:
@@ -144,7 +126,7 @@ def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[s
         option = field_option(key, value)
         if option is not None and old in option.named:
             is_group = option.suffix == SEQUENCE_GROUP
-            renamed[f"{PREFIX}{names(option.names)}.{option.suffix}"] = names(parse_names(value)) if is_group else value
+            renamed[field_key(names(option.names), option.suffix)] = names(parse_names(value)) if is_group else value
         elif _is_list(key) and old in parse_names(value):
             renamed[key] = names(parse_names(value))
         else:
@@ -166,18 +148,15 @@ def options_naming(options: Mapping[str, str], name: str) -> Iterator[str]:
 def merge_rules(options: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """For each column that `fields.*` options name: what they say of how its values are merged."""
     rules: dict[str, dict[str, object]] = {}
-    for key, value in options.items():
-        option = field_option(key, value)
-        if option is None:
-            continue
+    for _, option in field_options(options):
         if option.suffix == SEQUENCE_GROUP:
             for name in option.names:
                 rules.setdefault(name, {})["orders a group"] = option.names
-            for name in parse_names(value):
+            for name in parse_names(option.value):
                 rules.setdefault(name, {})[SEQUENCE_GROUP] = option.names
         else:
             for name in option.names:
-                rules.setdefault(name, {})[option.suffix] = value
+                rules.setdefault(name, {})[option.suffix] = option.value
     return rules
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.options.field_options import AGGREGATE, PREFIX, STATS_MODE, field_key
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
@@ -32,11 +33,10 @@ COUNT_COLUMN = "_VALUE_COUNT"  # FLIP-188's name
 _MARK = "lakelog.row-count-column"
 _OF_THE_FILES = {
     MERGE_ENGINE.key: MergeEngine.AGGREGATION.value,
-    f"fields.{COUNT_COLUMN}.aggregate-function": "sum",
+    field_key(COUNT_COLUMN, AGGREGATE): "sum",
     "primary-key.nullable": "true",
     _MARK: COUNT_COLUMN,
 }
-_STATS_SUFFIX = ".stats-mode"
 _FOR_KEYS = (CHANGELOG_PRODUCER, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD)
 
 
@@ -135,7 +135,7 @@ def _check_change_log(schema: TableSchema) -> None:
             "use a positive number"
         )
     odd = [option.key for option in _FOR_KEYS if option.of(schema.options) != option.default]
-    odd += [key for key in schema.options if key.startswith("fields.") and not key.endswith(_STATS_SUFFIX)]
+    odd += [key for key in schema.options if key.startswith(PREFIX) and not key.endswith(f".{STATS_MODE}")]
     if odd:
         raise InvalidRequestError(
             f"option {odd[0]!r} = {schema.options[odd[0]]!r} does not go with {WRITE_MODE.key}=change-log without "
