@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from benchmarks.command import run_command
-from benchmarks.files import BUCKETS, make_rows
-from lakelog.filestore.commit.commit import append_commit
+from benchmarks.files import BUCKETS, later_entry, make_rows
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
 from lakelog.filestore.schema.schema import build_schema
@@ -37,10 +36,7 @@ def make_table(folder: Path) -> tuple[FileStoreTable, Sequence[ManifestEntry]]:
 
 def commit(table: FileStoreTable, entries: Sequence[ManifestEntry], number: int) -> float:
     """Commit one batch; the seconds that it took."""
-    named = [
-        replace(entry, file=replace(entry.file, file_name=f"data-{number}-{index}.parquet"))
-        for index, entry in enumerate(entries)
-    ]
+    named = [later_entry(entry, f"data-{number}-{index}.parquet", number) for index, entry in enumerate(entries)]
     started = time.perf_counter()
     append_commit(table, user="bench", identifier=number, digest=None, entries=named)
     return time.perf_counter() - started

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.picking import pick_full
 from lakelog.filestore.compact.rewriting import compact_bucket
@@ -95,13 +95,20 @@ def compact_one(table: FileStoreTable) -> None:
     compact_bucket(table, BucketWork((NO_PARTITION, 0), unit))
 
 
+def later_entry(entry: ManifestEntry, file_name: str, number: int) -> ManifestEntry:
+    """The entry of batch `number`: a file of another name, with the rows that come after those of the batch before."""
+    file = entry.file
+    shift = number * (file.max_sequence_number + 1)
+    numbers = (file.min_sequence_number + shift, file.max_sequence_number + shift)
+    return replace(
+        entry, file=replace(file, file_name=file_name, min_sequence_number=numbers[0], max_sequence_number=numbers[1])
+    )
+
+
 def commit_many(table: FileStoreTable, entries: Sequence[ManifestEntry], first: int) -> None:
     """Commit batches of one file a bucket. The files are not there: a commit never opens them."""
     for number in range(first, first + COMMITS):
-        named = [
-            replace(entry, file=replace(entry.file, file_name=f"data-{number}-{index}.parquet"))
-            for index, entry in enumerate(entries)
-        ]
+        named = [later_entry(entry, f"data-{number}-{index}.parquet", number) for index, entry in enumerate(entries)]
         append_commit(table, user="bench", identifier=number, digest=None, entries=named)
 
 

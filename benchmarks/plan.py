@@ -21,7 +21,7 @@ import fastavro
 import pyarrow as pa
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats
 from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, FileKind, ManifestEntry

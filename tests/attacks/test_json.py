@@ -15,7 +15,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Lakelog
 from lakelog.common.json_fields import JSON_BYTES_MAX, parse_json
 from lakelog.common.timestamps import parse_timestamp
 from lakelog.common.types import parse_type
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.consumers import ConsumerManager
 from lakelog.filestore.metadata.snapshot import DIGEST_KEY, CommitKind, Snapshot, SnapshotManager

@@ -11,7 +11,7 @@ from typing import Any  # Any: a place in the pool is the pool's own
 import pytest
 
 from lakelog.common.patience import Patience
-from lakelog.filestore.commit import commit
+from lakelog.filestore.commit import batches
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, place, state, task
 from lakelog.protocol.kept import ProducerPool
@@ -163,7 +163,7 @@ def test_a_writer_that_does_not_wait_for_its_broker_breaks_promises(
 
 def test_a_changed_batch_that_is_taken_for_the_same_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "is_same_source", lambda _one, _other: True)
-    monkeypatch.setattr(commit, "is_same_source", lambda _one, _other: True)
+    monkeypatch.setattr(batches, "is_same_source", lambda _one, _other: True)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.formats.parquet_footer import FOOTER_CACHE
 from lakelog.filestore.io.bounded_files import KNOWN_FOLDERS
 from lakelog.filestore.io.fileio import FileIO, LocalFileIO
 from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema, build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
@@ -71,8 +73,21 @@ def commit_batch(table: FileStoreTable, batch: int, *, user: str = "job") -> Sna
 def append_own_rows(table: FileStoreTable, batch: int, *, user: str) -> Snapshot | None:
     """Commit one row that no other user and no other batch has."""
     row = pa.table([pa.array([int(user) * 1_000 + batch], pa.int64()), pa.array([batch], pa.int32())], schema=SCHEMA)
-    entries = write_rows(table, row, first_sequence=lambda partition, bucket: batch).entries
-    return append_commit(table, user=user, identifier=batch, digest=None, entries=entries)
+    while True:
+        live = table.live_files.of(table.snapshots.latest())
+        entries = write_rows(table, row, first_sequence=live.next_sequence).entries
+        try:
+            return append_commit(table, user=user, identifier=batch, digest=None, entries=entries)
+        except OvertakenError:
+            continue
+
+
+def append_anyhow(table: FileStoreTable, entries: Sequence[ManifestEntry]) -> Snapshot | None:
+    """Commit files whose rows may be older than those that are there, as another engine may."""
+    request = CommitRequest(
+        commit_user="other", commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND, entries=entries
+    )
+    return TableCommit(table, clock=NO_WAIT).commit(lambda _: request)
 
 
 def committed_batches(table: FileStoreTable, user: str = "job") -> list[int]:

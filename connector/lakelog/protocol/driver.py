@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.commit.commit import is_done
+from lakelog.filestore.commit.batches import append_commit, is_replay
+from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import CommitUser, check_not_forgotten, with_user
+from lakelog.filestore.write.write import add_entry
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.ports import SnapshotChange, Snapshots
 from lakelog.protocol.state import (
@@ -22,6 +25,7 @@ from lakelog.protocol.state import (
     TakenBatch,
     advance,
     check_same_batch,
+    is_committed,
     prune_ledger,
 )
 from lakelog.protocol.steps import Step, StepObserver
@@ -66,7 +70,7 @@ def check_identity(state: TableState, batch: Batch) -> Verdict:
     check_ledger(state, batch)
     check_not_forgotten(batch.user, batch.identifier, state.users, state.forgotten_millis)
     what = f"batch {batch.identifier} of {batch.user} (newest snapshot: {state.snapshot_id})"
-    is_in = is_done(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
+    is_in = is_replay(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
     return Verdict.REPLAY if is_in else Verdict.NEW
 
 
@@ -163,46 +167,34 @@ def commit_batch(
 
 
 def commit_files(
+    table: TableStore,
     batch: Batch,
     files: Sequence[tuple[int, BucketFile]],
     changelog: Sequence[tuple[int, BucketFile]] = (),
     *,
     hashes: HashIndexChange | None = None,
-    snapshots: Snapshots,
     observe: StepObserver,
-    clock: Clock,
 ) -> Outcome:
     """Index a batch of a table without a log: its files, its changelog files and its user in one APPEND snapshot.
 
-    `hashes` is what the tasks wrote of the HASH index of dynamic buckets.
+    `hashes` is what the tasks wrote of the HASH index of dynamic buckets. Raises BucketConflictError to replay it.
     """
-
-    def decide(state: TableState) -> SnapshotChange | None:
-        if is_committed(state, batch):
-            return None
-        return SnapshotChange(
-            files=files,
-            changelog=changelog,
+    observe(Step.BEFORE_SNAPSHOT, batch.user, batch.identifier, None)
+    try:
+        snapshot = append_commit(
+            table,
+            user=batch.user,
+            identifier=batch.identifier,
+            digest=batch.source_digest,
+            entries=[add_entry(table, file.partition, bucket, file.meta) for bucket, file in files],
+            changelog=[add_entry(table, file.partition, bucket, file.meta) for bucket, file in changelog],
             hashes=hashes,
-            users=_users_after(state.users, batch, clock()),
-            log=state.log,
-            lineage=[_lineage_of(batch.user, batch.identifier, batch.lineage)],
+            lineage={"batches": [_lineage_of(batch.user, batch.identifier, batch.lineage)]},
         )
-
-    return _append(batch, decide, snapshots, observe)
-
-
-def is_committed(state: TableState, batch: Batch) -> bool:
-    """True when the newest snapshot holds the batch: asked at every attempt of the commit, the first included.
-
-    Raises InvalidRequestError when it holds it with other source offsets.
-    """
-    entry = state.users.get(batch.user)
-    if entry is None or entry.identifier < batch.identifier:
-        return False
-    if entry.identifier == batch.identifier:
-        check_same_batch(batch, entry.identifier, entry.digest, where=f"snapshot {state.snapshot_id}")
-    return True
+    except OvertakenError as error:
+        raise BucketConflictError(str(error)) from error
+    observe(Step.AFTER_SNAPSHOT, batch.user, batch.identifier, None)
+    return Outcome(snapshot_id=None if snapshot is None else snapshot.id)
 
 
 def commit_compaction(

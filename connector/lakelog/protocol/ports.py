@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.metadata.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
@@ -126,17 +125,13 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChange:
-    """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order.
-
-    `hashes` says what dynamic buckets were chosen by.
-    """
+    """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order."""
 
     files: Sequence[tuple[int, BucketFile]]
     changelog: Sequence[tuple[int, BucketFile]]
     users: Mapping[str, CommitUser]
     log: LogState | None
     lineage: Sequence[Mapping[str, object]]
-    hashes: HashIndexChange | None = None
 
 
 Decide = Callable[[TableState], SnapshotChange | None]

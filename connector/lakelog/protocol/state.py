@@ -11,7 +11,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.quoting import cause
-from lakelog.filestore.commit.commit import CHECKPOINT_CHANGED
+from lakelog.filestore.commit.batches import CHECKPOINT_CHANGED, is_done
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser, is_same_source
 
 
@@ -170,6 +170,15 @@ def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where
         f"{digest}, this one has {batch.source_digest}. Nothing of it is written. {CHECKPOINT_CHANGED}; what the log "
         "holds of the batch is taken in as it is by the next writer"
     )
+
+
+def is_committed(state: TableState, batch: Batch) -> bool:
+    """Whether the newest snapshot holds the batch, or a later one of its user.
+
+    Raises InvalidRequestError when it holds it with other source offsets.
+    """
+    what = f"batch {batch.identifier} of {batch.user} (newest snapshot: {state.snapshot_id})"
+    return is_done(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
 
 
 def prune_ledger(

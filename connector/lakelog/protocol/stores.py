@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -17,16 +17,13 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.encoding.binary_row import serialize_row
-from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.foreign_rows import foreign_rows_text, snapshot_with_rows
 from lakelog.filestore.metadata.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
-    CommitUser,
     forgotten_millis,
     parse_users,
     users_properties,
@@ -349,8 +346,12 @@ class DriverSnapshots:
     def _request(self, batch: Batch, change: SnapshotChange, latest: Snapshot | None) -> CommitRequest:
         lineage = {"batches": [dict(entry) for entry in change.lineage]}
         taken = {} if change.log is None else change.log.ledger
-        properties = self.users_properties(
-            change.users, latest, in_use={batch.user, *(user for users in taken.values() for user in users)}
+        properties = users_properties(
+            change.users,
+            carried=carried_by(self.table, latest).properties,
+            base_millis=None if latest is None else latest.time_millis,
+            kept_millis=USERS_TIME_RETAINED.of(self.table.schema.options),
+            in_use={batch.user, *(user for users in taken.values() for user in users)},
         )
         properties[LINEAGE_KEY] = json.dumps(lineage)
         if change.log is not None:
@@ -361,23 +362,5 @@ class DriverSnapshots:
             kind=CommitKind.APPEND,
             entries=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.files],
             changelog=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.changelog],
-            hashes=change.hashes,
             properties=properties,
-        )
-
-    def users_properties(
-        self, users: Mapping[str, CommitUser], latest: Snapshot | None, *, in_use: Collection[str]
-    ) -> dict[str, str]:
-        """The properties of a snapshot with these users behind `latest`: the last batch of each that is not too old."""
-        return users_properties(
-            users,
-            carried=carried_by(self.table, latest).properties,
-            base_millis=None if latest is None else latest.time_millis,
-            kept_millis=USERS_TIME_RETAINED.of(self.table.schema.options),
-            in_use=in_use,
-        )
-
-    def _entry(self, kind: FileKind, partition: bytes, bucket: int, meta: DataFileMeta) -> ManifestEntry:
-        return ManifestEntry(
-            kind=kind, partition=partition, bucket=bucket, total_buckets=self.table.bucket_count, file=meta
         )

@@ -31,7 +31,7 @@ from lakelog.protocol.ports import (
     PreparedBucket,
     Producer,
 )
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, check_same_batch
+from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, check_same_batch, is_committed
 from lakelog.protocol.steps import Step, StepObserver
 
 Rows = TypeVar("Rows")
@@ -271,13 +271,10 @@ def check_not_stale(state: TableState, batch: Batch) -> None:
 
     Raises InvalidRequestError when it holds it with other source offsets.
     """
-    entry = state.users.get(batch.user)
-    if entry is not None and entry.identifier >= batch.identifier:
-        if entry.identifier == batch.identifier:
-            check_same_batch(batch, entry.identifier, entry.digest, where=f"snapshot {state.snapshot_id}")
+    if is_committed(state, batch):
         raise StaleAttemptError(
             f"batch {batch.identifier} of {batch.user} is in snapshot {state.snapshot_id} already, which holds its "
-            f"batches up to {entry.identifier}; this attempt is a leftover and stops"
+            f"batches up to {state.users[batch.user].identifier}; this attempt is a leftover and stops"
         )
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import (
     AFTER_CREATE,
     BEFORE_CREATE,
     CommitRequest,
     TableCommit,
-    append_commit,
 )
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.io.fileio import LocalFileIO
@@ -96,9 +96,9 @@ def test_the_same_batch_with_another_source_is_an_error(table: FileStoreTable) -
 
 
 def test_an_empty_batch_commits(table: FileStoreTable) -> None:
-    snapshot = append_commit(table, user="job", identifier=0, digest=None, entries=[], lineage=[{"source": 1}])
+    snapshot = append_commit(table, user="job", identifier=0, digest=None, entries=[], lineage={"source": 1})
     assert snapshot is not None
-    assert json.loads(snapshot.properties[LINEAGE_KEY]) == [{"source": 1}]
+    assert json.loads(snapshot.properties[LINEAGE_KEY]) == {"source": 1}
 
 
 def test_properties_of_lakelog_are_carried_on_but_lineage_is_not(table: FileStoreTable) -> None:

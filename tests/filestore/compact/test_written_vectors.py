@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
-from lakelog.filestore.commit.commit import append_commit
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
@@ -28,7 +27,7 @@ from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import check_loggable, starting_at, write_rows
 from tests.support.counting_file_io import CountingFileIO
-from tests.support.small_tables import UNSYNCED
+from tests.support.small_tables import UNSYNCED, append_anyhow
 
 SCHEMA = pa.schema(
     [
@@ -180,7 +179,7 @@ def test_an_older_row_that_has_the_larger_sequence_number_stays_the_newest(tmp_p
     younger = [(1, id, id**7 % (1 << 62)) for id in range(MANY)]
     for sequence, given_rows in ((100, younger), (0, [(1, 1, 0), (1, MANY, 0)])):
         written = write_rows(table, rows(*given_rows), first_sequence=starting_at(sequence))
-        append_commit(table, user=str(sequence), identifier=0, digest=None, entries=written.entries)
+        append_anyhow(table, written.entries)
         table.compact(full=False)
     assert content(table) == [*younger, (1, MANY, 0)]
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.orphans import Orphans
 from lakelog.filestore.metadata.manifest import ManifestEntry

@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.expire import writer_expiry
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
 from lakelog.filestore.metadata.snapshot import Snapshot

@@ -23,7 +23,8 @@ from lakelog.common.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
+from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.encoding.bucket import hashes_of
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.index.hash_index import HashIndexChange, read_hashes
@@ -368,7 +369,7 @@ def test_a_commit_refuses_rows_whose_buckets_were_chosen_by_an_older_index(tmp_p
     def commit(user: str, change: HashIndexChange | None) -> None:
         append_commit(table, user=user, identifier=0, digest=None, entries=written.entries, hashes=change)
 
-    with pytest.raises(ConflictError, match="keys of table t were given buckets by another writer"):
+    with pytest.raises(OvertakenError, match=r"table t appeared .* given buckets by another writer"):
         commit("late", hashes)
     with pytest.raises(InvalidRequestError, match="table t has dynamic buckets: rows are committed with the HASH"):
         commit("without", None)

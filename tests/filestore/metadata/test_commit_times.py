@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact.choosing import pick_unit
 from lakelog.filestore.expire.expiry import Retention

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.metadata.users import (
     FORGOTTEN_KEY,

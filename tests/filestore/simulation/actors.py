@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError, UnknownOutcomeError
-from lakelog.filestore.commit.commit import append_commit
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.outcomes import CommitOutcome, find_commit
 from lakelog.filestore.compact.choosing import due_work
 from lakelog.filestore.compact.committing import commit_results

@@ -15,7 +15,7 @@ import pytest
 
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.types import DataType
-from lakelog.filestore.commit import commit, conflicts, outcomes
+from lakelog.filestore.commit import batches, commit, conflicts, outcomes
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.outcomes import UnknownAttempts
 from lakelog.filestore.compact.picking import CompactUnit
@@ -30,7 +30,7 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot, SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.write.table_write import TableWrite
+from lakelog.filestore.write import table_write
 from tests.filestore.simulation.history import simulate
 
 SEEDS_TO_SEE_A_BREAK = 400
@@ -124,7 +124,7 @@ def test_a_compaction_minds_what_was_deleted_meanwhile(monkeypatch: pytest.Monke
 
 
 def test_a_batch_that_comes_again_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "is_done", lambda last, identifier, digest, *, what: False)
+    monkeypatch.setattr(batches, "is_replay", lambda last, identifier, digest, *, what: False)
     check_breaks("and again in")
 
 
@@ -134,7 +134,8 @@ def test_the_state_is_kept_from_other_engines(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_rows_that_lost_a_race_get_younger_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TableWrite, "_is_older_than", lambda self, latest: False)
+    for module in (batches, table_write):
+        monkeypatch.setattr(module, "is_overtaken", lambda *_: False)
     check_breaks("older than what is there", "lacks")
 
 

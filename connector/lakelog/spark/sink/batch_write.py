@@ -12,17 +12,14 @@ from pyspark.sql import DataFrame
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
-from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.index.hash_index import HashIndex, is_changed, joined_changes
-from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.index.hash_index import HashIndex, joined_changes
 from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, checked_index
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.logstore.kafka.record_limit import record_limit
-from lakelog.protocol.driver import BucketConflictError, check_left_over, commit_batch, commit_files
+from lakelog.protocol.driver import check_left_over, commit_batch, commit_files
 from lakelog.protocol.header import CommitHeader, LostFilesError
-from lakelog.protocol.ports import Decide, SnapshotChange, Snapshots
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog
@@ -95,17 +92,13 @@ class BatchWrite:
         if not self._is_worth_a_snapshot(messages, ()):
             return
         hashes = [message.hashes for message in messages if message.hashes is not None]
-        snapshots: Snapshots = self.snapshots
-        if not self.table.schema.is_change_log:  # whose counts add up in any order
-            snapshots = UnchangedBase(self.snapshots, self.table, state.snapshot_id, first_sequence)
         commit_files(
+            self.table,
             self.batch,
             files,
             changelog,
             hashes=joined_changes(hashes) if is_dynamic else None,
-            snapshots=snapshots,
             observe=process_observer(),
-            clock=system_millis,
         )
         self._compact_later((file.partition, bucket) for bucket, file in files)
 
@@ -166,45 +159,3 @@ def base_index(table: FileStoreTable, snapshot_id: int) -> HashIndex | None:
     Raises CorruptDataError when it lacks a bucket.
     """
     return checked_index(table, table.snapshots.get(snapshot_id) if snapshot_id else None)
-
-
-@dataclass(frozen=True, slots=True)
-class UnchangedBase:
-    """Snapshots that refuse a batch which another writer has overtaken: it is run again.
-
-    That is when its sequence numbers are reached by younger rows, or its dynamic buckets were given other keys.
-    """
-
-    snapshots: DriverSnapshots
-    table: FileStoreTable
-    base: int
-    first_sequence: int
-
-    def newest(self) -> TableState:
-        """The newest snapshot, read now."""
-        return self.snapshots.newest()
-
-    def append(self, batch: Batch, decide: Decide) -> int | None:
-        """As DriverSnapshots.append. Raises BucketConflictError when younger rows than the base's are there."""
-
-        def checked(state: TableState) -> SnapshotChange | None:
-            change = decide(state)
-            if change is not None and state.snapshot_id != self.base:
-                newest = self.table.snapshots.get(state.snapshot_id)
-                live = self.table.live_files.of(newest)
-                has_other_buckets = change.hashes is not None and is_changed(
-                    hash_index(self.table, newest), change.hashes
-                )
-                is_older = any(live.next_sequence(*bucket) > self.first_sequence for bucket in live.buckets)
-                if is_older or has_other_buckets:
-                    raise BucketConflictError(
-                        f"snapshot {state.snapshot_id} of {self.table.name} appeared while the batch was written on "
-                        f"snapshot {self.base}; it is run again"
-                    )
-            return change
-
-        return self.snapshots.append(batch, checked)
-
-    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
-        """As DriverSnapshots.compact."""
-        return self.snapshots.compact(batch, buckets)

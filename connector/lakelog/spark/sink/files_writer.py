@@ -16,20 +16,18 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
-from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.commit.batches import batch_properties, check_not_overtaken
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, is_changed, joined_changes
-from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, joined_changes
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.users import CommitUser, with_user
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import kinds_of_texts
 from lakelog.filestore.write.table_write import PartitionFilter, Replaced, replaced_partitions
 from lakelog.filestore.write.write import add_entry
-from lakelog.protocol.driver import Verdict, check_identity
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
@@ -125,26 +123,34 @@ class FilesPlan:
         # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
         base_id = min((message.base_id for message in written), default=self.base_id)
 
+        added = [add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files]
+        clock = CommitClock()
+
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
-            properties = {}
+            properties: dict[str, str] = {}
             if is_stream:
-                state = snapshots.newest()
-                if check_identity(state, batch) is Verdict.REPLAY:
+                of_batch = batch_properties(
+                    self.table,
+                    latest,
+                    user=batch.user,
+                    identifier=batch.identifier,
+                    digest=batch.source_digest,
+                    clock=clock,
+                )
+                if of_batch is None:
                     return None
-                last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=system_millis())
-                users = with_user(state.users, batch.user, last)
-                properties = snapshots.users_properties(users, latest, in_use=(batch.user,))
-            self._check_base(latest, base_id, files, hashes)
+                properties = of_batch
+            if self.is_overwrite:
+                self._check_base(latest, base_id)
+            else:
+                check_not_overtaken(self.table, latest, added, hashes)
             gone = self._replaced(latest, written)
             live = self.table.live_files.of(latest).entries() if gone else ()
             return CommitRequest(
                 commit_user=batch.user,
                 commit_identifier=batch.identifier,
                 kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
-                entries=[
-                    *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone),
-                    *(add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files),
-                ],
+                entries=[*(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone), *added],
                 changelog=[
                     add_entry(self.table, file.partition, bucket, file.meta)
                     for message in written
@@ -178,24 +184,10 @@ class FilesPlan:
             return hashes
         return HashIndexChange(files=hashes.files, replaced=gone | hashes.partitions)
 
-    def _check_base(
-        self,
-        latest: Snapshot | None,
-        base_id: int,
-        files: Sequence[tuple[int, BucketFile]],
-        hashes: HashIndexChange | None,
-    ) -> None:
-        """Raise ConflictError when what has changed since would be lost, or be younger than these rows."""
+    def _check_base(self, latest: Snapshot | None, base_id: int) -> None:
+        """Raise ConflictError for an overwrite of another snapshot: what has changed since would be lost."""
         found = 0 if latest is None else latest.id
-        if found == base_id:
-            return
-        live = self.table.live_files.of(latest)
-        has_order = not self.table.schema.is_change_log  # whose counts add up in any order
-        is_older = has_order and any(
-            file.meta.min_sequence_number < live.next_sequence(file.partition, bucket) for bucket, file in files
-        )
-        has_other_buckets = hashes is not None and is_changed(hash_index(self.table, latest), hashes)
-        if self.is_overwrite or is_older or has_other_buckets:
+        if found != base_id:
             raise ConflictError(
                 f"snapshot {found} of table {self.table.name} appeared while rows were written on snapshot {base_id}; "
                 "nothing was committed: write again"

@@ -8,7 +8,6 @@ Source: Paimon spec, "Snapshot"; Paimon, `FileStoreCommitImpl`.
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from lakelog.common.errors import (
     ConflictError,
-    InvalidRequestError,
     NotFoundError,
     UnavailableError,
 )
@@ -41,28 +39,12 @@ from lakelog.filestore.metadata.manifest_merging import pick_manifests
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed
-from lakelog.filestore.metadata.users import (
-    LINEAGE_KEY,
-    NO_USERS,
-    USERS_KEY,
-    CommitUser,
-    check_not_forgotten,
-    forgotten_millis,
-    is_same_source,
-    parse_users,
-    users_properties,
-    with_user,
-)
+from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
-from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.schema.paths import FileNames
 
 logger = logging.getLogger("lakelog.filestore")
 
-CHECKPOINT_CHANGED = (
-    "The checkpoint was reset, restored or copied, or a file of it was lost: start with a new checkpoint location (and "
-    "another commit_user, where one is given), or with the checkpoint that goes with the table"
-)
 BEFORE_CREATE = "before snapshot create"
 AFTER_CREATE = "after snapshot create"
 
@@ -338,69 +320,6 @@ class TableCommit:
                 self._table.file_io.delete(self._table.paths.manifest(name))
             except UnavailableError as error:
                 logger.warning("%s: manifest %s is left behind: %s", self._table.name, name, error)
-
-
-def append_commit(
-    table: TableStore,
-    *,
-    user: str,
-    identifier: int,
-    digest: str | None,
-    entries: Sequence[ManifestEntry],
-    changelog: Sequence[ManifestEntry] = (),
-    hashes: HashIndexChange | None = None,
-    lineage: Sequence[Mapping[str, object]] = (),
-    clock: CommitClock | None = None,
-    on_step: Callable[[str], None] | None = None,
-) -> Snapshot | None:
-    """Commit one batch of a user to a table without log, once; None when it is there already.
-
-    `identifier` grows from batch to batch; `digest` stands for the source offsets of the batch. `hashes` is what the
-    assigner of dynamic buckets wrote. Raises InvalidRequestError for an identifier that the table has passed, or the
-    same one with another digest, ConflictError when others have given keys dynamic buckets meanwhile.
-    """
-    clock = clock or CommitClock()
-
-    def resolve(latest: Snapshot | None) -> CommitRequest | None:
-        carried = carried_by(table, latest).properties
-        users = parse_users(carried)
-        check_not_forgotten(user, identifier, users, forgotten_millis(carried))
-        if is_done(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
-            return None
-        last = CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())
-        properties = users_properties(
-            with_user(users, user, last),
-            carried=carried,
-            base_millis=None if latest is None else latest.time_millis,
-            kept_millis=USERS_TIME_RETAINED.of(table.schema.options),
-            in_use=(user,),
-        )
-        if lineage:
-            properties[LINEAGE_KEY] = json.dumps(list(lineage), separators=(",", ":"))
-        return CommitRequest(
-            commit_user=user,
-            commit_identifier=identifier,
-            kind=CommitKind.APPEND,
-            entries=entries,
-            changelog=changelog,
-            hashes=hashes,
-            properties=properties,
-            operation="WRITE",
-        )
-
-    return TableCommit(table, clock=clock).commit(resolve, on_step=on_step)
-
-
-def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
-    """True when a user's last batch is this one. Raises InvalidRequestError when it is a later or another one."""
-    if last is None or last.identifier < identifier:
-        return False
-    if last.identifier == identifier and is_same_source(last.digest, digest):
-        return True
-    found = "the same batch with other source offsets" if last.identifier == identifier else "a later batch"
-    raise InvalidRequestError(
-        f"{what} cannot be written: the table holds {found} ({last.identifier}). {CHECKPOINT_CHANGED}"
-    )
 
 
 def _later(previous: int | None, given: int | None) -> int | None:

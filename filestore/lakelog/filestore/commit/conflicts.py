@@ -1,19 +1,21 @@
-"""Whether a change still fits the table: what a commit checks against the newest snapshot. Pure.
+"""Whether a change still fits the table: what a commit checks against the newest snapshot. Pure but for `is_overtaken`.
 
 Source: Paimon spec, "Snapshot" (conflicts); Paimon, `ConflictDetection`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.common.types import DataType
-from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.index.hash_index import HashIndexChange, is_changed
+from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
 
 
 def check_conflicts(
@@ -36,6 +38,26 @@ def check_conflicts(
                 f"bucket {bucket} was compacted by another writer: {error}; compact again from the newest snapshot"
             ) from error
     return after
+
+
+class OvertakenError(ConflictError):
+    """Another writer's commit came first, and the rows must be written again on top of it."""
+
+
+def is_overtaken(
+    table: TableStore, latest: Snapshot | None, entries: Iterable[ManifestEntry], hashes: HashIndexChange | None
+) -> bool:
+    """Whether new files, written on an older snapshot, must be written again before `latest` can take them in.
+
+    That is when `latest` has rows of the same bucket with sequence numbers as high as theirs, or when their dynamic
+    buckets, in `hashes`, were chosen by an index that is no longer the newest.
+    """
+    if hashes is not None and is_changed(hash_index(table, latest), hashes):
+        return True
+    if table.schema.is_change_log:  # counts add up in any order
+        return False
+    live = table.live_files.of(latest)
+    return any(one.file.min_sequence_number < live.next_sequence(one.partition, one.bucket) for one in entries)
 
 
 def check_indexed(entries: Sequence[ManifestEntry], hashes: HashIndexChange | None, *, table_name: str) -> None:

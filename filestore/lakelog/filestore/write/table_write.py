@@ -12,8 +12,9 @@ import pyarrow as pa
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.commit.conflicts import is_overtaken
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
-from lakelog.filestore.index.hash_index import HashIndexChange, is_changed
+from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -101,7 +102,7 @@ class TableWrite:
                 raise ConflictError(
                     f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
                 )
-            if self._is_older_than(latest) or self._has_other_buckets(latest):
+            if is_overtaken(self._table, latest, self.entries, self._hashes):
                 self.superseded += self.paths
                 self._written, self._hashes = self._prepare(latest)
             self._base = latest
@@ -169,18 +170,6 @@ class TableWrite:
             return written, None
         hashes = assigner.write_index()
         return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
-
-    def _is_older_than(self, latest: Snapshot | None) -> bool:
-        if self._table.schema.is_change_log:  # counts add up in any order
-            return False
-        live = self._table.live_files.of(latest)
-        return any(
-            entry.file.min_sequence_number < live.next_sequence(entry.partition, entry.bucket) for entry in self.entries
-        )
-
-    def _has_other_buckets(self, latest: Snapshot | None) -> bool:
-        """Whether others have given keys buckets in the partitions of these rows."""
-        return self._hashes is not None and is_changed(hash_index(self._table, latest), self._hashes)
 
 
 def replaced_partitions(

@@ -1,0 +1,140 @@
+"""Batches of one writer after another: each is committed once, and only while its rows are the youngest of its table.
+
+A batch is known by its user and its identifier, which grows from batch to batch; its digest stands for the source
+offsets that it was planned from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.conflicts import OvertakenError, is_overtaken
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.metadata.identity import carried_by
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import (
+    LINEAGE_KEY,
+    CommitUser,
+    check_not_forgotten,
+    forgotten_millis,
+    is_same_source,
+    parse_users,
+    users_properties,
+    with_user,
+)
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
+
+CHECKPOINT_CHANGED = (
+    "The checkpoint was reset, restored or copied, or a file of it was lost: start with a new checkpoint location (and "
+    "another commit_user, where one is given), or with the checkpoint that goes with the table"
+)
+
+
+def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
+    """Whether a user's last batch is this one, or a later one.
+
+    `what` names this one in errors. Raises InvalidRequestError when the last one is this one from other source offsets.
+    """
+    if last is None or last.identifier < identifier:
+        return False
+    if last.identifier == identifier and not is_same_source(last.digest, digest):
+        raise _refused(what, last, "the same batch with other source offsets")
+    return True
+
+
+def is_replay(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
+    """Whether a user's last batch is this one. As `is_done`, but a later one is an error too."""
+    if last is None or not is_done(last, identifier, digest, what=what):
+        return False
+    if last.identifier > identifier:
+        raise _refused(what, last, "a later batch")
+    return True
+
+
+def _refused(what: str, last: CommitUser, found: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{what} cannot be written: the table holds {found} ({last.identifier}). {CHECKPOINT_CHANGED}"
+    )
+
+
+def append_commit(
+    table: TableStore,
+    *,
+    user: str,
+    identifier: int,
+    digest: str | None,
+    entries: Sequence[ManifestEntry],
+    changelog: Sequence[ManifestEntry] = (),
+    hashes: HashIndexChange | None = None,
+    lineage: Mapping[str, object] | None = None,
+    clock: CommitClock | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Snapshot | None:
+    """Commit one batch of a user to a table without log, once; None when it is there already.
+
+    `hashes` is what the assigner of dynamic buckets wrote. Raises InvalidRequestError for an identifier that the table
+    has passed, or the same one with another digest; OvertakenError, see `is_overtaken`.
+    """
+    clock = clock or CommitClock()
+
+    def resolve(latest: Snapshot | None) -> CommitRequest | None:
+        properties = batch_properties(table, latest, user=user, identifier=identifier, digest=digest, clock=clock)
+        if properties is None:
+            return None
+        check_not_overtaken(table, latest, entries, hashes)
+        return CommitRequest(
+            commit_user=user,
+            commit_identifier=identifier,
+            kind=CommitKind.APPEND,
+            entries=entries,
+            changelog=changelog,
+            hashes=hashes,
+            properties=properties if lineage is None else properties | {LINEAGE_KEY: json.dumps(lineage)},
+            operation="WRITE",
+        )
+
+    return TableCommit(table, clock=clock).commit(resolve, on_step=on_step)
+
+
+def batch_properties(
+    table: TableStore,
+    latest: Snapshot | None,
+    *,
+    user: str,
+    identifier: int,
+    digest: str | None,
+    clock: CommitClock,
+) -> dict[str, str] | None:
+    """The users of a snapshot that takes a batch in on top of `latest`; None when it is in the table already.
+
+    Raises InvalidRequestError for an identifier that the table has passed, or the same one with another digest.
+    """
+    carried = carried_by(table, latest).properties
+    users = parse_users(carried)
+    check_not_forgotten(user, identifier, users, forgotten_millis(carried))
+    if is_replay(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
+        return None
+    return users_properties(
+        with_user(users, user, CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())),
+        carried=carried,
+        base_millis=None if latest is None else latest.time_millis,
+        kept_millis=USERS_TIME_RETAINED.of(table.schema.options),
+        in_use=(user,),
+    )
+
+
+def check_not_overtaken(
+    table: TableStore, latest: Snapshot | None, entries: Sequence[ManifestEntry], hashes: HashIndexChange | None
+) -> None:
+    """Raise OvertakenError for new files whose rows must be written again before `latest` can take them in."""
+    if is_overtaken(table, latest, entries, hashes):
+        raise OvertakenError(
+            f"snapshot {0 if latest is None else latest.id} of table {table.name} appeared while rows were written: it "
+            "has younger rows, or their keys were given buckets by another writer. Nothing was committed: write again"
+        )
