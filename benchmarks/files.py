@@ -28,7 +28,9 @@ from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import newest_of, write_level0, write_rows
+from lakelog.filestore.write.row_kinds import checked_kinds
+from lakelog.filestore.write.write import write_rows
+from lakelog.protocol.logged_rows import newest_of, write_level0
 
 BUCKETS = 4
 LEVEL_0_RUNS = 5
@@ -119,7 +121,8 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
 
     def prepare() -> None:
         for _ in range(TIMES):
-            write_level0(table, NO_PARTITION, 0, newest_of(table, fresh, None), first_sequence=10**9)
+            newest = newest_of(table.schema, fresh, checked_kinds(None, fresh.num_rows))
+            write_level0(table, NO_PARTITION, 0, newest, first_sequence=10**9)
 
     contenders: dict[str, Callable[[], object]] = {
         f"{TIMES} x level-0 file of {level_0_rows:,} rows": prepare,

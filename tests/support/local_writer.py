@@ -11,6 +11,7 @@ from lakelog.catalog import Table
 from lakelog.common.clock import system_millis
 from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
+from lakelog.filestore.write.validate import validate_rows
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
 from lakelog.protocol.kept import KeptProducers
@@ -69,6 +70,7 @@ class LocalWriter:
     def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[Encoded, EncodedRecords]]:
         store, target = self.table._files, log_target(self.table)
         schema = store.schema
+        rows = validate_rows(schema, rows, table_name=store.name)
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)
         tasks = []
         for bucket in range(store.bucket_count):

@@ -16,7 +16,6 @@ from lakelog.filestore.schema.column_paths import Path as ColumnPath
 from lakelog.filestore.schema.column_paths import named_fields, shown
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import check_loggable
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import refused_of_tables
 from lakelog.logstore.options import (
@@ -34,6 +33,7 @@ from lakelog.logstore.options import (
     client_config,
     kafka_options,
 )
+from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.table_log import log_of
 
 _LOG_PREFIX = "log."

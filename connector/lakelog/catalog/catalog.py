@@ -100,7 +100,7 @@ class Catalog:
         table_schema = self._new_schema(schema, primary_keys, partition_keys, options or {}, comment)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         if make_logged:
-            from lakelog.filestore.write.write import check_loggable
+            from lakelog.protocol.loggable import check_loggable
 
             check_loggable(table_schema, table_name=str(name))
         create = self._create_with_log if make_logged else self._create_files

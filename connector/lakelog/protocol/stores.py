@@ -31,14 +31,7 @@ from lakelog.filestore.metadata.users import (
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.write.row_kinds import checked_kinds
-from lakelog.filestore.write.write import (
-    BucketRows,
-    NewestRows,
-    add_entry,
-    newest_of,
-    split_rows,
-    write_level0,
-)
+from lakelog.filestore.write.write import add_entry, check_table_writable
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.kafka.offsets import Position
 from lakelog.logstore.kafka.reader import read_tail
@@ -48,6 +41,8 @@ from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
+from lakelog.protocol.loggable import check_loggable
+from lakelog.protocol.logged_rows import BucketRows, NewestRows, newest_of, split_rows, write_level0
 from lakelog.protocol.ports import (
     BucketTail,
     Decide,
@@ -79,7 +74,10 @@ class LogTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRows:
-    """Rows of one bucket in arrival order, in the table's columns; `kinds` (int8 RowKind values) None is all +I."""
+    """Checked rows of one bucket in arrival order, in the table's columns.
+
+    `kinds` are RowKind values as int8; None makes all +I.
+    """
 
     rows: pa.Table
     kinds: pa.Array | None
@@ -148,13 +146,16 @@ Encoded = Callable[[], EncodedChanges]
 
 
 def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows) -> EncodedChanges:
-    """Check the rows and encode their records. Nothing is logged by then.
+    """Encode the records of rows that `validate_rows` has checked. Nothing is logged by then.
 
-    Raises InvalidRequestError for rows that do not fit the table.
+    Raises InvalidRequestError for row kinds that are none, UnsupportedError for a table that cannot have a log.
     """
+    check_table_writable(table)
+    check_loggable(table.schema, table_name=table.name)
     with _turn:
         parts = tuple(
-            (part.partition, newest_of(table, part.rows, part.kinds)) for part in _by_partition(table, bucket, rows)
+            (part.partition, newest_of(table.schema, part.rows, part.kinds))
+            for part in _by_partition(table, bucket, rows)
         )
         logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
         limit = record_limit(target.client_config, target.topic)
@@ -170,10 +171,10 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
 
 
 def _by_partition(table: TableStore, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
+    kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
     if not table.schema.partition_keys:
-        kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
         return [BucketRows(partition=serialize_row([], []), bucket=bucket, rows=rows.rows, kinds=kinds)]
-    parts = split_rows(table, rows.rows, rows.kinds)
+    parts = split_rows(table, rows.rows, kinds)
     assert all(part.bucket == bucket for part in parts), "the task was given another bucket's rows"
     return parts
 

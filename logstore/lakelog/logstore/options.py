@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.log_system import LOG_SYSTEM_KEY, NO_LOG
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import check_settings_of_table
@@ -14,7 +15,7 @@ from lakelog.logstore.client_settings import check_settings_of_table
 class LogSystem(StrEnum):
     """Where the changes of a table are logged."""
 
-    NONE = "none"
+    NONE = NO_LOG
     KAFKA = "kafka"
 
 
@@ -46,7 +47,7 @@ KAFKA_PREFIX = "log.kafka."
 PREFIXES = (KAFKA_PREFIX,)
 
 LOG_SYSTEM = Option(
-    key="log.system",
+    key=LOG_SYSTEM_KEY,
     parse=LogSystem,
     default=LogSystem.NONE,
     doc="Where the changes of the table are logged: `none` or `kafka`.",

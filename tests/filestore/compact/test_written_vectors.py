@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.compact.choosing import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
@@ -25,7 +25,7 @@ from lakelog.filestore.metadata.levels import SortedRun
 from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import check_loggable, starting_at, write_rows
+from lakelog.filestore.write.write import starting_at, write_rows
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.small_tables import UNSYNCED, append_anyhow
 
@@ -263,11 +263,6 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         make(tmp_path, options)
-
-
-def test_a_log_needs_snapshots_that_show_everything(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="must show all that the log holds"):
-        check_loggable(make(tmp_path).schema, table_name="db.t")
 
 
 changes = st.tuples(

@@ -35,7 +35,7 @@ from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.write.table_write import TableWrite
-from lakelog.filestore.write.write import check_loggable, write_rows
+from lakelog.filestore.write.write import write_rows
 from tests.support.dynamic_buckets import check_index, keys_by_bucket
 from tests.support.referenced import files_on_disk, referenced_files
 from tests.support.small_tables import altered_by_others, in_new_process
@@ -518,9 +518,7 @@ def test_index_files_beside_the_data_are_not_written(tmp_path: Path) -> None:
         FileStoreTable.open(table.path).write(rows([1]))
 
 
-def test_they_have_no_log_and_another_number_of_buckets_is_none(tmp_path: Path) -> None:
+def test_another_number_of_buckets_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path)
-    with pytest.raises(UnsupportedError, match="whose partitions are the buckets of the table: their number must be"):
-        check_loggable(table.schema, table_name=table.name)
     with pytest.raises(InvalidRequestError, match="table t has bucket=-1: only a positive number becomes another"):
         table.rescale(4)

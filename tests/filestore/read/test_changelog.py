@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import check_loggable
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.paimon_tables import CASES
 
@@ -134,12 +133,6 @@ def test_the_first_row_of_a_key_stays_and_is_told_once(tmp_path: Path) -> None:
 def test_options_that_contradict_are_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         make(tmp_path, options)
-
-
-def test_rows_of_a_log_tell_their_changes_themselves() -> None:
-    schema = build_schema(SCHEMA, primary_keys=["id"], options={"changelog-producer": "input"})
-    with pytest.raises(UnsupportedError, match="has a log, which holds every change"):
-        check_loggable(schema, table_name="db.t")
 
 
 def test_full_compactions_wait_for_as_many_commits_as_asked(tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.alter.schema_changes import RenameColumn
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import check_loggable
 from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
@@ -121,12 +120,6 @@ def test_tables_without_a_key_take_inserts_alone(tmp_path: Path) -> None:
 def test_the_column_must_be_a_text(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         make(tmp_path, {"rowkind.field": name})
-
-
-def test_a_log_knows_the_kinds_itself(tmp_path: Path) -> None:
-    schema = build_schema(SCHEMA, primary_keys=["id"], options=OPTION)
-    with pytest.raises(UnsupportedError, match=r"column _row_kind, and leave out rowkind\.field"):
-        check_loggable(schema, table_name="db.t")
 
 
 def test_the_column_may_get_another_name(tmp_path: Path) -> None:

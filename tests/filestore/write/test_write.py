@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelog.common.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.write import newest_of, split_rows, write_level0, write_rows
+from lakelog.filestore.write.write import starting_at, write_rows
 from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import UNSYNCED, altered_by_others
+from tests.support.small_tables import UNSYNCED
 
 NO_PARTITION = bytes(12)
 TYPES = {"name": "STRING NOT NULL", "ratio": "DOUBLE NOT NULL", "amount": "DECIMAL(20, 2)"}
@@ -27,7 +27,7 @@ TYPES = {"name": "STRING NOT NULL", "ratio": "DOUBLE NOT NULL", "amount": "DECIM
 def make(folder: Path, options: dict[str, str] | None = None, **more: object) -> FileStoreTable:
     fields = [DataField(id=0, name=name, type=parse_type(text)) for name, text in TYPES.items()]
     keys = {"primary_keys": ["name", "ratio"], "partition_keys": [], **more}
-    schema = build_schema(fields, options={"bucket": "2", **(options or {})}, **keys)  # type: ignore[arg-type]  # mixed
+    schema = build_schema(fields, options={"bucket": "1", **(options or {})}, **keys)  # type: ignore[arg-type]  # mixed
     return FileStoreTable.create(folder / "t", schema, UNSYNCED)
 
 
@@ -42,30 +42,15 @@ KINDS = pa.array([0, 0, 3, 2], pa.int8())
 
 
 def write_files(
-    table: FileStoreTable, bucket: int, given: pa.Table, kinds: pa.Array | None, first_sequence: int = 0
+    table: FileStoreTable, given: pa.Table, kinds: pa.Array | None, first_sequence: int = 0
 ) -> tuple[DataFileMeta, ...]:
-    newest = newest_of(table, given, kinds)
-    return write_level0(table, NO_PARTITION, bucket, newest, first_sequence=first_sequence)
-
-
-def test_the_last_row_of_each_key_stays_with_its_arrival_as_sequence_number(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    newest = newest_of(table, FOUR, KINDS)
-    (file,) = write_level0(table, NO_PARTITION, 1, newest, first_sequence=100)
-    stored = pq.read_table(table.data_path(NO_PARTITION, 1, file))
-    assert stored.column_names == ["_KEY_name", "_KEY_ratio", "_SEQUENCE_NUMBER", "_VALUE_KIND", *TYPES]
-    assert stored["_KEY_name"].to_pylist() == stored["name"].to_pylist() == ["a", "a", "b"]
-    assert str(stored["_KEY_ratio"].to_pylist()) == "[-0.0, nan, 1.0]"
-    assert stored["_SEQUENCE_NUMBER"].to_pylist() == [103, 101, 102]
-    assert stored["_VALUE_KIND"].to_pylist() == [2, 0, 3]
-    assert newest.rows["amount"].to_pylist() == [None, Decimal("2.00"), Decimal("3.00")]
-    assert newest.kinds.to_pylist() == [2, 0, 3]
-    assert newest.given_count == 4
+    written = write_rows(table, given, kinds, first_sequence=starting_at(first_sequence))
+    return tuple(entry.file for entry in written.entries)
 
 
 def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) -> None:
     table = make(tmp_path)
-    (file,) = write_files(table, 1, FOUR, KINDS, first_sequence=100)
+    (file,) = write_files(table, FOUR, KINDS, first_sequence=100)
     kinds = table.key_types
     assert deserialize_row(kinds, file.min_key) == ("a", -0.0)
     assert deserialize_row(kinds, file.max_key) == ("b", 1.0)
@@ -75,12 +60,12 @@ def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) 
     assert (file.row_count, file.delete_row_count, file.level, file.schema_id) == (3, 1, 0, 0)
     assert (file.min_sequence_number, file.max_sequence_number) == (101, 103)
     assert (file.file_source, file.value_stats_cols) == (FileSource.APPEND, None)
-    assert file.file_size_bytes == table.file_io.size(table.data_path(NO_PARTITION, 1, file))
+    assert file.file_size_bytes == table.file_io.size(table.data_path(NO_PARTITION, 0, file))
 
 
 def test_no_rows_give_no_file(tmp_path: Path) -> None:
     table = make(tmp_path)
-    assert write_files(table, 0, FOUR.slice(0, 0), None) == ()
+    assert write_files(table, FOUR.slice(0, 0), None) == ()
     assert write_rows(table, FOUR.slice(0, 0), first_sequence={}).entries == []
     assert not (tmp_path / "t" / "bucket-0").exists()
 
@@ -88,7 +73,7 @@ def test_no_rows_give_no_file(tmp_path: Path) -> None:
 def test_rows_beyond_the_target_size_roll_into_files_of_rising_keys(tmp_path: Path) -> None:
     table = make(tmp_path, {"target-file-size": "1 kb", "file.block-size": "1 kb"})
     many = rows(*((f"key {number:05}", 0.5, "1") for number in range(500)))
-    files = write_files(table, 0, many, None)
+    files = write_files(table, many, None)
     assert len(files) > 3
     assert sum(file.row_count for file in files) == 500
     bounds = [deserialize_row(table.key_types, key) for file in files for key in (file.min_key, file.max_key)]
@@ -105,23 +90,6 @@ def test_thin_files_leave_the_key_columns_out_and_are_read_all_the_same(tmp_path
     assert table.to_arrow().num_rows == 3
 
 
-def test_rows_are_split_by_partition_and_bucket_in_arrival_order(tmp_path: Path) -> None:
-    table = make(tmp_path, partition_keys=["name"])
-    many = rows(*((name, number / 2, str(number)) for number in range(20) for name in ("x", "y")))
-    parts = split_rows(table, many, pa.array([number % 4 for number in range(40)], pa.int8()))
-    assert sorted((part.partition[-8:-7], part.bucket) for part in parts) == [
-        (name, bucket) for name in (b"x", b"y") for bucket in (0, 1)
-    ]
-    assert sum(part.rows.num_rows for part in parts) == 40
-    for part in parts:
-        amounts = part.rows["amount"].to_pylist()
-        assert amounts == sorted(amounts)
-        names = part.rows["name"].to_pylist()
-        assert part.kinds.to_pylist() == [
-            (2 * int(amount) + (name == "y")) % 4 for name, amount in zip(names, amounts, strict=True)
-        ]
-
-
 @pytest.mark.parametrize(
     ("kinds", "message"),
     [
@@ -133,12 +101,12 @@ def test_rows_are_split_by_partition_and_bucket_in_arrival_order(tmp_path: Path)
 )
 def test_odd_row_kinds_are_refused(tmp_path: Path, kinds: pa.Array, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
-        write_files(make(tmp_path), 0, FOUR, kinds)
+        write_files(make(tmp_path), FOUR, kinds)
 
 
 def test_row_kinds_may_come_in_chunks(tmp_path: Path) -> None:
     chunked = pa.chunked_array([[0, 0], [3, 2]], pa.int8())
-    (file,) = write_files(make(tmp_path), 0, FOUR, chunked)
+    (file,) = write_files(make(tmp_path), FOUR, chunked)
     assert file.delete_row_count == 1
 
 
@@ -156,7 +124,7 @@ def test_a_failed_write_leaves_no_file_behind(tmp_path: Path, fails_at: int) -> 
     table = FileStoreTable.open(make(tmp_path, options).path, DiskFull())
     many = rows(*((f"key {number:05}", 0.5, "1") for number in range(500)))
     with pytest.raises(UnavailableError, match="disk full"):
-        write_files(table, 0, many, None)
+        write_files(table, many, None)
     assert len(synced) == fails_at
     assert list((tmp_path / "t" / "bucket-0").iterdir()) == []
 
@@ -164,17 +132,5 @@ def test_a_failed_write_leaves_no_file_behind(tmp_path: Path, fails_at: int) -> 
 def test_a_prepared_file_is_durable_before_its_name_is_told(tmp_path: Path) -> None:
     counting = FaultyFileIO(UNSYNCED)
     table = FileStoreTable.open(make(tmp_path).path, counting)
-    write_files(table, 0, FOUR, KINDS)
+    write_files(table, FOUR, KINDS)
     assert counting.calls[-2:] == ["open_output", "sync"]
-
-
-@pytest.mark.parametrize("options", [{"merge-engine": "aggregation"}, {"sequence.field": "amount"}], ids=str)
-def test_tables_that_we_would_write_wrongly_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
-    table = make(tmp_path)
-    foreign = FileStoreTable(
-        path=table.path,
-        file_io=UNSYNCED,
-        schema=type(table.schema).from_json(altered_by_others(table.schema, **options), path="schema-0"),
-    )
-    with pytest.raises(UnsupportedError, match=next(iter(options))):
-        write_files(foreign, 0, FOUR, KINDS)

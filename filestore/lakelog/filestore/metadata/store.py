@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lakelog.common.log_system import has_log
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.live_files import LiveFilesCache
     from lakelog.filestore.metadata.manifest import ManifestFiles
 
-LOG_SYSTEM_KEY = "log.system"
-NO_LOG = "none"
 SEQUENCE_FIELD = DataField(
     id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
 )
@@ -69,7 +68,7 @@ class TableStore:
     @property
     def has_log(self) -> bool:
         """Whether the table has a log, so that its snapshots are made together with it."""
-        return self.schema.options.get(LOG_SYSTEM_KEY, NO_LOG) != NO_LOG
+        return has_log(self.schema.options)
 
     @property
     def bucket_count(self) -> int:

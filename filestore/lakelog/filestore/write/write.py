@@ -29,19 +29,17 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
-    DELETION_VECTORS,
     IGNORE_DELETE,
     MERGE_ENGINE,
-    ROWKIND_FIELD,
     ChangelogProducer,
     MergeEngine,
 )
 from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
-from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.schema_rules import check_writable
 from lakelog.filestore.write.assigning import BucketAssigner
 from lakelog.filestore.write.places import Places, parts_of, places_of
-from lakelog.filestore.write.row_kinds import checked_kinds, written_kinds
+from lakelog.filestore.write.row_kinds import written_kinds
 from lakelog.filestore.write.validate import validate_rows
 
 FirstSequence = Callable[[bytes, int], int] | Mapping[BucketId, int]
@@ -54,88 +52,11 @@ def starting_at(sequence: int) -> FirstSequence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewestRows:
-    """The last row of each key among rows of one bucket, in key order, deletes too.
-
-    `kinds` are their kinds as given (int8), `positions` their places among the `given_count` rows (uint32).
-    """
-
-    rows: pa.Table
-    kinds: pa.Array
-    positions: npt.NDArray[np.uint32]
-    given_count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketRows:
-    """Rows of one bucket in arrival order, and their kinds (int8)."""
-
-    partition: bytes
-    bucket: int
-    rows: pa.Table
-    kinds: pa.Array
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRows:
     """What a commit adds: data files, and changelog files where the table has `changelog-producer=input`."""
 
     entries: list[ManifestEntry] = field(default_factory=list)
     changelog: list[ManifestEntry] = field(default_factory=list)
-
-
-def newest_of(table: TableStore, rows: pa.Table, kinds: pa.Array | None) -> NewestRows:
-    """What stays of rows of one bucket, in arrival order. `kinds` are row kinds as int8, None makes all upserts.
-
-    Raises InvalidRequestError for rows that do not fit the table.
-    """
-    check_table_writable(table)
-    check_loggable(table.schema, table_name=table.name)
-    rows = validate_rows(table.schema, rows, table_name=table.name)
-    kinds = checked_kinds(kinds, rows.num_rows)
-    positions = newest_rows(key_frame(rows, table.schema.key_fields)).to_arrow()
-    return NewestRows(
-        rows=rows.take(positions),
-        kinds=kinds.take(positions),
-        positions=positions.to_numpy(),
-        given_count=rows.num_rows,
-    )
-
-
-def write_level0(
-    table: TableStore,
-    partition: bytes,
-    bucket: int,
-    newest: NewestRows,
-    *,
-    first_sequence: int,
-    names: FileNames | None = None,
-) -> tuple[DataFileMeta, ...]:
-    """Write the rows of one bucket to level-0 files in key order: one, or more above the target file size.
-
-    `partition` is the serialized partition. A row's sequence number is `first_sequence` plus its position.
-    """
-    sequences = pa.array(newest.positions.astype(np.int64) + first_sequence)
-    stored = StoredRows(rows=newest.rows, sequences=sequences, kinds=newest.kinds)
-    return tuple(write_data_files(table, partition, bucket, [stored], level=0, source=FileSource.APPEND, names=names))
-
-
-def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array | None = None) -> list[BucketRows]:
-    """Rows split by partition and bucket, each part in arrival order. Raises InvalidRequestError."""
-    rows = validate_rows(table.schema, rows, table_name=table.name)
-    kinds = checked_kinds(kinds, rows.num_rows)
-    if not rows.num_rows:
-        return []
-    given = rows.append_column(VALUE_KIND, kinds)
-    return [
-        BucketRows(
-            partition=partition,
-            bucket=bucket,
-            rows=part.drop_columns([VALUE_KIND]),
-            kinds=part.column(VALUE_KIND).combine_chunks(),
-        )
-        for (partition, bucket), part in parts_of(places_of(table, rows, None), given)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,34 +261,3 @@ def check_table_writable(table: TableStore) -> None:
     check_writable(table.schema)
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
-
-
-def check_loggable(schema: TableSchema, *, table_name: str) -> None:
-    """Raise UnsupportedError for a schema whose rows a log cannot tell."""
-    if not schema.primary_keys:
-        raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
-    if schema.has_dynamic_buckets:
-        raise UnsupportedError(
-            f"table {table_name} has a log, whose partitions are the buckets of the table: their number must be fixed, "
-            "found bucket=-1; set bucket to a positive number"
-        )
-    if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
-        raise UnsupportedError(
-            f"table {table_name} has a log, which holds every change that is written: leave out "
-            f"{CHANGELOG_PRODUCER.key}=input"
-        )
-    if ROWKIND_FIELD.of(schema.options) is not None:
-        raise UnsupportedError(
-            f"table {table_name} has a log, whose records say what each row is: write the kinds in a column _row_kind, "
-            f"and leave out {ROWKIND_FIELD.key}"
-        )
-    if DELETION_VECTORS.of(schema.options):
-        raise UnsupportedError(
-            f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
-            f"{DELETION_VECTORS.key} rows are seen once they are compacted; leave it out"
-        )
-    if row_merge(schema) is not None:
-        raise UnsupportedError(
-            f"table {table_name} has a log, whose fold is the last change of each key: merge-engine, sequence.field "
-            "and ignore-delete are for tables without a log"
-        )
