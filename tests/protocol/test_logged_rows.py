@@ -14,7 +14,10 @@ from lakelog.filestore.schema.schema import build_schema
 from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.logged_rows import newest_of, split_rows, write_level0
 from tests.filestore.write.test_write import FOUR, KINDS, NO_PARTITION, TYPES, make, rows
-from tests.support.small_tables import SCHEMA
+
+SCHEMA = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int32()), pa.field("kind", pa.string())]
+)
 
 
 def test_the_last_row_of_each_key_stays_with_its_arrival_as_sequence_number(tmp_path: Path) -> None:
@@ -54,10 +57,10 @@ def test_rows_are_split_by_partition_and_bucket_in_arrival_order(tmp_path: Path)
     [
         ({"bucket": "-1"}, "whose partitions are the buckets of the table: their number must be fixed"),
         ({"changelog-producer": "input"}, "which holds every change that is written"),
-        ({"rowkind.field": "batch"}, r"column _row_kind, and leave out rowkind\.field"),
+        ({"rowkind.field": "kind"}, r"column _row_kind, and leave out rowkind\.field"),
         ({"deletion-vectors.enabled": "true"}, "must show all that the log holds"),
         ({"merge-engine": "aggregation"}, "merge-engine, sequence.field and ignore-delete are for tables without"),
-        ({"sequence.field": "batch"}, "merge-engine, sequence.field and ignore-delete are for tables without"),
+        ({"sequence.field": "n"}, "merge-engine, sequence.field and ignore-delete are for tables without"),
     ],
 )
 def test_tables_whose_log_would_not_be_their_files_are_refused(options: dict[str, str], message: str) -> None:
