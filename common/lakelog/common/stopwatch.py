@@ -16,3 +16,7 @@ class Stopwatch:
     def seconds(self) -> float:
         """Seconds since the start, a machine's sleep included."""
         return max(time.monotonic() - self._monotonic, time.time() - self._wall)
+
+    def millis(self) -> int:
+        """As `seconds`, in whole milliseconds."""
+        return round(self.seconds() * 1000)

@@ -205,7 +205,7 @@ def commit_compaction(
     try:
         return Outcome(snapshot_id=snapshots.compact(batch, buckets))
     except ConflictError as error:
-        logger.info("a compaction of batch %d of %s is dropped: %s", batch.identifier, batch.user, error)
+        logger.debug("a compaction of batch %d of %s is dropped: %s", batch.identifier, batch.user, error)
         return Outcome(snapshot_id=None)
 
 

@@ -5,7 +5,6 @@ Opening a table imports little: each verb imports what it needs when it is calle
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import listed
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.write.deleting import TableDelete
     from lakelog.filestore.write.table_write import PartitionFilter, Replaced, TableWrite
-
-logger = logging.getLogger("lakelog.filestore")
 
 WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
 
@@ -306,21 +304,28 @@ class FileStoreTable(ReadableTable):
     ) -> Snapshot | None:
         from lakelog.filestore.compact.buckets import compact_buckets
         from lakelog.filestore.compact.choosing import due_work, pick_unit
-        from lakelog.filestore.compact.committing import commit_results
+        from lakelog.filestore.compact.committing import commit_results, log_compaction
 
         def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
             return pick_unit(self, files, is_full=is_full, marked=marked)
 
+        lasted = Stopwatch()
         work = due_work(self, self.snapshots.latest(), buckets, pick)
         results = compact_buckets(self, work)
-        return commit_results(self, results, clock=clock) if results else None
+        if not results:
+            return None
+        snapshot = commit_results(self, results, clock=clock)
+        log_compaction(self, results, snapshot_id=snapshot.id, lasted=lasted)
+        return snapshot
 
     def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
         """The rows are committed: whatever keeps a compaction from happening must not look like a failed write."""
+        from lakelog.filestore.compact.committing import log_failed_compaction
+
         try:
             self._compact(buckets, is_full=False, clock=clock)
         except LakelogError as error:
-            logger.warning("%s: the compaction after a write did not happen: %s", self.name, error)
+            log_failed_compaction(self, "a write", error)
 
     def expire_snapshots(self, *, retention: Retention | None = None, now_millis: int | None = None) -> Expired:
         """Delete snapshots that are too old or too many by the table's options, or by `retention`.

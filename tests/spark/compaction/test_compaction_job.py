@@ -109,12 +109,12 @@ def rival_before_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterat
     commit = compaction_job._commit
     done: list[bool] = []
 
-    def late(store: object, results: object) -> object:
+    def late(store: object, results: object, lasted: object) -> object:
         if not done:
             done.append(True)
             rival = FileStoreTable.open(table.path)
             rival._compact([(bytes(12), 1)], is_full=True, clock=None)
-        return commit(store, results)  # type: ignore[arg-type]  # as it was called
+        return commit(store, results, lasted)  # type: ignore[arg-type]  # as it was called
 
     monkeypatch.setattr(compaction_job, "_commit", late)
     yield

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
 
 from lakelog.common.errors import LakelogError
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.compact.choosing import (
     BucketWork,
     Pick,
@@ -23,6 +24,7 @@ from lakelog.filestore.compact.choosing import (
     pick_settling_unit,
     pick_unit,
 )
+from lakelog.filestore.compact.committing import log_compaction, log_failed_compaction
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
@@ -228,6 +230,7 @@ def _compact(
     The batch is in the table already: nothing here fails it.
     """
     table = snapshots.table
+    lasted = Stopwatch()
 
     def compact(due: BucketWork) -> CompactResult | None:
         return compact_bucket(table, due) if is_wanted() else None
@@ -240,6 +243,8 @@ def _compact(
             results = list(pool.map(compact, units))
         compacted = [result for result in results if result is not None]
         if compacted:
-            commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
+            done = commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
+            if done.snapshot_id is not None:
+                log_compaction(table, compacted, snapshot_id=done.snapshot_id, lasted=lasted)
     except LakelogError as error:
-        logger.warning("%s: a compaction after batch %d did not happen: %s", table.name, work.batch.identifier, error)
+        log_failed_compaction(table, f"batch {work.batch.identifier}", error)

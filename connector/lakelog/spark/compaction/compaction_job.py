@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, LakelogError, UnavailableError
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
-from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.compact.committing import commit_results, log_compaction
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
@@ -89,6 +90,7 @@ def compact(
     def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
         return pick_unit(store, files, is_full=full, marked=marked)
 
+    lasted = Stopwatch()
     work = due_work(store, store.snapshots.latest(), None, pick)
     if not work:
         return CompactionSummary()
@@ -97,7 +99,7 @@ def compact(
     messages = numbers.mapInArrow(task, f"{MESSAGE_COLUMN} BINARY").collect()
     found = [pickle.loads(message[0]) for message in messages]
     results = [result for result in found if isinstance(result, CompactResult)]
-    committed = _commit(store, results)
+    committed = _commit(store, results, lasted)
     if committed:
         expire_after(store, kafka=opened.kafka, is_upkeep=True)
     for error in found:
@@ -113,15 +115,16 @@ def compact(
     )
 
 
-def _commit(table: TableStore, results: Sequence[CompactResult]) -> list[CompactResult]:
+def _commit(table: TableStore, results: Sequence[CompactResult], lasted: Stopwatch) -> list[CompactResult]:
     """Commit the results in one snapshot, or where another compaction was faster those that still fit, one by one."""
     if not results:
         return []
     try:
-        commit_results(table, results, discards=len(results) == 1)
+        snapshot = commit_results(table, results, discards=len(results) == 1)
     except ConflictError:
         if len(results) > 1:
-            return [done for result in results for done in _commit(table, [result])]
-        logger.warning("%s: bucket %d was compacted by another job meanwhile", table.name, results[0].bucket)
+            return [done for result in results for done in _commit(table, [result], lasted)]
+        logger.debug("%s: another compaction of bucket %d came first", table.name, results[0].bucket)
         return []
+    log_compaction(table, results, snapshot_id=snapshot.id, lasted=lasted)
     return list(results)

@@ -20,6 +20,8 @@ from lakelog.common.errors import (
     NotFoundError,
     UnavailableError,
 )
+from lakelog.common.events import log_event
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.commit.commit_tries import CommitTries
 from lakelog.filestore.commit.conflicts import check_conflicts, check_indexed
@@ -98,6 +100,7 @@ class TableCommit:
         self._table = table
         self._clock = clock or CommitClock()
         self._has_unknown_outcome = False
+        self._file_counts: dict[int, tuple[int, int]] = {}  # by attempted snapshot: files added, files deleted
 
     @property
     def has_unknown_outcome(self) -> bool:
@@ -114,8 +117,31 @@ class TableCommit:
         it raises goes through. `on_step` is called with "before snapshot create" and "after snapshot create".
         Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
         UnknownOutcomeError when the change may be in the table, or may come to be: ask `find_commit`, or again with a
-        `resolve` that knows its own commit.
+        `resolve` that knows its own commit. Logs a line of INFO, `commit`.
         """
+        lasted = Stopwatch()
+        snapshot = self._commit(resolve, on_step)
+        if snapshot is not None:
+            self._log(snapshot, lasted)
+        return snapshot
+
+    def _log(self, snapshot: Snapshot, lasted: Stopwatch) -> None:
+        added, deleted = self._file_counts[snapshot.id]
+        log_event(
+            logger,
+            "commit",
+            table=self._table.name,
+            snapshot=snapshot.id,
+            kind=snapshot.commit_kind.value,
+            rows=snapshot.delta_record_count,
+            files_added=added,
+            files_deleted=deleted,
+            user=snapshot.commit_user,
+            identifier=snapshot.commit_identifier,
+            millis=lasted.millis(),
+        )
+
+    def _commit(self, resolve: Resolve, on_step: Callable[[str], None] | None) -> Snapshot | None:
         tries = CommitTries(self._table.schema.options, self._clock)
         commit_uuid = str(uuid.uuid4())
         unknown = UnknownAttempts(self._table, commit_uuid)
@@ -276,6 +302,8 @@ class TableCommit:
             operation=request.operation,
         )
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
+        added = sum(entry.kind is FileKind.ADD for entry in request.entries)
+        self._file_counts[snapshot.id] = added, len(request.entries) - added
         return _Attempt(snapshot=snapshot, live=live, written=written)
 
     def _base_manifests(

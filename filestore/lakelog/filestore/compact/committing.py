@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Sequence
 
-from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.common.events import log_event
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
+
+logger = logging.getLogger("lakelog.filestore")
 
 
 def commit_results(
@@ -31,6 +36,36 @@ def commit_results(
         raise
     assert snapshot is not None
     return snapshot
+
+
+def log_compaction(
+    table: TableStore, results: Sequence[CompactResult], *, snapshot_id: int | None, lasted: Stopwatch
+) -> None:
+    """Log a line of INFO, `compact`, of results that are in the table; `lasted` counts from when merging began."""
+    before = [file for result in results for file in result.before]
+    after = [file for result in results for file in result.after]
+    log_event(
+        logger,
+        "compact",
+        table=table.name,
+        snapshot=snapshot_id,
+        buckets=len(results),
+        rows=sum(file.row_count for file in after),
+        files_before=len(before),
+        files_after=len(after),
+        bytes_before=sum(file.file_size_bytes for file in before),
+        bytes_after=sum(file.file_size_bytes for file in after),
+        millis=lasted.millis(),
+    )
+
+
+def log_failed_compaction(table: TableStore, when: str, error: LakelogError) -> None:
+    """Log that a compaction beside writes did not happen; the writes are in the table.
+
+    At DEBUG where another compaction came first, after which nothing is left to do; else as a warning.
+    """
+    level = logging.DEBUG if isinstance(error, ConflictError) else logging.WARNING
+    logger.log(level, "%s: the compaction after %s did not happen: %s", table.name, when, error)
 
 
 def compact_request(

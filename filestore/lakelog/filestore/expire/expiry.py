@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from lakelog.common.errors import NotFoundError
+from lakelog.common.events import log_event
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.references import (
     References,
     brought_by_appends,
@@ -33,6 +36,8 @@ from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 
+logger = logging.getLogger("lakelog.filestore")
+
 __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 
 
@@ -40,7 +45,8 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     """Delete the snapshots that need not be kept, oldest first, and the files that only they show; then changes.
 
     Consumers that are too old by the table's options are forgotten before. Raises CorruptDataError for a consumer or a
-    manifest that is not readable: then nothing more is deleted.
+    manifest that is not readable: then nothing more is deleted. Where anything was deleted a line of INFO says so,
+    `expire`.
     """
     consumers = ConsumerManager(table.file_io, table.paths)
     forgotten = consumers.expire(now_millis=now_millis, age_millis=CONSUMER_EXPIRATION_TIME.of(table.schema.options))
@@ -48,15 +54,34 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     earliest = table.snapshots.earliest_id()
     if newest is None or earliest is None:
         return Expired(consumers=tuple(forgotten))
+    lasted = Stopwatch()
     expiry = _Expiry(table, retention or Retention.of(table), newest, now_millis, consumers.first_wanted())
     expired = expiry.expire_snapshots(earliest)
     changes_gone = expiry.expire_changelogs()
-    return Expired(
+    done = Expired(
         snapshot_ids=expired,
         changelog_ids=changes_gone,
         consumers=tuple(forgotten),
         data_files=expiry.data_files,
         metadata_files=expiry.metadata_files,
+    )
+    if done != Expired():
+        _log(table, done, lasted)
+    return done
+
+
+def _log(table: TableStore, expired: Expired, lasted: Stopwatch) -> None:
+    log_event(
+        logger,
+        "expire",
+        table=table.name,
+        snapshots=len(expired.snapshot_ids),
+        newest_expired=max(expired.snapshot_ids, default=None),
+        changelogs=len(expired.changelog_ids),
+        consumers=len(expired.consumers),
+        data_files=expired.data_files,
+        metadata_files=expired.metadata_files,
+        millis=lasted.millis(),
     )
 
 

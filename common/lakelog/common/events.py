@@ -1,0 +1,54 @@
+"""Lines of the log that say what happened to a table: `commit table=db.t snapshot=7 rows=1000 files_added=4 millis=35`.
+
+A line is a word, the event, and `key=value` pairs in an order that stays. A value with blanks, quotes or signs that do
+not print is a JSON string, an unknown one is `-`, and a long one ends with `...`. lakelog sets no handler and no level:
+what is shown, and where, is up to the application. `docs/guide/observing.md` lists the events.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+
+VALUE_CHARACTERS_MAX = 200
+_CUT = "..."
+_PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
+
+Value = str | int | None | Mapping[int, int]
+
+
+def log_event(logger: logging.Logger, event: str, /, *, level: int = logging.INFO, **fields: Value) -> None:
+    """Log a line of an event at INFO, or at `level`. Nothing is formatted where that level is not shown."""
+    if logger.isEnabledFor(level):
+        logger.log(level, "%s", event_line(event, **fields))
+
+
+def event_line(event: str, /, **fields: Value) -> str:
+    """The line: the event, then its fields in the order given. A mapping is `0:12,1:7`."""
+    return " ".join([event, *(f"{key}={_text(value)}" for key, value in fields.items())])
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Mapping):
+        return _pairs(value) or "-"
+    text = value if len(value) <= VALUE_CHARACTERS_MAX else value[: VALUE_CHARACTERS_MAX - len(_CUT)] + _CUT
+    return text if _PLAIN.fullmatch(text) and text != "-" else json.dumps(text)
+
+
+def _pairs(pairs: Mapping[int, int]) -> str:
+    """As many pairs as fit, whole."""
+    texts: list[str] = []
+    room = VALUE_CHARACTERS_MAX - len(_CUT)
+    for key in sorted(pairs):
+        text = f"{key}:{pairs[key]}"
+        room -= len(text) + 1
+        if room < 0:
+            return ",".join([*texts, _CUT])
+        texts.append(text)
+    return ",".join(texts)
