@@ -16,6 +16,7 @@ from tests.support.hdfs_server import Hdfs, running_hdfs
 from tests.support.kafka import docker_answers, running_kafka
 from tests.support.s3_server import S3Server, running_s3
 from tests.support.spark_archive import OPTIONS_VARIABLE, start_options
+from tests.support.wheel import Wheel, unpacked_wheel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +69,12 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """A real Kafka for the whole session. Topics are shared: give them names of their own."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    """The wheel of this checkout, as users have it."""
+    return unpacked_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from scripts import api_page
 
 from tests.support.s3_server import S3Server
+from tests.support.wheel import Wheel
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -64,16 +64,16 @@ def lakelog_commands(page: str) -> list[list[str]]:
 @pytest.mark.integration
 @pytest.mark.parametrize("page", [name for name in NAMES if blocks(name, "python") or lakelog_commands(name)])
 def test_the_code_of_a_page_runs_and_its_commands_follow(
-    page: str, tmp_path: Path, request: pytest.FixtureRequest
+    page: str, tmp_path: Path, wheel: Wheel, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes" / "1.json").write_text("\n".join(map(json.dumps, CHANGES)))
     program = "\n".join([*blocks(page, "python"), CHECKS.get(page, "")])
 
-    env = {**os.environ, **servers_of(program, request)}
+    env = {**wheel.environment, **servers_of(program, request)}
     for code in (program, f"COMMANDS = {lakelog_commands(page)}\n{RUN_COMMANDS}"):
         ended = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            [*wheel.python, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
         )
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
 

@@ -196,7 +196,7 @@ def test_an_overwrite_replaces_what_its_options_say(spark: SparkSession, days: T
 def test_an_overwrite_that_says_what_cannot_be_replaced_changes_nothing(spark: SparkSession, days: Table) -> None:
     for options, message in (
         ({"replaceWhere": "day = 'd2'"}, "rows of the partition day='d1' do not meet the condition"),
-        ({"where": "id = 5"}, "it can name partition columns only, which are day"),
+        ({"where": "id = 5"}, "expected its partition columns alone; it has day"),
         ({"where": "day = 'd1'", "replaceWhere": "day = 'd1'"}, "both say what an overwrite replaces; give one"),
         ({"where": "day = 'd1'", "partitionOverwriteMode": "dynamic"}, "both say what an overwrite replaces"),
         ({"partitionOverwriteMode": "some"}, "expected static or dynamic"),

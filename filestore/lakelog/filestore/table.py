@@ -217,13 +217,15 @@ class FileStoreTable(ReadableTable):
     def expire_partitions(self, *, now_millis: int | None = None, clock: CommitClock | None = None) -> Snapshot | None:
         """Delete the partitions that are older than `partition.expiration-time`; None when none is.
 
-        Partitions whose values tell no time stay. Raises as `drop_partitions`, and InvalidRequestError without the
+        Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
         option.
         """
         age = PARTITION_EXPIRATION_TIME.of(self.schema.options)
-        if age is None or not self.schema.partition_keys:
+        if not self.schema.partition_keys:
+            raise InvalidRequestError(f"table {self.name} has no partition columns, so no partition can expire")
+        if age is None:
             raise InvalidRequestError(
-                f"table {self.name} has no {PARTITION_EXPIRATION_TIME.key}, or no partitions: there is nothing to go by"
+                f"table {self.name} has no option {PARTITION_EXPIRATION_TIME.key}; set it, such as to '30 d'"
             )
         from lakelog.filestore.expire.partition_times import expired_partitions
 

@@ -156,7 +156,7 @@ def folded(table: FileStoreTable) -> dict[int, int]:
 
 def test_what_cannot_move_is_refused(tmp_path: Path) -> None:
     table = filled(tmp_path)
-    with pytest.raises(InvalidRequestError, match="only a positive number becomes another, found 0"):
+    with pytest.raises(InvalidRequestError, match="cannot have 0 buckets; expected 1 or more"):
         table.rescale(0)
     schema = replace(table.schema, options={**table.schema.options, "log.system": "kafka"})
     with pytest.raises(InvalidRequestError, match=r"has log\.system=kafka"):

@@ -107,7 +107,7 @@ def test_of_partitions_that_differ_in_the_last_of_38_digits_one_is_dropped(tmp_p
 
 
 def test_conditions_are_on_partition_columns(table: FileStoreTable, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="partition columns only, which are day, shop"):
+    with pytest.raises(InvalidRequestError, match="expected its partition columns alone; it has day, shop"):
         table.drop_partitions("id = 1")
     with pytest.raises(InvalidRequestError, match="takes no condition"):
         table.write(rows(*ALL[:1]), where="shop = 'a'")
@@ -184,5 +184,5 @@ def test_wrong_patterns_of_time_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"'YYYY' is not known; known are yyyy"):
         expire(**{"partition.timestamp-formatter": "YYYY-MM-dd"})
     schema = build_schema(SCHEMA, options={"bucket": "-1"})
-    with pytest.raises(InvalidRequestError, match=r"there is nothing to go by"):
+    with pytest.raises(InvalidRequestError, match=r"has no (option partition.expiration-time|partition columns)"):
         FileStoreTable.create(tmp_path / "plain", schema, UNSYNCED).expire_partitions()

@@ -351,7 +351,7 @@ def test_bytes_floats_and_escapes_compare_as_spark_has_it() -> None:
     ("sql", "message"),
     [
         ("zz = 1", "names column 'zz', which does not exist; the columns are i, t, x, f, s, d, ts, b"),
-        ("s = 1", r"column 's' \(STRING\) with the number 1; expected a text in quotes"),
+        ("s = 1", r"column 's' \(STRING\) with the number 1; expected a string in quotes"),
         ("i = 'x'", r"column 'i' \(INT\) with the text x; expected a number"),
         ("i = CAST('NaN' AS DOUBLE)", "the number CAST\\('NaN' AS DOUBLE\\) in the filter is not usable"),
         ("d = 5", "expected a date or time in quotes"),

@@ -62,10 +62,12 @@ def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) 
     """
     check_table_writable(table)
     newest = table.schemas.latest() or table.schema
-    if bucket_count < 1 or newest.bucket_count < 1:
+    if bucket_count < 1:
+        raise InvalidRequestError(f"table {table.name} cannot have {bucket_count} buckets; expected 1 or more")
+    if newest.bucket_count < 1:
         raise InvalidRequestError(
-            f"table {table.name} has bucket={newest.bucket_count}: only a positive number becomes another, found "
-            f"{bucket_count}"
+            f"table {table.name} has bucket={newest.bucket_count}; only a table with a fixed number of buckets is "
+            "rescaled: create another table, and copy the rows"
         )
     if newest.bucket_count == bucket_count:
         return newest

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lakelog.common.errors import OptionError
 from lakelog.common.options import Option, check_known
+from lakelog.common.quoting import shown
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, writing
 from lakelog.filestore.options.field_options import PREFIX
 
@@ -19,11 +21,17 @@ FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
 def check_options(
     given: Mapping[str, str], *, also: Iterable[Option[object]] = (), also_prefixes: Iterable[str] = ()
 ) -> None:
-    """Raise OptionError for the first key that nobody declares and for the first value outside its type.
+    """Raise OptionError for the first value that is not a string, unknown key, or value outside its type.
 
     `also` and `also_prefixes` are the options of other parts of a table. For options that a user gives: unknown
     options that a table holds already are kept and ignored.
     """
+    for key, value in given.items():
+        if not isinstance(value, str):
+            raise OptionError(
+                f"option {shown(key)} is the {type(value).__name__} {shown(value)}; expected a string, such as "
+                f"{str(value).lower()!r}"
+            )
     declared = (*FILESTORE_OPTIONS, *also)
     check_known(given, declared, (PREFIX, *also_prefixes))
     for option in declared:

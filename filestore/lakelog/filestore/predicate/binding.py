@@ -253,7 +253,7 @@ def _bind_compare(field: DataField, operator: Comparison, literal: Literal) -> B
         return BoundCompare(field=field, operator=operator, value=_boolean(field, literal))
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         if literal.kind is not LiteralKind.TEXT:
-            raise _misfit(field, literal, "a text in quotes")
+            raise _misfit(field, literal, "a string in quotes")
         return BoundCompare(field=field, operator=operator, value=literal.value)
     if root in (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB):
         if literal.kind is not LiteralKind.BYTES:

@@ -43,9 +43,12 @@ class PartitionFilter:
             field.name for field in resolved_columns(where, schema.fields) if field.name not in schema.partition_keys
         ]
         if others or not schema.partition_keys:
-            known = listed(schema.partition_keys) or "none"
+            found = f"it names {listed(others)}, " if others else ""
+            known = (
+                f"it has {listed(schema.partition_keys)}" if schema.partition_keys else "it has no partition columns"
+            )
             raise InvalidRequestError(
-                f"the condition {where} chooses partitions: it can name partition columns only, which are {known}"
+                f"the condition chooses partitions of the table: {found}expected its partition columns alone; {known}"
             )
 
     def matching(self, partitions: Collection[bytes]) -> set[bytes]:
