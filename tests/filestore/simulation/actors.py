@@ -36,7 +36,6 @@ from tests.filestore.simulation.model import Change, Model, difference, has_over
 from tests.filestore.simulation.world import Process, World
 
 HOUR = 3_600_000
-JOB_KEYS = 100  # its order is its own: no other writer has these keys
 REOPEN_SHARE = 0.15
 BY_AGE_SHARE = 0.4
 LEVEL_MAX = 5
@@ -139,10 +138,10 @@ class Writer(Worker):
         change = self.next_change(lambda state: self.folded(state, batch), keeps_order=self.model.kind.has_key)
         self.commit(process, change, lambda: table.write(batch.table, kinds=batch.kind_array, clock=clock))
 
-    def batch(self, *, first_key: int = 0) -> Batch:
+    def batch(self) -> Batch:
         """Rows that tell who wrote them."""
         tag = f"{self.name} {self._change_count}"
-        return self.model.kind.batch(self.world.rng, tag, first_key=first_key, fresh=self.world.fresh)
+        return self.model.kind.batch(self.world.rng, tag, fresh=self.world.fresh)
 
     def folded(self, state: State, batch: Batch) -> State:
         """The rows after the batch."""
@@ -158,8 +157,9 @@ class Job(Writer):
 
     def step(self, table: FileStoreTable, process: Process) -> None:
         if self.open_batch is None:
-            batch = self.batch(first_key=JOB_KEYS)
-            self.open_batch = batch, self.next_change(lambda state: self.folded(state, batch))
+            batch = self.batch()
+            change = self.next_change(lambda state: self.folded(state, batch), keeps_order=self.model.kind.has_key)
+            self.open_batch = batch, change
         else:
             self.world.events["batch tried again"] += 1
         batch, change = self.open_batch
@@ -192,7 +192,7 @@ class Job(Writer):
             discard_index_files(table, [] if hashes is None else [one.file_name for one in hashes.files.values()])
 
         is_repeated = change.committed_as is not None
-        if not self.commit(process, change, append):  # others gave keys dynamic buckets meanwhile
+        if not self.commit(process, change, append):  # others were first, with younger rows or other buckets
             discard()
         else:
             if is_repeated:  # the files of this attempt are in no snapshot

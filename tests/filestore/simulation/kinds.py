@@ -92,10 +92,10 @@ class TableKind:
             options={**options, **self.options},
         )
 
-    def batch(self, rng: random.Random, tag: str, *, first_key: int, fresh: Callable[[], int]) -> Batch:
+    def batch(self, rng: random.Random, tag: str, *, fresh: Callable[[], int]) -> Batch:
         """A few random rows; `tag` says who wrote them, `fresh` gives ids that no other row has."""
         count = rng.choice((1, 2, 3, 5))
-        ids = [rng.randrange(SHARED_KEYS) + first_key if self.has_key else fresh() for _ in range(count)]
+        ids = [rng.randrange(SHARED_KEYS) if self.has_key else fresh() for _ in range(count)]
         rows: list[Row] = [
             (
                 one,
