@@ -1,9 +1,10 @@
-"""Queries of polars and DuckDB on a compacted table, beside the same queries on plain Parquet files.
+"""Queries of polars, DuckDB and Spark on a compacted table, beside the same queries on plain Parquet files.
 
 4,000,000 rows of 7 columns in 4 buckets, compacted; the same rows lie in 4 plain Parquet files that polars wrote,
-sorted by the key. Three queries: an aggregate of two columns, one key, and all rows. A ratio is lakelog's processor
-time divided by that of plain Parquet, medians of rounds in turns: wall time says little on a machine with other work.
-Each query opens the table anew and must find the same.
+sorted by the key. Three queries: an aggregate of two columns, one key, and all rows; in Spark a count and an aggregate
+of two columns, by `lakelog.spark.read`, by `load()`, and by `load()` with the option `columns`. A ratio is lakelog's
+processor time divided by that of plain Parquet, medians of rounds in turns: wall time says little on a machine with
+other work. Each query opens the table anew and must find the same.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow as pa
 from benchmarks.command import run_command
 from benchmarks.measuring import in_turns
 from benchmarks.peers import timed
+from benchmarks.spark_reads import run_queries
 from benchmarks.upsert_data import KEY, SCHEMA
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -108,7 +110,7 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
         here, plain = compare(ours, theirs, REPEATS_SMALL if is_small else REPEATS)
         summary |= {f"{name}_cpu_ms": round(here, 1), f"plain_{name}_cpu_ms": round(plain, 1)}
         summary[f"ratio_{name}"] = round(here / plain, 2)
-    return summary
+    return summary | run_queries(folder, is_small=is_small)
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 BASE = {
     "filestore": frozenset[str](),
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
-    "spark": frozenset({"failures", "options", "projection", "session", "tables", "types", "worker"}),
+    "spark": frozenset({"failures", "options", "projection", "session", "shown_state", "tables", "types", "worker"}),
 }
 # Libraries that one part keeps to itself.
 OWNERS = {

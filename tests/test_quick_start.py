@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
+from lakelog.catalog import Catalog, Table
 
 # What no table needs to be opened.
 HEAVY = {
@@ -48,10 +48,29 @@ def test_a_face_is_imported_without_heavy_modules(face: str) -> None:
     assert loaded(f"import {face}") & HEAVY == set()
 
 
-def test_a_table_is_opened_without_heavy_modules(tmp_path: Path) -> None:
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """A table of one row."""
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
-    table = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])
-    table.write(pa.table({"id": [1]}, schema=schema))
+    made = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])
+    made.write(pa.table({"id": [1]}, schema=schema))
+    return made
 
+
+def test_a_table_is_opened_without_heavy_modules(table: Table) -> None:
     open_it = "import sys; from lakelog.catalog import open_table; t = open_table(sys.argv[1]); list(t.snapshots())"
     assert loaded(f"{open_it}; t.schema, t.log", table.path) & HEAVY == set()
+
+
+def test_spark_lists_the_format_and_asks_for_its_schema_without_heavy_modules(table: Table) -> None:
+    ask = "import sys; from pyspark_lakelog import DefaultSource; DefaultSource({'path': sys.argv[1]}).schema()"
+    assert loaded(ask, table.path) & HEAVY - {"pyspark", "py4j"} == set()
+
+
+def test_sparks_workers_read_files_without_pandas_and_kafka(table: Table) -> None:
+    read = (
+        "import sys; from pyspark_lakelog import DefaultSource; source = DefaultSource({'path': sys.argv[1]}); "
+        "reader = source.reader(source.schema()); rows = [list(reader.read(part)) for part in reader.partitions()]; "
+        "assert rows"
+    )
+    assert loaded(read, table.path) & {"confluent_kafka", "duckdb", "pandas", "sqlglot"} == set()

@@ -55,6 +55,7 @@ def test_columns_are_one_name_or_several_in_any_case(table: FileStoreTable) -> N
         ({"as_of": 1}, "a read takes no 'as_of'; it takes snapshot_id, timestamp, tag, branch, columns, where"),
         ({"branch": "dove"}, "table db.t has no branch 'dove'; its branches are main"),
         ({"branch": "a/b"}, "'a/b'"),
+        ({"snapshot_id": 1, "tag": "t1"}, "snapshot_id=1 and tag=t1 each name a state of the table"),
     ],
 )
 def test_a_wrong_argument_names_itself(table: FileStoreTable, wrong: dict[str, Any], message: str) -> None:

@@ -26,7 +26,8 @@ from lakelog.logstore.options import LogScan
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS
 from lakelog.spark.source.offsets import Offset
-from lakelog.spark.source.reading import TableRows, read_schema
+from lakelog.spark.source.read_schema import read_schema
+from lakelog.spark.source.reading import TableRows
 from lakelog.spark.source.source import StreamPlanner
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.promises import log_changes, snapshot_states
@@ -88,8 +89,6 @@ class HybridReader:
         options = ReadOptions(
             columns=None,
             where=None,
-            snapshot_id=None,
-            timestamp_millis=None,
             has_row_kind=True,
             scan=LogScan.FULL,
             max_rows=None,

@@ -1,13 +1,43 @@
 """Spark Structured Streaming on lakelog tables: the importer of pyspark."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
-from lakelog.spark.compaction.compaction_job import compact
-from lakelog.spark.data_source import register
 from lakelog.spark.session import name_worker_python
-from lakelog.spark.sink.bucketing import bucket_column
-from lakelog.spark.sink.sink import LakelogSink, write_stream
-from lakelog.spark.source.read import read
+
+if TYPE_CHECKING:
+    from lakelog.spark.compaction.compaction_job import compact
+    from lakelog.spark.data_source import register
+    from lakelog.spark.sink.bucketing import bucket_column
+    from lakelog.spark.sink.sink import LakelogSink, write_stream
+    from lakelog.spark.source.read import read
 
 name_worker_python()
 
 __all__ = ["LakelogSink", "bucket_column", "compact", "read", "register", "write_stream"]
+# A name is imported when it is used first. Each Python process that Spark starts for a query imports this package, and
+# a process that reads needs nothing of those that write.
+_HOMES = {
+    "LakelogSink": "lakelog.spark.sink.sink",
+    "bucket_column": "lakelog.spark.sink.bucketing",
+    "compact": "lakelog.spark.compaction.compaction_job",
+    "read": "lakelog.spark.source.read",
+    "register": "lakelog.spark.data_source",
+    "write_stream": "lakelog.spark.sink.sink",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

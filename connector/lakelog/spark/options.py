@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
-from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.io.location import store_options
 from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options.parsing import parse_names
-from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
-from lakelog.filestore.predicate import Predicate, check_filter, parse_where
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced
 from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
-from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.kafka_profiles import CALL_PREFIX
+from lakelog.spark.shown_state import BRANCH, NEWEST, PAIMON_STATE_OPTIONS, STATE_OPTIONS, ShownState, parse_state
 from lakelog.spark.tables import resolve_table
+
+if TYPE_CHECKING:
+    from lakelog.filestore.predicate import Predicate
 
 
 def _positive(text: str) -> int:
@@ -69,7 +68,7 @@ COLUMNS: Option[tuple[str, ...]] = Option(
     key="columns",
     parse=parse_names,
     default=(),
-    doc="The columns to read, with commas; all without it. Spark does not tell a reader which columns it needs.",
+    doc="The columns to read, with commas; all without it. Spark does not tell a Python source which columns it needs.",
     kind="column names",
 )
 WHERE = Option(
@@ -95,27 +94,11 @@ PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     "the session's `spark.sql.sources.partitionOverwriteMode` says so.",
     kind="static or dynamic",
 )
-_CONF_OVERWRITE_MODE = replace(PARTITION_OVERWRITE_MODE, key=PARTITION_OVERWRITE_CONF)  # as the session says it
-TAG = Option(
-    key="tag",
-    parse=str,
-    default="",
-    doc="Read the snapshot that this tag keeps. A batch read takes one of it, `scan.snapshot-id` and `scan.timestamp`.",
-    kind="the name of a tag",
-)
-BRANCH = Option(
-    key="branch",
-    parse=str,
-    default="",
-    doc="Read this branch, in its columns: its newest snapshot, or the one that `tag`, `scan.snapshot-id` or "
-    "`scan.timestamp` choose in it. Batch reads alone take it.",
-    kind="the name of a branch",
-)
 TIMEZONE = Option(
     key="timezone",
     parse=ZoneInfo,
     default=ZoneInfo("UTC"),
-    doc="The zone of timestamps without one in `where` and `scan.timestamp`; `UTC` without it.",
+    doc="The zone of timestamps without one in `where` and `timestamp`; `UTC` without it.",
     kind="a zone such as Europe/Berlin",
 )
 ROW_KIND = Option(
@@ -163,8 +146,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     WHERE,
     REPLACE_WHERE,
     PARTITION_OVERWRITE_MODE,
-    TAG,
-    BRANCH,
+    *STATE_OPTIONS,
     TIMEZONE,
     ROW_KIND,
     MAX_ROWS_PER_TRIGGER,
@@ -172,18 +154,14 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     CONSUMER_ID,
     COMMIT_USER,
 )
-_OF_OVERWRITES: tuple[Option[object], ...] = (WHERE, REPLACE_WHERE, PARTITION_OVERWRITE_MODE, TIMEZONE)
 _READ_OPTIONS = (
     *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE)),
-    SCAN_SNAPSHOT_ID,
-    SCAN_TIMESTAMP,
-    SCAN_TIMESTAMP_MILLIS,
+    *PAIMON_STATE_OPTIONS,
     LOG_SCAN,
-    LOG_SCAN_TIMESTAMP_MILLIS,
     EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
-_WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, EXTERNAL_PATHS, *S3_OPTIONS)
+WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, EXTERNAL_PATHS, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
 _LOCATION = "location"  # what Spark makes of the path of CREATE TABLE, whose columns it asks us for
@@ -192,18 +170,17 @@ _OPEN_PREFIXES = ("option.", "__", CALL_PREFIX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a read asks for. `columns` None is all; `start_millis` is where a stream with from-timestamp begins."""
+    """What a read asks for. `columns` None is all; `state` is also where a stream starts that starts at a point."""
 
     columns: tuple[str, ...] | None
     where: Predicate | None
-    snapshot_id: int | None
-    timestamp_millis: int | None
     has_row_kind: bool
     scan: LogScan
     max_rows: int | None
     max_bytes: int | None
     consumer_id: str | None = None
-    tag: str | None = None
+    state: ShownState = NEWEST
+    branch: str | None = None
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
@@ -239,7 +216,7 @@ def open_for_read(given: Mapping[str, str]) -> Table:
     """The table that the options name, or the branch of it. Raises as `open_from_options`."""
     table = open_from_options(given)
     branch = BRANCH.of({key.lower(): value for key, value in given.items()})
-    if not branch:
+    if branch is None:
         return table
     return Table(table._files.on_branch(branch), identifier=table.identifier, kafka=table.kafka)
 
@@ -254,34 +231,17 @@ def _no_create_table(path: str) -> str:
 
 def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     """The options of a read, checked against the table. Raises OptionError, InvalidRequestError."""
-    options = _checked(given, _READ_OPTIONS)
+    options = known_options(given, _READ_OPTIONS)
     columns = COLUMNS.of(options) or None
     if columns is not None:
         columns = tuple(field.name for field in table.schema.chosen(columns))
     where = _parse_where(options, table)
-    snapshot_id = SCAN_SNAPSHOT_ID.of(options)
-    times = [
-        millis
-        for millis in (
-            SCAN_TIMESTAMP_MILLIS.of(options),
-            LOG_SCAN_TIMESTAMP_MILLIS.of(options),
-            _timestamp_millis(options),
-        )
-        if millis is not None
-    ]
-    tag = TAG.of(options) or None
-    if len(times) + (snapshot_id is not None) + (tag is not None) > 1:
-        raise InvalidRequestError(
-            f"a read starts at one point; give one of {SCAN_SNAPSHOT_ID.key}, {SCAN_TIMESTAMP.key}, "
-            f"{SCAN_TIMESTAMP_MILLIS.key} and {TAG.key}"
-        )
     scan = LOG_SCAN.of({**table.schema.options, **options})
     return ReadOptions(
         columns=columns,
         where=where,
-        snapshot_id=snapshot_id,
-        timestamp_millis=times[0] if times else None,
-        tag=tag,
+        state=parse_state(options, TIMEZONE.of(options)),
+        branch=BRANCH.of(options),
         has_row_kind=ROW_KIND.of(options),
         scan=scan,
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),
@@ -292,66 +252,21 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
 
 def check_stream_write_options(given: Mapping[str, str]) -> str | None:
     """The commit user that the options of a streaming write give, if any. Raises OptionError."""
-    return COMMIT_USER.of(_checked(given, _WRITE_OPTIONS)) or None
-
-
-def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: bool) -> Replaced | None:
-    """What a batch write replaces; None is nothing, or for an overwrite what the session's conf says.
-
-    Raises OptionError, and InvalidRequestError for a condition on other columns than those of partitions.
-    """
-    options = _checked(given, (*_WRITE_OPTIONS, *_OF_OVERWRITES))
-    conditions = [option for option in (WHERE, REPLACE_WHERE) if option.of(options)]
-    mode = PARTITION_OVERWRITE_MODE.of(options)
-    if not conditions:
-        return None if mode is None or not is_overwrite else replaced_by(mode, table._files)
-    option = conditions[0]
-    if not is_overwrite:
-        raise InvalidRequestError(
-            f'{option.key} chooses what an overwrite replaces, and this write adds rows: say mode("overwrite"), or '
-            "filter the rows"
-        )
-    if len(conditions) > 1 or mode is OverwriteMode.DYNAMIC:
-        other = PARTITION_OVERWRITE_MODE if mode is OverwriteMode.DYNAMIC else REPLACE_WHERE
-        raise InvalidRequestError(
-            f"{option.key} and {other.key}={other.of(options)} both say what an overwrite replaces; give one"
-        )
-    condition = parse_where(option.of(options), zone=TIMEZONE.of(options).key)
-    return PartitionFilter(table._files.schema, condition)
-
-
-def replaced_by(mode: OverwriteMode, table: FileStoreTable) -> Overwrite:
-    """What an overwrite in a mode replaces: a table without partitions is replaced whole, as Spark does it."""
-    is_dynamic = mode is OverwriteMode.DYNAMIC and bool(table.schema.partition_keys)
-    return Overwrite.WRITTEN_PARTITIONS if is_dynamic else Overwrite.EVERYTHING
-
-
-def conf_overwrite(text: str | None, table: FileStoreTable) -> Overwrite:
-    """What an overwrite replaces by the session's conf, None where it is not set. Raises OptionError."""
-    mode = _CONF_OVERWRITE_MODE.of({} if text is None else {PARTITION_OVERWRITE_CONF: text})
-    return replaced_by(mode or OverwriteMode.STATIC, table)
-
-
-def _timestamp_millis(options: Mapping[str, str]) -> int | None:
-    text = SCAN_TIMESTAMP.of(options)
-    if text is None:
-        return None
-    try:
-        return parse_timestamp(text, TIMEZONE.of(options))
-    except InvalidRequestError as error:
-        raise OptionError.bad_value(SCAN_TIMESTAMP.key, text, "a timestamp such as 2026-01-31 12:00:00") from error
+    return COMMIT_USER.of(known_options(given, WRITE_OPTIONS)) or None
 
 
 def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
     text = WHERE.of(options)
     if not text:
         return None
+    from lakelog.filestore.predicate import check_filter, parse_where
+
     predicate = parse_where(text, zone=TIMEZONE.of(options).key)
     check_filter(predicate, table.schema.fields)
     return predicate
 
 
-def _checked(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:
+def known_options(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:
     """The options under their own keys. Raises OptionError for an unknown key."""
     spelled = {option.key.lower(): option.key for option in known}
     options = {spelled.get(key.lower(), key): value for key, value in given.items()}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.stores import LogTarget
 from lakelog.spark.session import session_kafka_settings
+
+if TYPE_CHECKING:
+    from lakelog.protocol.stores import LogTarget
 
 TableName = Table | FileStoreTable | str | Path
 
@@ -65,6 +68,8 @@ def log_target(table: Table) -> LogTarget | None:
     """Where the table's log is; None without one. Starts the embedded broker when the log is in it and it is down."""
     if table.log is None:
         return None
+    from lakelog.protocol.stores import LogTarget
+
     return LogTarget(
         topic=table.log.topic,
         topic_id=table.log.topic_id,

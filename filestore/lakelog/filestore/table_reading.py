@@ -105,8 +105,12 @@ class ReadableTable(TableStore):
 
     def _snapshot(self, which: SnapshotChoice) -> Snapshot | None:
         snapshot_id, timestamp, tag = which.get("snapshot_id"), which.get("timestamp"), which.get("tag")
-        if sum(given is not None for given in (snapshot_id, timestamp, tag)) > 1:
-            raise InvalidRequestError("a read takes one of a snapshot id, a timestamp and a tag")
+        named = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+        given = [f"{key}={value}" for key, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise InvalidRequestError(
+                f"{' and '.join(given)} each name a state of the table, and a read shows one: give one of them"
+            )
         if tag is not None:
             found: Snapshot | None = self.snapshots.tagged(tag)
         elif snapshot_id is not None:

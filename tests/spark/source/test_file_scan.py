@@ -146,6 +146,20 @@ def test_files_that_overlap_are_merged_beside_those_that_do_not(spark: SparkSess
     assert rows_in_order(found) == [ROWS.to_pylist()[0], *changed.to_pylist(), ROWS.to_pylist()[2]]
 
 
+def test_spark_knows_the_size_of_files_that_are_merged(spark: SparkSession, catalog: Catalog) -> None:
+    table = make(catalog)
+    table._files.write(ROWS)
+    table._files.write(ROWS)
+    size_bytes = sum(entry.file.file_size_bytes for entry in table._files.live_files.of(table.snapshot()).entries())
+
+    found = lakelog.spark.read(spark, table)
+
+    assert "MapInArrow" in plan_of(found)
+    known_bytes = found._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    assert size_bytes * 0.99 < known_bytes <= size_bytes
+    assert rows_in_order(found) == ROWS.to_pylist()
+
+
 def test_columns_and_filters_mean_the_same_in_both_ways(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog)
     table._files.write(ROWS)

@@ -204,8 +204,8 @@ def test_the_checkpoint_of_another_table_is_refused(table: Table, tmp_path: Path
         ({"scan.timestamp": "yesterday"}, "a timestamp such as"),
         ({"columns": "id,nam"}, "column 'nam' does not exist"),
         ({"where": "nam = 1"}, "nam"),
-        ({"log.scan": "from-snapshot"}, r"needs scan\.snapshot-id"),
-        ({"scan.snapshot-id": "1", "scan.timestamp-millis": "5"}, "one point"),
+        ({"log.scan": "from-snapshot"}, "needs snapshot_id"),
+        ({"scan.snapshot-id": "1", "scan.timestamp-millis": "5"}, "scan.snapshot-id=1 and scan.timestamp-millis=5"),
     ],
 )
 def test_wrong_options_are_refused_by_name(table: Table, options: dict[str, str], message: str) -> None:

@@ -32,11 +32,12 @@ from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compact_due
-from lakelog.spark.options import PARTITION_OVERWRITE_CONF, conf_overwrite
+from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema
 from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
+from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered
 
 

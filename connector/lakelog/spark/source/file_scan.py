@@ -53,6 +53,9 @@ _SCAN_OPTIONS = {
 }
 
 
+_RANGE_ROW_BYTES = 8  # what Spark counts for a row of a range
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What of a table is read: columns in their order, and the rows that pass a filter.
@@ -120,6 +123,12 @@ def _by_spark(
 def _by_python(
     spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
 ) -> DataFrame:
+    """The splits' rows, merged in Python workers.
+
+    Spark takes the size of a range for that of what mapInArrow makes of it, and would broadcast any table of which it
+    believes that it has a few bytes. The range therefore has a row for every 8 bytes of the files, of which the first
+    of each partition is kept; to count them up takes about 1 ns a row.
+    """
     schema = to_spark_schema(selection.fields)
     groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
     rows = TableRows(
@@ -131,17 +140,20 @@ def _by_python(
         schema=spark_arrow_schema(schema),
     )
     count = max(1, len(groups))
-    return spark.range(0, count, 1, count).mapInArrow(_reading(rows, groups), schema)
+    step = max(1, sum(split.size_bytes for split in splits) // (count * _RANGE_ROW_BYTES))
+    numbers = spark.range(0, count * step, 1, count).where(f"id % {step} = 0")
+    return numbers.mapInArrow(_reading(rows, groups, step), schema)
 
 
 def _reading(
-    rows: TableRows, groups: Sequence[Sequence[DataSplit]]
+    rows: TableRows, groups: Sequence[Sequence[DataSplit]], step: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The body of mapInArrow: numbers of groups in, the rows of their splits out."""
+    """The body of mapInArrow: numbers of groups in, each times `step`, the rows of their splits out."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            for position in batch.column(0).to_pylist():
+                number = position // step
                 for group in groups[number : number + 1]:
                     yield from rows.read(SplitsPartition(group))
 

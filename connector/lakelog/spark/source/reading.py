@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
 from lakelog.filestore.metadata.manifest import ManifestEntry
@@ -20,20 +20,18 @@ from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.read.changes import read_change_file
 from lakelog.filestore.read.read import read_splits, read_splits_as_changes
 from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.kafka.reader import read_range
-from lakelog.protocol.log_gaps import gap_test
-from lakelog.protocol.stores import LogTarget
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.spark.source.read_schema import check_read_schema
+from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
+
+if TYPE_CHECKING:
+    from lakelog.protocol.stores import LogTarget
 
 BATCH_BYTES = 16 << 20
 BATCH_RECORDS = 65_536
 PARTITION_BYTES = 128 << 20
-_ADDS = pa.array([kind.value for kind in RowKind if kind.is_add], pa.int8())
-_KIND_TEXTS = pa.array(ROW_KIND_TEXTS)
 
 Item = TypeVar("Item")
 
@@ -114,6 +112,9 @@ class TableRows:
             yield self._shaped(batch, None)
 
     def _log(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
+        from lakelog.logstore.kafka.reader import read_range
+        from lakelog.protocol.log_gaps import gap_test
+
         assert self.target is not None
         for bucket, start, end in ranges:
             for batch in read_range(
@@ -141,7 +142,7 @@ class TableRows:
     def _changes(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes that are asked for; one without row kinds gives what is there after a change."""
         if not self.has_row_kind:
-            batch = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=_ADDS))
+            batch = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=_adds()))
         if self.where is not None:
             test = RowTest(self.where, self.table.schema.fields)
             batch = batch.filter(test.passing(pa.Table.from_batches([batch])))
@@ -151,35 +152,20 @@ class TableRows:
     def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array | None) -> pa.RecordBatch:
         if kinds is not None and self.has_row_kind:
             columns = {field.name: batch.column(field.name) for field in self.fields}
-            columns[ROW_KIND_COLUMN] = _KIND_TEXTS.take(kinds)
+            columns[ROW_KIND_COLUMN] = _kind_texts().take(kinds)
             batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return conform(batch, self.schema)
 
 
-def read_schema(table: TableSchema, options: ReadOptions) -> spark.StructType:
-    """The schema of a read: the columns asked for, and `_row_kind` where it is."""
-    fields = table.fields if options.columns is None else table.select(options.columns)
-    schema = to_spark_schema(fields)
-    if options.has_row_kind:
-        schema = spark.StructType([*schema.fields, _ROW_KIND_FIELD])
-    return schema
+# An array made of Python's values lets pyarrow import pandas, which takes 0.4 s of processor time: only where needed.
+@cache
+def _adds() -> pa.Array:
+    return pa.array([kind.value for kind in RowKind if kind.is_add], pa.int8())
 
 
-_ROW_KIND_FIELD = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
-
-
-def check_read_schema(given: spark.StructType, table: TableSchema, *, table_name: str) -> None:
-    """Raise InvalidRequestError when a user's schema has other columns or types than the table."""
-    for field in given.fields:
-        if field.name == ROW_KIND_COLUMN:
-            expected: spark.DataType = spark.StringType()
-        else:
-            expected = to_spark_schema(table.select([field.name])).fields[0].dataType
-        if field.dataType.simpleString() != expected.simpleString():  # nullability left out
-            raise InvalidRequestError(
-                f"the schema given for table {table_name} has {field.name!r} as {field.dataType.simpleString()}, "
-                f"the table has {expected.simpleString()}; leave the schema out, or choose columns of it"
-            )
+@cache
+def _kind_texts() -> pa.Array:
+    return pa.array(ROW_KIND_TEXTS)
 
 
 def partition_count() -> int:

@@ -143,10 +143,10 @@ class StreamPlanner:
             )
         if options.consumer_id is not None:
             check_reader_id(options.consumer_id)
-        if options.scan is LogScan.FROM_SNAPSHOT and options.snapshot_id is None:
-            raise InvalidRequestError("log.scan=from-snapshot needs scan.snapshot-id")
-        if options.scan is LogScan.FROM_TIMESTAMP and options.timestamp_millis is None:
-            raise InvalidRequestError("log.scan=from-timestamp needs scan.timestamp or scan.timestamp-millis")
+        if options.scan is LogScan.FROM_SNAPSHOT and options.state.snapshot_id is None:
+            raise InvalidRequestError("log.scan=from-snapshot needs snapshot_id")
+        if options.scan is LogScan.FROM_TIMESTAMP and options.state.timestamp_millis is None:
+            raise InvalidRequestError("log.scan=from-timestamp needs timestamp")
 
     @property
     def log(self) -> LogPhase:
@@ -273,18 +273,18 @@ class StreamPlanner:
 
     def _base_snapshot(self, scan: LogScan) -> Snapshot | None:
         """The snapshot that the stream starts with (full) or after (otherwise); None before the first."""
-        options = self._options
+        state = self._options.state
         snapshots = self._table.snapshots
-        if options.snapshot_id is not None:
-            chosen = snapshots.get(options.snapshot_id)
+        if state.snapshot_id is not None:
+            chosen = snapshots.get(state.snapshot_id)
             if scan is not LogScan.FROM_SNAPSHOT:
                 return chosen
             return snapshots.get(chosen.id - 1) if chosen.id > 1 else None
-        if options.timestamp_millis is not None:
-            found = snapshots.at_or_before(options.timestamp_millis)
+        if state.timestamp_millis is not None:
+            found = snapshots.at_or_before(state.timestamp_millis)
             if found is None and (snapshots.earliest_id() or 1) > 1:
                 raise NotFoundError(
-                    f"table {self._mark.name} has no snapshot at or before {options.timestamp_millis} ms any more; "
+                    f"table {self._mark.name} has no snapshot at or before {state.timestamp_millis} ms any more; "
                     "name a later timestamp"
                 )
             return found

@@ -8,6 +8,7 @@ value is, with or without text keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,13 @@ TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.TIME)
 _MOMENTS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _BYTES = pa.large_binary()
-_EMPTY = pa.scalar(b"", _BYTES)
-_ZERO = pa.scalar(b"\x00", _BYTES)
-_SECOND_OF_UNION = pa.scalar(b"\x02", _BYTES)
+_EMPTY, _ZERO, _SECOND_OF_UNION = b"", b"\x00", b"\x02"
+
+
+@cache
+def _scalar(value: bytes) -> pa.Scalar:
+    """The bytes as Arrow has them; not made at import, since pyarrow then imports pandas."""
+    return pa.scalar(value, _BYTES)
 
 
 def encode_rows(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.LargeBinaryArray:
@@ -58,12 +63,12 @@ def _encoded(values: pa.Array, kind: DataType) -> pa.LargeBinaryArray:
     """Values, nulls among them where the type is nullable."""
     if not kind.nullable:
         return _some(values, kind)
-    present = _joined(_SECOND_OF_UNION, _some(values.drop_null(), kind), count=len(values) - values.null_count)
+    present = _joined(_scalar(_SECOND_OF_UNION), _some(values.drop_null(), kind), count=len(values) - values.null_count)
     if not values.null_count:
         return present
     is_there = values.is_valid().to_numpy(zero_copy_only=False)
     positions = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
-    return present.take(positions).fill_null(_ZERO)
+    return present.take(positions).fill_null(_scalar(_ZERO))
 
 
 def _some(values: pa.Array, kind: DataType) -> pa.LargeBinaryArray:
@@ -100,7 +105,7 @@ def _joined(*parts: pa.LargeBinaryArray | pa.Scalar, count: int) -> pa.LargeBina
     """The parts of each element behind each other."""
     if not count:
         return pa.array([], _BYTES)
-    return pc.binary_join_element_wise(*parts, _EMPTY)
+    return pc.binary_join_element_wise(*parts, _scalar(_EMPTY))
 
 
 def _lists(offsets: pa.Array, items: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
@@ -113,8 +118,8 @@ def _lists(offsets: pa.Array, items: pa.LargeBinaryArray) -> pa.LargeBinaryArray
     at = np.frombuffer(starts, np.int64)[items.offset :] if len(items) else np.zeros(1, np.int64)
     inner = pa.py_buffer(np.ascontiguousarray(at[bounds - bounds[0]]))
     bodies = pa.LargeBinaryArray.from_buffers(_BYTES, len(counts), [None, inner, data or pa.py_buffer(b"")])
-    heads = pc.if_else(pa.array(counts == 0), _EMPTY, _varints(counts))
-    return _joined(heads, bodies, _ZERO, count=len(counts))
+    heads = pc.if_else(pa.array(counts == 0), _scalar(_EMPTY), _varints(counts))
+    return _joined(heads, bodies, _scalar(_ZERO), count=len(counts))
 
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:

@@ -1,0 +1,122 @@
+"""Which state of a table a read by `format("lakelog")` shows: the options for it.
+
+| lakelog, as everywhere else | Paimon, as for its own connectors |
+|---|---|
+| `snapshot_id` | `scan.snapshot-id` |
+| `timestamp` | `scan.timestamp`, `scan.timestamp-millis` |
+| `tag` | `scan.tag-name` |
+| `branch` | `branch` |
+
+A read takes one of them, and a branch beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.options import Option
+from lakelog.common.timestamps import parse_timestamp
+from lakelog.filestore.options.parsing import parse_branch, positive
+from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
+from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
+
+SNAPSHOT_ID: Option[int | None] = Option(
+    key="snapshot_id",
+    parse=positive,
+    default=None,
+    doc="The snapshot to read, by its number. `scan.snapshot-id` is the same.",
+    kind="a positive number",
+)
+TIMESTAMP: Option[str | None] = Option(
+    key="timestamp",
+    parse=str,
+    default=None,
+    doc="The newest snapshot at this time or before is read: a time such as 2026-01-31 12:00:00, in the zone of "
+    "`timezone` unless it has one, or milliseconds since 1970. `scan.timestamp` and `scan.timestamp-millis` are the "
+    "same.",
+    kind="a timestamp",
+)
+TAG: Option[str | None] = Option(
+    key="tag",
+    parse=str,
+    default=None,
+    doc="The snapshot that this tag keeps is read, in batches. `scan.tag-name` is the same.",
+    kind="the name of a tag",
+)
+BRANCH: Option[str | None] = Option(
+    key="branch",
+    parse=parse_branch,
+    default=None,
+    doc="The branch of the table that is read, in batches; `main` without it.",
+    kind="the name of a branch",
+)
+_SCAN_TAG_NAME = Option(key="scan.tag-name", parse=str, default=None, doc=TAG.doc, kind=TAG.kind)
+
+STATE_OPTIONS: tuple[Option[object], ...] = (SNAPSHOT_ID, TIMESTAMP, TAG, BRANCH)
+PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
+    SCAN_SNAPSHOT_ID,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    _SCAN_TAG_NAME,
+    LOG_SCAN_TIMESTAMP_MILLIS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownState:
+    """The state that the options of a read name: at most one is not None, without any it is the newest."""
+
+    snapshot_id: int | None = None
+    timestamp_millis: int | None = None
+    tag: str | None = None
+
+
+NEWEST = ShownState()
+
+
+def parse_state(options: Mapping[str, str], zone: ZoneInfo) -> ShownState:
+    """The state that options name, each under its own key.
+
+    Raises OptionError for a bad value, InvalidRequestError for two options that both name a state.
+    """
+    given = [option.key for option in (*STATE_OPTIONS, *PAIMON_STATE_OPTIONS) if option.key in options]
+    given = [key for key in given if key != BRANCH.key]
+    if len(given) > 1:
+        raise InvalidRequestError(
+            f"{' and '.join(f'{key}={options[key]}' for key in given)} each name a state of the table, and a read "
+            "shows one: give one of them"
+        )
+    millis = SCAN_TIMESTAMP_MILLIS.of(options)
+    if millis is None:
+        millis = LOG_SCAN_TIMESTAMP_MILLIS.of(options)
+    return ShownState(
+        snapshot_id=SNAPSHOT_ID.of(options) or SCAN_SNAPSHOT_ID.of(options),
+        timestamp_millis=_parsed_time(options, zone) if millis is None else millis,
+        tag=TAG.of(options) or _SCAN_TAG_NAME.of(options),
+    )
+
+
+def check_followed(state: ShownState, branch: str | None) -> None:
+    """Raise UnsupportedError for a state that a stream cannot start from."""
+    for key, value in ((TAG.key, state.tag), (BRANCH.key, branch)):
+        if value is not None:
+            raise UnsupportedError(
+                f"a stream takes no tag and no branch, found {key}={value}: it reads the table's snapshots and its "
+                f"log. Read a tag or a branch as a batch, with spark.read; a stream starts at {SNAPSHOT_ID.key} or "
+                f"{TIMESTAMP.key}"
+            )
+
+
+def _parsed_time(options: Mapping[str, str], zone: ZoneInfo) -> int | None:
+    for option in (TIMESTAMP, SCAN_TIMESTAMP):
+        text = option.of(options)
+        if text is None:
+            continue
+        try:
+            return parse_timestamp(text, zone)
+        except InvalidRequestError as error:
+            raise OptionError.bad_value(option.key, text, "a timestamp such as 2026-01-31 12:00:00") from error
+    return None

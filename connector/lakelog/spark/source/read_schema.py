@@ -1,0 +1,36 @@
+"""The columns of a read as Spark knows them."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as spark
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.types import to_spark_schema
+
+_ROW_KIND_FIELD = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
+
+
+def read_schema(table: TableSchema, options: ReadOptions) -> spark.StructType:
+    """The schema of a read: the columns asked for, and `_row_kind` where it is."""
+    fields = table.fields if options.columns is None else table.select(options.columns)
+    schema = to_spark_schema(fields)
+    if options.has_row_kind:
+        schema = spark.StructType([*schema.fields, _ROW_KIND_FIELD])
+    return schema
+
+
+def check_read_schema(given: spark.StructType, table: TableSchema, *, table_name: str) -> None:
+    """Raise InvalidRequestError when a user's schema has other columns or types than the table."""
+    for field in given.fields:
+        if field.name == ROW_KIND_COLUMN:
+            expected: spark.DataType = spark.StringType()
+        else:
+            expected = to_spark_schema(table.select([field.name])).fields[0].dataType
+        if field.dataType.simpleString() != expected.simpleString():  # nullability left out
+            raise InvalidRequestError(
+                f"the schema given for table {table_name} has {field.name!r} as {field.dataType.simpleString()}, "
+                f"the table has {expected.simpleString()}; leave the schema out, or choose columns of it"
+            )

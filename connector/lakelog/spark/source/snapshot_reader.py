@@ -1,0 +1,33 @@
+"""Reads by `spark.read.format("lakelog")`: the splits of one snapshot, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakelog.filestore.read.fallback import plan_read
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads one snapshot, which is chosen when Spark plans: what is made of one DataFrame sees one snapshot."""
+
+    def __init__(self, rows: TableRows, options: ReadOptions) -> None:
+        """Read nothing yet."""
+        self._rows = rows
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The splits of the snapshot."""
+        table, options, state = self._rows.table, self._options, self._options.state
+        snapshot = table.snapshot(snapshot_id=state.snapshot_id, timestamp=state.timestamp_millis, tag=state.tag)
+        splits = plan_read(table, snapshot, where=options.where).splits
+        groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
+        return [SplitsPartition(group) for group in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in a worker."""
+        return self._rows.read(partition)
