@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.schema.schema import build_schema
 from tests.support.small_tables import altered_by_others
 
 COLUMNS = [pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)]
@@ -153,6 +155,34 @@ def test_reprs_are_short(table: Table) -> None:
     assert repr(table.schema) == (
         "TableSchema(id=0, day STRING NOT NULL, id BIGINT NOT NULL, primary_keys=['day', 'id'], partition_keys=['day'])"
     )
+
+
+def test_notebooks_show_html_in_which_nothing_is_a_tag(tmp_path: Path) -> None:
+    hostile = "<script>alert('x')</script> & \"<b>\""
+    schema = pa.schema([pa.field(hostile, pa.int64(), metadata={"comment": hostile}), pa.field("id", pa.int64())])
+    catalog = Catalog(tmp_path / "<i>lake")
+    table = catalog.create_table("db.t", schema=schema, primary_keys="id", comment=hostile)
+    table.write(pa.table({hostile: [1], "id": [2]}))
+    first = table.snapshot()
+    assert first is not None
+    snapshot = replace(first, commit_user=hostile)
+    for html in (catalog._repr_html_(), table._repr_html_(), table.schema._repr_html_(), snapshot._repr_html_()):
+        assert html.startswith("<div><strong>")
+        assert "<table>" in html
+        assert not {"<script>", "<b>", "<i>"} & set(re.findall(r"<\w+>", html))
+        assert len(html) < 3_000
+    assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;&lt;b&gt;&quot;" in table._repr_html_()
+    assert "BIGINT NOT NULL" in table._repr_html_()
+    assert ">db</td>" in catalog._repr_html_()
+    assert "does not exist" in Catalog(tmp_path / "no")._repr_html_()
+
+
+def test_html_of_a_wide_table_is_cut() -> None:
+    columns = pa.schema([(f"c{number}", pa.int32()) for number in range(500)])
+    html = build_schema(columns)._repr_html_()
+    assert "... (500 in all)" in html
+    assert "c99<" in html
+    assert "c100<" not in html
 
 
 def test_a_table_is_read_by_snapshot_and_by_timestamp(table: Table) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.table import Table
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, OptionError
+from lakelog.common.html import html_table
 from lakelog.common.quoting import listed
 from lakelog.filestore.io.bounded_files import bounded
 from lakelog.filestore.io.location import Location, store_options
@@ -263,6 +264,14 @@ class Catalog:
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"
+
+    def _repr_html_(self) -> str:
+        """The databases and their tables, as notebooks show them. Lists the folders; what is wrong is in the table."""
+        try:
+            rows = [(name, listed(self._tables_of(name))) for name in self.list_databases()]
+        except LakelogError as error:
+            rows = [("", str(error))]
+        return html_table(f"catalog {self.warehouse}", ("database", "tables"), rows)
 
 
 def _check_no_link(table: Table) -> None:

@@ -272,3 +272,7 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, path={self.path!r})"
+
+    def _repr_html_(self) -> str:
+        """Name, folder and columns, as notebooks show them; no I/O."""
+        return self.schema.columns_html(f"table {self.name} in {self.path}")

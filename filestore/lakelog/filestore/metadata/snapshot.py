@@ -13,6 +13,7 @@ from typing import Any  # Any: parsed JSON
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_file_names, numbers_of
+from lakelog.common.html import html_table
 from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.quoting import cause, listed, shown
@@ -107,6 +108,19 @@ class Snapshot:
     def __repr__(self) -> str:
         time = shown_millis(self.time_millis)
         return f"Snapshot(id={self.id}, {self.commit_kind.value}, {time}, schema {self.schema_id})"
+
+    def _repr_html_(self) -> str:
+        """What the snapshot is, as notebooks show it; no I/O."""
+        rows = [
+            ("kind", self.commit_kind.value),
+            ("time", shown_millis(self.time_millis)),
+            ("schema", self.schema_id),
+            ("rows in files", self.total_record_count),
+            ("rows in files, added by it", self.delta_record_count),
+            ("user", self.commit_user),
+            ("identifier", self.commit_identifier),
+        ]
+        return html_table(f"snapshot {self.id}", ("of the snapshot", "value"), rows)
 
     @property
     def digest(self) -> str:

@@ -17,6 +17,7 @@ from lakelog.common.errors import (
     LakelogError,
     UnsupportedError,
 )
+from lakelog.common.html import html_table
 from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, text_map, texts, whole
 from lakelog.common.json_fields import text as take_text
 from lakelog.common.options import Option
@@ -85,6 +86,24 @@ class TableSchema:
         keys = f", primary_keys={list(self.primary_keys)}" if self.primary_keys else ""
         partitions = f", partition_keys={list(self.partition_keys)}" if self.partition_keys else ""
         return f"TableSchema(id={self.id}, {columns}{keys}{partitions})"
+
+    def _repr_html_(self) -> str:
+        """The columns, as notebooks show them; no I/O."""
+        return self.columns_html(f"schema {self.id}")
+
+    def columns_html(self, title: str) -> str:
+        """The columns as an HTML table: names, types, the keys that they are in, and comments."""
+        keys = {"primary key": self.primary_keys, "partition": self.partition_keys}
+        rows = [
+            (
+                column.name,
+                column.type,
+                ", ".join(key for key, names in keys.items() if column.name in names),
+                column.description,
+            )
+            for column in self.fields
+        ]
+        return html_table(title, ("column", "type", "key", "comment"), rows)
 
     @cached_property
     def field_names(self) -> tuple[str, ...]:

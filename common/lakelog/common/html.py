@@ -1,0 +1,31 @@
+"""Small HTML tables, as notebooks show objects. Every value is escaped: names and comments come from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from lakelog.common.quoting import cut
+
+ROWS_MAX = 100
+_LENGTH_MAX = 200
+
+
+def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table under a title; of many rows the first, and their number. None is an empty cell."""
+    given = list(rows)
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in given[:ROWS_MAX])
+    if len(given) > ROWS_MAX:
+        body += f'<tr><td colspan="{len(header)}">... ({len(given)} in all)</td></tr>'
+    return (
+        f"<div><strong>{_text(title)}</strong><table><thead><tr>{_cells('th', header)}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(tag: str, values: Sequence[object]) -> str:
+    return "".join(f'<{tag} style="text-align:left">{_text(value)}</{tag}>' for value in values)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else escape(cut(str(value), _LENGTH_MAX))
