@@ -216,3 +216,14 @@ def test_a_change_log_table_is_made_and_shown_without_its_counts(run: Run) -> No
     shown = json.loads(run("table", "schema", path.strip())[1])
     assert [field["name"] for field in shown["fields"]] == ["page", "n"]
     assert (shown["primaryKeys"], "merge-engine" in shown["options"]) == ([], False)
+
+
+def test_tables_are_renamed_and_databases_dropped(run: Run, table: Table) -> None:
+    assert run("table", "rename", "db.t", "other.u", "-w", "lake")[1].strip().endswith("lake/other.db/u")
+    assert run("database", "list", "-w", "lake")[1] == "other\n"
+    code, _, err = run("database", "drop", "other", "--yes", "-w", "lake")
+    assert code == 1
+    assert "holds the tables u; drop them first, or say cascade" in err
+    assert run("database", "drop", "other", "--cascade", "--yes", "-w", "lake")[0] == 0
+    assert not Path(table.warehouse, "other.db").exists()
+    assert run("database", "drop", "other", "--if-exists", "--yes", "-w", "lake")[0] == 0

@@ -13,9 +13,11 @@ from pyspark.sql import functions as sf
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import write_stream
+from lakelog.spark.data_source import LakelogDataSource
 from tests.support.paimon_branches import take_as_branch
 from tests.support.paimon_tables import expected, unpack
 
@@ -126,14 +128,15 @@ def test_branches_and_their_tags_are_read_by_spark(spark: SparkSession, tmp_path
 
     dev = Counter(tuple(row.values()) for row in expected("tags_branches", "forwarded", "branch-dev"))
     base = Counter(tuple(row.values()) for row in expected("tags_branches", "forwarded", "tag-base"))
-    assert multiset_of(lakelog.spark.read(spark, path, branch="dev")) == dev
+    rows = lakelog.spark.read(spark, path, branch="dev")
+    assert multiset_of(rows) == dev
     assert multiset_of(source.option("branch", "dev").load()) == dev
     assert multiset_of(spark.read.format("lakelog").option("tag", "base").load(path)) == base
     with pytest.raises(Exception, match="has no branch 'dove'; its branches are main, dev"):
         lakelog.spark.read(spark, path, branch="dove")
-    stream = spark.readStream.format("lakelog").option("branch", "dev").load(path)
-    with pytest.raises(Exception, match="a stream takes no tag and no branch"):
-        stream.writeStream.format("noop").start().processAllAvailable()
+    for option in ({"branch": "dev"}, {"tag": "base"}):
+        with pytest.raises(UnsupportedError, match="a stream takes no tag and no branch"):
+            LakelogDataSource({"path": path, **option}).streamReader(rows.schema)
 
 
 def test_columns_in_any_case_are_read_by_spark(spark: SparkSession, catalog: Catalog) -> None:

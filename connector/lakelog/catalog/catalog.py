@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,10 +11,19 @@ from pathlib import Path
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.table import Table
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, OptionError
+from lakelog.common.errors import (
+    ConflictError,
+    InvalidRequestError,
+    LakelogError,
+    NotFoundError,
+    OptionError,
+    UnsupportedError,
+)
 from lakelog.common.html import html_table
 from lakelog.common.quoting import listed
 from lakelog.filestore.io.bounded_files import bounded
+from lakelog.filestore.io.fileio import FileEntry
+from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.location import Location, store_options
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
@@ -36,10 +46,11 @@ from lakelog.logstore.options import (
     client_config,
 )
 from lakelog.protocol.kafka_profiles import call_settings, without_call_settings
-from lakelog.protocol.place import original_of, recorded_place
+from lakelog.protocol.place import original_of, record_place, recorded_place
 from lakelog.protocol.servers import require_kafka_client
 
 _NAMES_SHOWN = 5
+_DROPPED = re.compile(r"\..+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # see LocalFileIO.delete_tree
 _SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE)
 
 
@@ -180,7 +191,7 @@ class Catalog:
             if if_exists:
                 return
             raise
-        _check_no_link(table)
+        _check_no_link(table, "deleted")
         store = table._files
         if table.log is not None and original_of(store, recorded_place(store)) is None:  # else the topic is another's
             require_kafka_client()
@@ -191,6 +202,89 @@ class Catalog:
         # Snapshots go after the files that they name, so that no half of a table looks like an empty one.
         last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
         self._file_io.delete_tree(table.path, last=last)
+
+    def rename_table(self, identifier: str, new_identifier: str) -> Table:
+        """Give a table another name, in its database or in another one; gives the table as it is then.
+
+        The folder is renamed in one step, with all that is in it. Who opened the table before gets ConflictError when
+        it writes, and nothing is written at the old place: open the table by its new name, also for streams, which go
+        on with their checkpoints. The topic of a log keeps its name.
+        Raises NotFoundError; InvalidRequestError when there is something at the new place; UnsupportedError in an
+        object store, which cannot rename a folder.
+        """
+        old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
+        table = self.table(identifier)
+        _check_no_link(table, "renamed")
+        store = self._file_io
+        if not isinstance(store, FolderStore):
+            raise UnsupportedError(
+                f"table {old} is in an object store, {self.warehouse}, which renames objects one by one: a reader or "
+                f"writer in between would see a part of the table; create {new}, write it the rows of {old}, and drop "
+                f"{old}"
+            )
+        target = new.path(self.warehouse)
+        if self._exists(target):
+            raise InvalidRequestError(
+                f"table {new} exists already in {self.warehouse}; drop it, or choose another name"
+            )
+        is_copy = original_of(table._files, recorded_place(table._files)) is not None
+        store.make_dirs(target.rpartition("/")[0])
+        if not store.rename_folder(table.path, target):
+            raise InvalidRequestError(
+                f"table {old} cannot be renamed to {new}: {target} exists, and is not empty; move it away, or choose "
+                "another name"
+            )
+        if not is_copy:
+            record_place(self.table(new_identifier)._files)
+        return self.table(new_identifier)
+
+    def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
+        """Delete a database, with `cascade` with its tables, their files and their topics; there is no way back.
+
+        Raises NotFoundError; InvalidRequestError for a database that holds tables, without `cascade`, or anything that
+        is not a table; UnavailableError when a topic cannot be deleted: its table and those without a log are whole
+        then. After an error call it again: it goes on.
+        """
+        folder = f"{self.warehouse.rstrip('/')}/{check_name(name, 'database')}{DATABASE_SUFFIX}"
+        entries = self._file_io.list_entries(folder)
+        is_there = bool(entries) or (not is_object_store(self.warehouse) and self._file_io.exists(folder))
+        if not is_there:
+            if if_exists:
+                return
+            there = listed(self.list_databases()) or "none"
+            raise NotFoundError(f"database {name!r} does not exist in {self.warehouse}; there are: {there}")
+        if is_local(folder) and Path(folder).is_symlink():
+            raise InvalidRequestError(
+                f"{folder} is a link to {Path(folder).resolve()}, which is not deleted through it; remove the link "
+                "alone: rm"
+            )
+        tables = self._tables_of(name)
+        others = [entry for entry in entries if entry.name not in tables]
+        unknown = [one.name for one in others if not self._is_left_of_drop(f"{folder}/{one.name}", one)]
+        if unknown:
+            raise InvalidRequestError(
+                f"database {name!r} holds {listed(unknown)} in {folder}, which are not tables; move or delete them"
+            )
+        if tables and not cascade:
+            raise InvalidRequestError(
+                f"database {name!r} holds the tables {listed(tables)}; drop them first, or say cascade, which deletes "
+                "them too"
+            )
+        opened = [self.table(f"{name}.{table}") for table in tables]
+        for table in opened:
+            _check_no_link(table, "deleted")
+        for table in sorted(opened, key=lambda one: one.log is None):  # those whose Kafka may not answer come first
+            self.drop_table(str(table.identifier))
+        for entry in others:
+            self._file_io.delete_tree(f"{folder}/{entry.name}")
+        if not is_object_store(folder) and not self._file_io.delete_empty_dir(folder):
+            raise ConflictError(
+                f"database {name!r} got new files in {folder} while it was dropped; drop it again, or keep it"
+            )
+
+    def _is_left_of_drop(self, path: str, entry: FileEntry) -> bool:
+        """Whether a folder of a database is what a drop that was cut off left, or is empty."""
+        return entry.is_folder and (_DROPPED.fullmatch(entry.name) is not None or not self._file_io.list_names(path))
 
     def _new_schema(
         self,
@@ -274,12 +368,12 @@ class Catalog:
         return html_table(f"catalog {self.warehouse}", ("database", "tables"), rows)
 
 
-def _check_no_link(table: Table) -> None:
-    """Raise InvalidRequestError for a table whose folder is a link: its files and its topic are another's to delete."""
+def _check_no_link(table: Table, what: str) -> None:
+    """Raise InvalidRequestError for a table whose folder is a link: its files and its topic are another's."""
     if is_local(table.path) and Path(table.path).is_symlink():
         raise InvalidRequestError(
-            f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not deleted through it; drop the "
-            "table where it is, or remove the link alone: rm"
+            f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not {what} through it; do it "
+            "where the table is, or remove the link alone: rm"
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from lakelog.cli import broker, log, options, table
+from lakelog.cli import broker, database, log, options, table
 from lakelog.common.errors import LakelogError
 
 
@@ -24,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
+app.add_typer(database.app, name="database", help="Databases, without Spark.")
 app.add_typer(table.app, name="table", help="Tables, without Spark.")
 app.add_typer(log.app, name="log", help="The logs of tables: check and repair.")
 app.command(name="options")(options.show_options)

@@ -132,6 +132,16 @@ def drop(
 
 
 @app.command()
+def rename(
+    identifier: Annotated[str, typer.Argument(metavar="DATABASE.TABLE")],
+    new_identifier: Annotated[str, typer.Argument(metavar="NEW_DATABASE.NEW_TABLE")],
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Give a table another name. Not in an object store."""
+    typer.echo(Catalog(warehouse).rename_table(identifier, new_identifier).path)
+
+
+@app.command()
 def snapshots(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the snapshots, oldest first."""
     rows = [_snapshot_row(snapshot) for snapshot in find_table(table, warehouse).snapshots()]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import uuid
+from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO, LocalFileIO
 from lakelog.filestore.io.path_forms import is_local
 from lakelog.filestore.metadata.identity import PLACE_KEY
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
@@ -30,6 +32,32 @@ def recorded_place(table: TableStore) -> str | None:
         return None
     carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
     return carried.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY)
+
+
+def record_place(table: TableStore) -> None:
+    """Record that a table with a log is where it is now, as soon as it was renamed: with a snapshot without files.
+
+    Else the next writer records it. What keeps it from being recorded now is a warning. Only for an original: a copy
+    would take the log of its original.
+    """
+    if not table.has_log or recorded_place(table) in (None, table.path):
+        return
+    from lakelog.filestore.commit.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening needs no commits
+
+    request = CommitRequest(
+        commit_user=str(uuid.uuid4()),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.APPEND,
+        properties={PLACE_KEY: table.path},
+    )
+    try:
+        if table.snapshots.latest() is None:
+            placed = {**table.schema.options, PLACE_KEY: table.path}
+            table.schemas.create(replace(table.schema, id=table.schema.id + 1, options=placed))
+        else:
+            TableCommit(table).commit(lambda _latest: request)
+    except LakelogError as error:
+        logger.warning("table %s: its new place is recorded by the next writer: %s", table.path, error)
 
 
 def original_of(table: TableStore, place: str | None) -> str | None:

@@ -23,6 +23,7 @@ from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.metadata.identity import check_same_table, latest_of
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
@@ -166,7 +167,13 @@ class FileStoreTable(ReadableTable):
         predicate = required_predicate(where)
         check_filter(predicate, self.schema.fields)
         fields = self.schema.fields
-        return self._committed(TableDelete(self, lambda base: self._read_of(base, fields, predicate).to_table()), clock)
+
+        def matching(base: Snapshot | None) -> pa.Table:
+            if base is None:
+                check_same_table(self, None)
+            return self._read_of(base, fields, predicate).to_table()
+
+        return self._committed(TableDelete(self, matching), clock)
 
     def _committed(self, write: TableWrite | TableDelete, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""
@@ -244,7 +251,7 @@ class FileStoreTable(ReadableTable):
 
         self._check_has_no_log()
         check_table_writable(self)
-        base = self.snapshots.latest()
+        base = latest_of(self)
         live = self.live_files.of(base)
         gone = choose(partitions_of(self, base))
         entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in gone]
@@ -312,7 +319,7 @@ class FileStoreTable(ReadableTable):
             return pick_unit(self, files, is_full=is_full, marked=marked)
 
         lasted = Stopwatch()
-        work = due_work(self, self.snapshots.latest(), buckets, pick)
+        work = due_work(self, latest_of(self), buckets, pick)
         results = compact_buckets(self, work)
         if not results:
             return None

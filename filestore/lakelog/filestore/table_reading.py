@@ -15,7 +15,7 @@ from lakelog.common.quoting import listed
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
-from lakelog.filestore.metadata.identity import check_schema
+from lakelog.filestore.metadata.identity import check_schema, latest_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
@@ -116,7 +116,7 @@ class ReadableTable(TableStore):
         elif snapshot_id is not None:
             found = self.snapshots.get(snapshot_id)
         elif timestamp is None:
-            found = self.snapshots.latest()
+            found = latest_of(self)
         else:
             millis = millis_of(timestamp)
             found = self.snapshots.at_or_before(millis)
@@ -239,7 +239,7 @@ class ReadableTable(TableStore):
 
         table = self.on_branch(branch)
         check_foreign_options(table.schema.options, Use.FOLLOW, table_name=self.name)
-        check_schema(table, table.snapshots.latest())
+        check_schema(table, latest_of(table))
         fields = table.schema.chosen(columns)
         first = first_changes(table) if after is None else after + 1
         last = (table.snapshots.latest_id() or 0) if up_to is None else up_to

@@ -12,6 +12,7 @@ import pytest
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.hdfs import HdfsFileIO
 from tests.support.hdfs_server import Hdfs
 from tests.support.s3_server import S3Server
@@ -157,3 +158,41 @@ def test_it_travels_to_other_processes(place: Place) -> None:
     again: FileIO = pickle.loads(pickle.dumps(place.io))
     assert again == place.io
     assert again.read_bytes(f"{place.root}/file") == b"1"
+
+
+def test_a_folder_is_renamed_whole_and_takes_no_name_that_is_taken(place: Place) -> None:
+    if not isinstance(place.io, FolderStore):
+        assert place.root.startswith("s3://")
+        return
+    place.io.write_bytes(f"{place.root}/a/b/c", b"1")
+    place.io.write_bytes(f"{place.root}/d/e", b"2")
+    assert not place.io.rename_folder(f"{place.root}/a", f"{place.root}/d")
+    assert place.io.rename_folder(f"{place.root}/a", f"{place.root}/f")
+    assert place.io.read_bytes(f"{place.root}/f/b/c") == b"1"
+    assert sorted(place.io.list_names(place.root)) == ["d", "f"]
+    with pytest.raises(NotFoundError):
+        place.io.rename_folder(f"{place.root}/a", f"{place.root}/g")
+
+
+def test_a_folder_that_was_renamed_is_not_made_again_by_a_late_write(place: Place) -> None:
+    if not isinstance(place.io, FolderStore):
+        assert place.root.startswith("s3://")
+        return
+    root = f"{place.root}/t"
+    late = place.io.rooted(root)
+    late.make_dirs(root)
+    late.write_bytes(f"{root}/a/b/c", b"1")
+    with late.open_output(f"{root}/d/e/f") as file:
+        file.write(b"2")
+    assert late.create_new(f"{root}/g/h", b"3")
+    assert place.io.rename_folder(root, f"{place.root}/u")
+    for write in (
+        lambda: late.write_bytes(f"{root}/LATEST", b"1"),
+        lambda: late.write_bytes(f"{root}/a/b/c", b"1"),
+        lambda: late.create_new(f"{root}/snapshot/snapshot-1", b"1"),
+        lambda: late.open_output(f"{root}/bucket-0/data"),
+        lambda: late.make_dirs(f"{root}/index"),
+    ):
+        with pytest.raises(NotFoundError):
+            write()
+    assert place.io.list_names(place.root) == ["u"]

@@ -25,6 +25,7 @@ from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
@@ -86,7 +87,7 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
     """
     tries = CommitTries(table.schema.options, clock)
     while True:
-        base = table.snapshots.latest()
+        base = latest_of(table)
         live = table.live_files.of(base)
         if base is None or all(entry.total_buckets == table.bucket_count for entry in live.entries()):
             return None

@@ -41,6 +41,10 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
     if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
         return True
     if not is_same_table(table):
+        if not table.file_io.exists(table.paths.snapshot(snapshot.id)):  # dropped with the table, or renamed with it
+            raise NotFoundError(
+                f"snapshot {snapshot.id} was created in {table.path}, and the table was renamed or dropped since"
+            )
         logger.warning("%s: the table was dropped meanwhile: snapshot %d is taken back", table.name, snapshot.id)
         table.file_io.delete(table.paths.snapshot(snapshot.id))
         return False

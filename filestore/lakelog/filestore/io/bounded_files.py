@@ -3,7 +3,8 @@
 Names are checked where they are parsed; this is the second guard, at the calls themselves, and the only one against
 links. What is below the table's folder may be a link to another place below it. A link or an external path to
 somewhere else is followed by reads alone, and only to places that the user allows. Nothing is written or deleted
-there. The table's own folder is where the user says it is, be it reached through links or not.
+there. The table's own folder is where the user says it is, be it reached through links or not. It is made with the
+table's first schema and by nothing else: who still writes to a table that was renamed or dropped gets NotFoundError.
 
 What is read or created trusts a look at its folder for a second, so that a commit does not look at each folder ten
 times; a deletion always looks. A link that somebody puts in place between the look and the call is followed: this
@@ -25,6 +26,7 @@ import pyarrow as pa
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.common.options import Option
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
+from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.path_forms import has_control, is_below, is_local, plain_path, shown_path
 from lakelog.filestore.options.parsing import parse_names
 
@@ -249,6 +251,8 @@ def bounded(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
         if file_io.root == root and not places:
             return file_io
         file_io = file_io.inner
+    if isinstance(file_io, FolderStore):
+        file_io = file_io.rooted(root)
     return BoundedFileIO(file_io, root, tuple(places))
 
 

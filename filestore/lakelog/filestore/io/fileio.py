@@ -5,7 +5,7 @@ store UnavailableError.
 """
 
 # Paths are strings, because most of them name objects of a store, and these calls are on the hot path.
-# ruff: noqa: PTH103, PTH104, PTH105, PTH106, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
+# ruff: noqa: PTH102, PTH103, PTH104, PTH105, PTH106, PTH108, PTH110, PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import stat
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -25,6 +25,8 @@ import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.quoting import cut
+from lakelog.filestore.io.folders import folder_in_place_of_file, folders_below, missing
+from lakelog.filestore.io.path_forms import is_below
 
 WHOLE_BYTES_MAX = 128 << 20  # of a file that is read whole: metadata and indexes, which are far smaller
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe would wait
@@ -158,13 +160,6 @@ class FileIO(Protocol):
         ...
 
 
-def folder_in_place_of_file(path: str) -> CorruptDataError:
-    """The error of a path that is a folder, where a table has a file."""
-    return CorruptDataError(
-        f"{path} is damaged: it is a folder, expected a file; move the folder away, and restore the file from a copy"
-    )
-
-
 def check_whole(path: str, size_bytes: int) -> None:
     """Raise CorruptDataError for a file that is too large to be read whole."""
     if size_bytes > WHOLE_BYTES_MAX:
@@ -179,9 +174,28 @@ class LocalFileIO:
     """Files of the local file system.
 
     `sync_data` False leaves data files to the operating system: they survive a killed process, but not a power cut.
+    `root` is the folder that writes never make, see `lakelog.filestore.io.folders`; empty where they make any.
     """
 
     sync_data: bool = True
+    root: str = ""
+
+    def rooted(self, root: str) -> LocalFileIO:
+        """The same files, where writes make folders below `root` only; a subclass, which may keep state, is left."""
+        return replace(self, root=root) if type(self) is LocalFileIO else self
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        """Rename a folder with all that is in it; False when there is something at `target` that is not empty."""
+        with _errors_named(source):
+            try:
+                os.rename(source, target)
+            except OSError as error:
+                if error.errno in (*_NOT_EMPTY, errno.ENOTDIR):
+                    return False
+                raise
+            _sync_directory(os.path.dirname(source))
+            _sync_directory(os.path.dirname(target))
+            return True
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises NotFoundError, and CorruptDataError for what is too large, or is no file."""
@@ -201,7 +215,7 @@ class LocalFileIO:
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write or replace the file by a rename."""
         with _errors_named(path):
-            temporary = _write_temporary(path, data)
+            temporary = _write_temporary(path, data, self.root)
             try:
                 os.replace(temporary, path)
             except OSError:
@@ -218,7 +232,7 @@ class LocalFileIO:
         with _errors_named(path):
             if os.path.lexists(path):
                 return False
-            temporary = _write_temporary(path, data, sync=True)
+            temporary = _write_temporary(path, data, self.root, sync=True)
             try:
                 created = _link_new(temporary, path, data)
             finally:
@@ -289,7 +303,7 @@ class LocalFileIO:
     def make_dirs(self, directory: str) -> None:
         """Make a folder and its parents."""
         with _errors_named(directory):
-            os.makedirs(directory, exist_ok=True)
+            _make_folders(directory, "" if directory == self.root else self.root)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random reads. Raises NotFoundError."""
@@ -303,7 +317,7 @@ class LocalFileIO:
             for _ in range(_FOLDER_TRIES):
                 with contextlib.suppress(FileNotFoundError):
                     return _LocalOutput(path, "wb")
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+                _make_folders(os.path.dirname(path), self.root)
             return _LocalOutput(path, "wb")
 
     def sync(self, path: str) -> None:
@@ -359,14 +373,27 @@ def _check_file(path: str, mode: int) -> None:
         raise CorruptDataError(f"{path} is damaged: it is a device or a pipe; restore the file from a copy")
 
 
-def _write_temporary(path: str, data: bytes, *, sync: bool = False) -> str:
+def _make_folders(folder: str, root: str) -> None:
+    """Make a folder and those above it, with `root` the ones below it. Raises NotFoundError when it is missing."""
+    if not (root and is_below(folder, root)):
+        os.makedirs(folder, exist_ok=True)
+        return
+    try:
+        for one in folders_below(folder, root):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(one)
+    except FileNotFoundError as error:
+        raise missing(root) from error
+
+
+def _write_temporary(path: str, data: bytes, root: str, *, sync: bool = False) -> str:
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{uuid.uuid4()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666)
     except FileNotFoundError:
-        os.makedirs(folder, exist_ok=True)
+        _make_folders(folder, root)
         descriptor = os.open(temporary, flags, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.filestore.io.client_cache import ClientCache
-from lakelog.filestore.io.fileio import FileEntry, check_whole, folder_in_place_of_file
+from lakelog.filestore.io.fileio import FileEntry, check_whole
+from lakelog.filestore.io.folders import folder_in_place_of_file, folders_below, missing
 from lakelog.filestore.io.range_reader import TAIL_BYTES, RangeReader
 from lakelog.filestore.io.store_writer import StoreWriter
 
@@ -35,6 +36,31 @@ class HdfsFileIO:
     """
 
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    root: str = ""  # see `rooted`
+
+    def rooted(self, root: str) -> HdfsFileIO:
+        """The same files, where writes make folders below `root` only: without it they raise NotFoundError."""
+        return replace(self, root=root) if type(self) is HdfsFileIO else self
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        """Rename a folder with all that is in it, in one step of the NameNode; False when `target` is taken.
+
+        Raises UnavailableError when the NameNode did not say what became of it.
+        """
+        with _errors_named(source):
+            client, name = self._located(source)
+            _, new_name = self._located(target)
+            if _exists(client, new_name):
+                return False
+            try:
+                client.rename(name, new_name, overwrite=False)
+            except FileExistsError:
+                return False
+            except _STORE_ERRORS:
+                # The client may have asked twice, and met its own first rename.
+                if _exists(client, name) or not _exists(client, new_name):
+                    raise
+        return True
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises NotFoundError."""
@@ -48,7 +74,7 @@ class HdfsFileIO:
         """Write or replace the file by a rename."""
         with _errors_named(path):
             client, name = self._located(path)
-            temporary = _write_temporary(client, name, data)
+            temporary = _write_temporary(client, name, data, self._root_name)
             try:
                 client.rename(temporary, name, overwrite=True)
             except BaseException:
@@ -64,7 +90,7 @@ class HdfsFileIO:
             client, name = self._located(path)
             if _exists(client, name):
                 return False
-            return _rename_new(client, _write_temporary(client, name, data), name)
+            return _rename_new(client, _write_temporary(client, name, data, self._root_name), name)
 
     def exists(self, path: str) -> bool:
         """True when the file or folder is there."""
@@ -115,7 +141,10 @@ class HdfsFileIO:
         """Make a folder and its parents."""
         with _errors_named(directory):
             client, name = self._located(directory)
-            client.mkdirs(name, _DIRECTORY_PERMISSION, create_parent=True)
+            if self.root and directory != self.root:
+                _make_folders(client, name, self._root_name)
+            else:
+                client.mkdirs(name, _DIRECTORY_PERMISSION, create_parent=True)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random reads, which fetch what they read. Raises NotFoundError."""
@@ -135,10 +164,14 @@ class HdfsFileIO:
         """Open a new file for writing; its folder is made."""
         with _errors_named(path):
             client, name = self._located(path)
-            return HdfsWriter(client, name, path)
+            return HdfsWriter(client, name, path, root=self._root_name)
 
     def sync(self, path: str) -> None:
         """Nothing: a file that was closed is on the disks of its DataNodes."""
+
+    @property
+    def _root_name(self) -> str:
+        return split_path(self.root)[1] if self.root else ""
 
     def _statuses(self, directory: str) -> list[FileStatus]:
         with _errors_named(directory):
@@ -157,11 +190,11 @@ class HdfsFileIO:
 class HdfsWriter(StoreWriter):
     """A new file while it is written: others may see a part of it. Its bytes are durable once `close` has returned."""
 
-    def __init__(self, client: Client, name: str, path: str) -> None:
-        """Create the file."""
+    def __init__(self, client: Client, name: str, path: str, *, root: str = "") -> None:
+        """Create the file, and its folder below `root`."""
         super().__init__(path)
         self._client, self._name = client, name
-        self._file: FileWriter | None = client.create(name, WriteOptions(overwrite=True))
+        self._file: FileWriter | None = _created(client, name, root, overwrite=True)
 
     @property
     def closed(self) -> bool:
@@ -205,10 +238,38 @@ def _finish(file: FileWriter, size: int) -> None:
     file.close()
 
 
-def _write_temporary(client: Client, name: str, data: bytes) -> str:
+def _created(client: Client, name: str, root: str, *, overwrite: bool) -> FileWriter:
+    """A new file, and its folders: those below `root`, or without it all of them. Raises NotFoundError."""
+    options = WriteOptions(overwrite=overwrite, create_parent=not root)
+    try:
+        return client.create(name, options)
+    except _STORE_ERRORS as error:
+        if not root or not _is_missing(error):
+            raise
+    _make_folders(client, name.rpartition("/")[0], root)
+    return client.create(name, options)
+
+
+def _make_folders(client: Client, folder: str, root: str) -> None:
+    """Make the folders from below `root` to `folder`. Raises NotFoundError when `root` is missing."""
+    for one in folders_below(folder, root):
+        try:
+            client.mkdirs(one, _DIRECTORY_PERMISSION, create_parent=False)
+        except _STORE_ERRORS as error:
+            if _is_missing(error):
+                raise missing(root) from error
+            raise
+
+
+def _is_missing(error: Exception) -> bool:
+    """Whether the NameNode says that a folder is missing."""
+    return isinstance(error, FileNotFoundError) or "FileNotFoundException" in str(error)
+
+
+def _write_temporary(client: Client, name: str, data: bytes, root: str) -> str:
     folder, _, last = name.rpartition("/")
     temporary = f"{folder}/.{last}.{uuid.uuid4()}.tmp"
-    file = client.create(temporary, WriteOptions(overwrite=False))
+    file = _created(client, temporary, root, overwrite=False)
     try:
         file.write(data)
         _finish(file, len(data))

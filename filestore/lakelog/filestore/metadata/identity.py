@@ -52,8 +52,9 @@ def check_same_table(table: TableStore, found: str | None) -> None:
     """
     if not (found and found == table.uuid) and not is_same_table(table):
         raise ConflictError(
-            f"table {table.path} was dropped, or made anew, since it was opened: nothing is written or read by the "
-            "older one. Open the table again; a stream into the new table needs a new checkpoint location"
+            f"table {table.path} was dropped, renamed, or made anew, since it was opened: nothing is written or read "
+            "by the older one. Open the table again, a renamed one by its new name; a stream goes on in a renamed "
+            "table, into a table made anew it needs a new checkpoint location"
         )
 
 
@@ -68,6 +69,17 @@ def is_same_table(table: TableStore) -> bool:
     except NotFoundError:
         return False
     return opened.time_millis == table.schema.time_millis
+
+
+def latest_of(table: TableStore) -> Snapshot | None:
+    """The newest snapshot, read now; None before the first commit. Raises ConflictError as `check_same_table`.
+
+    A table that was renamed or dropped would look like an empty one.
+    """
+    latest = table.snapshots.latest()
+    if latest is None:
+        check_same_table(table, None)
+    return latest
 
 
 def check_is_of(table: TableStore, snapshot: Snapshot) -> None:

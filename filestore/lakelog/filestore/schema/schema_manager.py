@@ -84,8 +84,10 @@ class SchemaManager:
         return numbers_of(names, SCHEMA_PREFIX)
 
     def create(self, schema: TableSchema) -> None:
-        """Create the schema's file. Raises ConflictError when its id is taken."""
+        """Create the schema's file, and with the first one the table's folder. Raises ConflictError for a taken id."""
         path = self._paths.schema(schema.id)
+        if schema.id == 0:
+            self._file_io.make_dirs(self._paths.root)
         try:
             base = None if schema.id == 0 else self.digest_of(schema.id - 1)
         except NotFoundError:

@@ -16,6 +16,7 @@ from lakelog.filestore.commit.conflicts import is_overtaken
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -90,7 +91,7 @@ class TableWrite:
         self._kinds = kinds
         self._replaces = replaces
         self._user = str(uuid.uuid4())
-        self._base = table.snapshots.latest()
+        self._base = latest_of(table)
         self.superseded: list[str] = []  # the paths of files of no use once the commit has succeeded
         self._written, self._hashes = self._prepare(self._base)
         if isinstance(replaces, PartitionFilter):
