@@ -6,12 +6,11 @@ record lacks. So a log is read right under a newer and under an older schema whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.alter.alter import alter_schema
-from lakelog.filestore.alter.schema_changes import SchemaChange
+from lakelog.filestore.alter.alter import Changes, Check, alter_schema
 from lakelog.filestore.schema.column_paths import Path as ColumnPath
 from lakelog.filestore.schema.column_paths import named_fields, shown
 from lakelog.filestore.schema.schema import TableSchema
@@ -44,17 +43,20 @@ _CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key, RETENTION.key, UNAVAILABLE_T
 def alter_table(
     store: FileStoreTable,
     warehouse: str,
-    changes: Sequence[SchemaChange],
+    changes: Changes,
     *,
     kafka: Mapping[str, str] | None = None,
+    check: Check | None = None,
 ) -> TableSchema:
     """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
 
-    `kafka` are the user's own settings of Kafka clients. Raises UnsupportedError for changes that the records in the
-    log do not allow.
+    `kafka` are the user's own settings of Kafka clients, `check` is one more check of the newest schema and the next.
+    Raises UnsupportedError for changes that the records in the log do not allow.
     """
 
-    def check(old: TableSchema, new: TableSchema) -> None:
+    def check_all(old: TableSchema, new: TableSchema) -> None:
+        if check is not None:
+            check(old, new)
         check_log_options(old.options, new.options)
         if LOG_SYSTEM.of(new.options) is LogSystem.NONE:
             return
@@ -65,7 +67,7 @@ def alter_table(
             assert log is not None
             log.check_topic()
 
-    return alter_schema(store, changes, check=check, also=LOGSTORE_OPTIONS, also_prefixes=PREFIXES)
+    return alter_schema(store, changes, check=check_all, also=LOGSTORE_OPTIONS, also_prefixes=PREFIXES)
 
 
 def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from typing import (
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.log_system import LOG_SYSTEM_KEY
-from lakelog.common.quoting import listed
+from lakelog.common.quoting import listed, shown
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.location import Location
@@ -32,8 +32,6 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table_reading import ReadableTable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.commit.outcomes import FoundCommit
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.write.deleting import TableDelete
+    from lakelog.filestore.write.row_kinds import RowKinds
+    from lakelog.filestore.write.row_source import Rows
     from lakelog.filestore.write.table_write import PartitionFilter, Replaced, TableWrite
 
 WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
@@ -124,14 +124,14 @@ class FileStoreTable(ReadableTable):
 
     def write(
         self,
-        rows: pa.Table,
+        rows: Rows,
         *,
         mode: WriteMode = "append",
         where: str | Predicate | None = None,
-        kinds: pa.Array | None = None,
+        kinds: RowKinds | None = None,
         clock: CommitClock | None = None,
     ) -> Snapshot:
-        """Write rows and commit them in one snapshot; `kinds` are row kinds as int8, None makes every row an upsert.
+        """Write rows and commit them in one snapshot; `kinds` are row kinds, for all rows or one a row.
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
@@ -140,12 +140,9 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
         a table that changed meanwhile.
         """
-        self._check_has_no_log()
-        if mode not in get_args(WriteMode):
-            raise InvalidRequestError(f"write mode {mode!r} is not known; use {', '.join(get_args(WriteMode))}")
         from lakelog.filestore.write.table_write import TableWrite
 
-        write = TableWrite(self, rows, kinds, replaces=self._replaced(mode, where))
+        write = TableWrite(self, rows, kinds, replaces=self.check_write(mode, where))
         snapshot = self._committed(write, clock)
         assert snapshot is not None
         return snapshot
@@ -195,7 +192,14 @@ class FileStoreTable(ReadableTable):
         expire_after_commit(self, snapshot.id)
         return snapshot
 
-    def _replaced(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
+    def check_write(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
+        """What a write replaces; None for one that adds rows.
+
+        Raises InvalidRequestError for a mode and a condition that do not fit, and for tables with a log.
+        """
+        self._check_has_no_log()
+        if mode not in get_args(WriteMode):
+            raise InvalidRequestError(f"write mode {shown(mode)} is not known; use {', '.join(get_args(WriteMode))}")
         if where is not None and mode != "overwrite":
             raise InvalidRequestError(f"a write with mode {mode!r} takes no condition; use mode='overwrite'")
         if mode == "append":

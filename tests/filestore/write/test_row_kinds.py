@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.types import ROW_KIND_TEXTS
+from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.filestore.alter.schema_changes import RenameColumn
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.row_kinds import RowKinds
 from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
@@ -146,3 +150,83 @@ def test_rows_that_move_to_other_buckets_are_there_whatever_the_column_says(tmp_
     before = table.to_arrow().to_pylist()
     assert before == [{"id": 1, "op": None, "v": 3}]
     assert table.rescale(3).to_arrow().to_pylist() == before
+
+
+PLAIN = pa.table({"id": [1, 2, 3], "v": [10, 20, 30]})
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["+U", "-D", "-U"],
+        [2, 3, 1],
+        [RowKind.UPDATE_AFTER, RowKind.DELETE, RowKind.UPDATE_BEFORE],
+        pa.array([2, 3, 1], pa.int8()),
+        pa.chunked_array([["+U"], ["-D", "-U"]]),
+        pa.array(["+U", "-D", "-U"]).dictionary_encode(),
+        np.array([2, 3, 1]),
+        pl.Series(["+U", "-D", "-U"]),
+    ],
+    ids=lambda kinds: type(kinds).__name__,
+)
+def test_kinds_are_texts_or_numbers_beside_the_rows_or_in_a_column(tmp_path: Path, kinds: RowKinds) -> None:
+    table = make(tmp_path, {"bucket": "1"})
+    table.write(PLAIN)
+    table.write(PLAIN, kinds=kinds)
+    assert table.to_arrow()["id"].to_pylist() == [1]
+    table.write(PLAIN)
+    column = kinds if isinstance(kinds, pa.Array | pa.ChunkedArray) else pa.array(kinds)
+    table.write(PLAIN.append_column("_row_kind", column))
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("kind", ["-D", 3, RowKind.DELETE])
+def test_one_kind_is_that_of_all_rows(tmp_path: Path, kind: str | int) -> None:
+    table = make(tmp_path, {"bucket": "1"})
+    table.write(PLAIN)
+    table.write(PLAIN.slice(1), kinds=kind)
+    assert table.to_arrow()["id"].to_pylist() == [1]
+
+
+def test_changes_of_a_table_are_written_to_another(tmp_path: Path) -> None:
+    table, copy = make(tmp_path / "a", {"bucket": "1"}), make(tmp_path / "b", {"bucket": "1"})
+    table.write(PLAIN)
+    table.write(PLAIN.slice(1), kinds="-D")
+    for batch in table.changes():
+        copy.write(batch)
+    assert copy.to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ("x", "row_kinds takes '\\+I', .*; found 'x'"),
+        (4, "row_kinds takes .*; found 4"),
+        (True, "row_kinds takes .*; found True"),
+        (["+I", "x", "+I"], "row_kinds must be one of .*found 'x' in row 1"),
+        (["+I", None, "+I"], "found a null in row 1"),
+        ([0, 7, 0], "row_kinds must be .*found 7 in row 1"),
+        ([0.5, 1, 1], "found values of the Arrow type double"),
+        (["+I", 1, "+I"], "row_kinds takes "),
+        (["+I"], "row_kinds has 1 values for 3 rows"),
+        (object(), "row_kinds takes "),
+    ],
+)
+def test_what_is_no_kind_is_named(tmp_path: Path, kinds: Any, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        make(tmp_path, {}).write(PLAIN, kinds=kinds)
+
+
+@pytest.mark.parametrize(("count", "message"), [(2, "has 2 values, and the rows are more"), (4, "4 values for 3")])
+def test_kinds_beside_a_stream_are_counted(tmp_path: Path, count: int, message: str) -> None:
+    reader = pa.RecordBatchReader.from_batches(PLAIN.schema, PLAIN.to_batches(max_chunksize=2))
+    with pytest.raises(InvalidRequestError, match=message):
+        make(tmp_path, {}).write(reader, kinds=["+I"] * count)
+
+
+def test_kinds_come_once(tmp_path: Path) -> None:
+    rows = PLAIN.append_column("_row_kind", pa.array(["+I"] * 3))
+    with pytest.raises(InvalidRequestError, match="column '_row_kind', and row_kinds are given too"):
+        make(tmp_path, {}).write(rows, kinds="+I")
+    with pytest.raises(InvalidRequestError, match=r"rowkind\.field=op.*without a column _row_kind"):
+        make(tmp_path / "b", OPTION).write(rows.append_column("op", pa.array(["+I"] * 3)))

@@ -16,11 +16,12 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 
 Check = Callable[[TableSchema, TableSchema], None]
+Changes = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 
 
 def alter_schema(
     table: TableStore,
-    changes: Sequence[SchemaChange],
+    changes: Changes,
     *,
     check: Check | None = None,
     also: Iterable[Option[object]] = (),
@@ -29,10 +30,11 @@ def alter_schema(
 ) -> TableSchema:
     """Apply changes to the newest schema of a table, and give the schema that is the newest then.
 
-    When somebody else's change was first, these are applied on top of it. `check` is asked each time, with the newest
-    schema and the next one, and raises to refuse. `also` and `also_prefixes` declare options of other parts of the
-    table. No file of data is touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also
-    when they fitted before somebody else's; ConflictError when too many races were lost.
+    `changes` may be a function of the newest schema; without any the schema stays as it is. When somebody else's change
+    was first, these are applied on top of it. `check` is asked each time, with the newest schema and the next one, and
+    raises to refuse. `also` and `also_prefixes` declare options of other parts of the table. No file of data is
+    touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also when they fitted before
+    somebody else's; ConflictError when too many races were lost.
     """
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
@@ -41,7 +43,10 @@ def alter_schema(
     tries = CommitTries(table.schema.options, clock)
     while True:
         newest = table.schemas.latest() or table.schema
-        changed = apply_changes(newest, changes, time_millis=clock.now_millis(), also=also, also_prefixes=also_prefixes)
+        wanted = changes(newest) if callable(changes) else changes
+        if callable(changes) and not wanted:
+            return newest
+        changed = apply_changes(newest, wanted, time_millis=clock.now_millis(), also=also, also_prefixes=also_prefixes)
         if changed == newest:
             return newest
         if check is not None:

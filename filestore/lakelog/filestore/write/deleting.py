@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
@@ -56,8 +55,7 @@ class TableDelete:
         if not self._is_read or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
             rows = self._matching(latest)
-            kinds = pa.array(np.full(rows.num_rows, RowKind.DELETE, np.int8))
-            self._write = TableWrite(self._table, rows, kinds, replaces=None) if rows.num_rows else None
+            self._write = TableWrite(self._table, rows, RowKind.DELETE, replaces=None) if rows.num_rows else None
             self._base, self._is_read = latest, True
         return None if self._write is None else self._write.resolve(latest)
 

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum, auto
 
-import pyarrow as pa
-
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.commit.commit import CommitRequest
@@ -23,8 +21,12 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.write.assigning import bucket_assigner
-from lakelog.filestore.write.write import WrittenRows, write_rows
+from lakelog.filestore.write.assigning import BucketAssigner, bucket_assigner
+from lakelog.filestore.write.row_kinds import RowKinds, parsed_kinds, split_kinds, with_kinds
+from lakelog.filestore.write.row_source import Rows, row_source
+from lakelog.filestore.write.validate import check_columns
+from lakelog.filestore.write.write import FirstSequence, WrittenRows, write_rows
+from lakelog.filestore.write.write_buffer import write_batches
 
 
 class Overwrite(Enum):
@@ -84,11 +86,15 @@ class TableWrite:
     So the rows of the later snapshot are the younger ones, whoever started earlier.
     """
 
-    def __init__(self, table: TableStore, rows: pa.Table, kinds: pa.Array | None, *, replaces: Replaced | None) -> None:
+    def __init__(
+        self, table: TableStore, rows: Rows, kinds: RowKinds | None = None, *, replaces: Replaced | None
+    ) -> None:
         """Write the files. `replaces` None adds the rows to what is there. Raises InvalidRequestError."""
         self._table = table
-        self._rows = rows
-        self._kinds = kinds
+        self._rows = row_source(rows)
+        self._kinds = parsed_kinds(kinds)
+        check_columns(table.schema, self._rows.columns, table_name=table.name)
+        self._is_written = False
         self._replaces = replaces
         self._user = str(uuid.uuid4())
         self._base = latest_of(table)
@@ -162,18 +168,34 @@ class TableWrite:
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
-        written = write_rows(
-            self._table,
-            self._rows,
-            self._kinds,
-            first_sequence=live.next_sequence,
-            assigner=assigner,
-            is_overwrite=is_overwrite,
-        )
+        written = self._write(live.next_sequence, assigner)
         if assigner is None:
             return written, None
         hashes = assigner.write_index()
         return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
+
+    def _write(self, first_sequence: FirstSequence, assigner: BucketAssigner | None) -> WrittenRows:
+        """The rows in level-0 files: those of a stream a write buffer at a time."""
+        is_overwrite, is_again = self._replaces is not None, self._is_written
+        self._is_written = True
+        if self._rows.table is not None:
+            rows, kinds = split_kinds(self._rows.table, self._kinds)
+            return write_rows(
+                self._table,
+                rows,
+                kinds,
+                first_sequence=first_sequence,
+                assigner=assigner,
+                is_overwrite=is_overwrite,
+            )
+        written, _ = write_batches(
+            self._table,
+            with_kinds(self._rows.batches(is_again=is_again), self._kinds),
+            first_sequence=first_sequence,
+            assigner=assigner,
+            is_overwrite=is_overwrite,
+        )
+        return written
 
 
 def replaced_partitions(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import listed
 from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.write.columns import places_of_columns
 
 _TEXT = {TypeRoot.CHAR, TypeRoot.VARCHAR}
 _FAMILIES = (
@@ -25,42 +23,39 @@ _FAMILIES = (
 _LONG_DIGITS = 20  # of the largest 64-bit number
 
 
-def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str) -> pa.Table:
-    """The rows with exactly the table's columns, in their order and types.
+def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_before: int = 0) -> pa.Table:
+    """The rows with exactly the table's columns, in their order and types; a column that rows lack is null.
 
     Types may differ where every value is kept: narrower numbers, other string layouts, other units and zones of
-    timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected.
+    timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected; its row numbers
+    count from `rows_before`.
     """
-    check_columns(schema, rows.schema, table_name=table_name)
+    places = check_columns(schema, rows.schema, table_name=table_name)
     columns = []
     keys = () if schema.is_counted else schema.primary_keys  # the whole row is the key, nulls too
-    for field in schema.fields:
-        values = _convert(rows.column(field.name), field, table_name)
-        _check_nulls(values, field, table_name, is_key=field.name in keys)
-        _check_lengths(values, field, table_name)
+    for field, place in zip(schema.fields, places, strict=True):
+        if place is None:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_field(field).type)]))
+            continue
+        values = _convert(rows.column(place), field, table_name)
+        _check_nulls(values, field, table_name, rows_before, is_key=field.name in keys)
+        _check_lengths(values, field, table_name, rows_before)
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
 
 
-def check_columns(schema: TableSchema, found: pa.Schema, *, table_name: str) -> None:
-    """Raise InvalidRequestError unless the names are the table's, in any order, and the types can be converted."""
-    wanted = schema.field_names
-    names = list(found.names)
-    problems = {
-        "lack": [name for name in wanted if name not in names],
-        "have unknown": [name for name in names if name not in wanted],
-        "repeat": sorted({name for name in names if names.count(name) > 1}),
-    }
-    for verb, columns in problems.items():
-        if columns:
-            raise InvalidRequestError(
-                f"rows for table {table_name} {verb} column(s) {_listed(columns)}; expected {_listed(wanted)}, "
-                f"found {_listed(names)}"
-            )
-    for field in schema.fields:
-        given = found.field(field.name).type
-        if not _is_convertible(given, to_arrow_field(field).type):
-            raise _type_error(field, given, table_name)
+def check_columns(
+    schema: TableSchema, found: pa.Schema, *, table_name: str, is_case_sensitive: bool = False
+) -> list[int | None]:
+    """For each column of the table its place in `found`, None for a nullable one that is not there.
+
+    Raises InvalidRequestError for other columns than the table's, and for types that cannot be converted.
+    """
+    places = places_of_columns(schema, found.names, table_name=table_name, is_case_sensitive=is_case_sensitive)
+    for field, place in zip(schema.fields, places, strict=True):
+        if place is not None and not _is_convertible(found.field(place).type, to_arrow_field(field).type):
+            raise _type_error(field, found.field(place).type, table_name)
+    return places
 
 
 def _convert(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.ChunkedArray:
@@ -117,10 +112,10 @@ def _is_nested_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
     return False
 
 
-def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, *, is_key: bool) -> None:
+def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, rows_before: int, *, is_key: bool) -> None:
     if values.null_count and (is_key or not field.type.nullable):
         what = "a primary key column" if is_key else "NOT NULL"
-        first = pc.index(values.is_null(), True).as_py()
+        first = rows_before + pc.index(values.is_null(), True).as_py()
         raise InvalidRequestError(
             f"table {table_name}, column {field.name!r} is {what}, but {values.null_count} row(s) have a null, "
             f"the first is row {first}"
@@ -133,7 +128,7 @@ def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, *, 
         )
 
 
-def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str) -> None:
+def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str, rows_before: int) -> None:
     kind = field.type
     if kind.length is None or kind.length == MAX_LENGTH:
         return
@@ -143,7 +138,8 @@ def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str) -
         first = pc.index(pc.greater(lengths, kind.length), True).as_py()
         unit = "characters" if kind.root in _TEXT else "bytes"
         raise InvalidRequestError(
-            f"table {table_name}, column {field.name!r} is {kind}, but row {first} has {lengths[first]} {unit}"
+            f"table {table_name}, column {field.name!r} is {kind}, but row {rows_before + first} has {lengths[first]} "
+            f"{unit}"
         )
 
 
@@ -156,7 +152,3 @@ def _type_error(field: DataField, found: pa.DataType, table_name: str) -> Invali
 
 def _described(kind: DataType) -> str:
     return f"{kind} (Arrow {to_arrow_field(DataField(id=0, name='', type=kind)).type})"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return listed(names) or "none"

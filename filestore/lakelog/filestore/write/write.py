@@ -108,15 +108,16 @@ def placed_rows(
     *,
     first_sequence: FirstSequence,
     assigner: BucketAssigner | None = None,
+    rows_before: int = 0,
 ) -> PlacedRows | None:
     """Check rows of any buckets, and find where each goes; None when none is left. For the parameters see `write_rows`.
 
-    Raises InvalidRequestError, UnsupportedError.
+    Row numbers of errors count from `rows_before`. Raises InvalidRequestError, UnsupportedError.
     """
     check_table_writable(table)
     assert (assigner is not None) == table.schema.has_dynamic_buckets, "dynamic buckets need an assigner"
-    rows = validate_rows(table.schema, rows, table_name=table.name)
-    kinds = written_kinds(table.schema, rows, kinds, table_name=table.name)
+    rows = validate_rows(table.schema, rows, table_name=table.name, rows_before=rows_before)
+    kinds = written_kinds(table.schema, rows, kinds, table_name=table.name, rows_before=rows_before)
     if table.schema.is_change_log:
         rows, kinds = counted_rows(rows, kinds)
         table = table.stored

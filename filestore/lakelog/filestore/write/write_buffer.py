@@ -7,6 +7,7 @@ primary key do not spill: their rows are neither sorted nor merged, a full buffe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.options.writing import (
     WRITE_BUFFER_SIZE,
     WRITE_BUFFER_SPILL_MAX_DISK_SIZE,
@@ -24,6 +26,7 @@ from lakelog.filestore.options.writing import (
 from lakelog.filestore.write.assigning import BucketAssigner
 from lakelog.filestore.write.spilling import Spills
 from lakelog.filestore.write.write import (
+    FirstSequence,
     WrittenRows,
     placed_rows,
     sorted_rows,
@@ -31,6 +34,8 @@ from lakelog.filestore.write.write import (
     write_changelog,
     write_level0_files,
 )
+
+_PIECES_PER_BUFFER = 4  # a buffer is full within a piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +52,7 @@ def write_batches(
     table: TableStore,
     batches: Iterable[pa.RecordBatch],
     *,
-    first_sequence: int,
+    first_sequence: int | FirstSequence,
     assigner: BucketAssigner | None = None,
     is_overwrite: bool = False,
     rows_max: int | None = None,
@@ -55,20 +60,28 @@ def write_batches(
     """Write rows of any buckets to level-0 files; gives the entries that a commit adds, and the number of rows.
 
     Row kinds are in the column `_row_kind` (int8); without it every row is an upsert. A row's sequence number is
-    `first_sequence` plus its position among all rows. Raises InvalidRequestError, also for more than `rows_max` rows,
-    and UnavailableError when rows cannot be spilled.
+    `first_sequence`, of its bucket or of all, plus its position among all rows. Raises InvalidRequestError, also for
+    more than `rows_max` rows, UnavailableError when rows cannot be spilled, and what taking the batches raises: then
+    the files of the buffers before are deleted.
     """
     options = table.schema.options
     stored = table.stored
     is_spilled = bool(stored.schema.primary_keys) and WRITE_BUFFER_SPILLABLE.of(options)
     disk_max = WRITE_BUFFER_SPILL_MAX_DISK_SIZE.of(options)
     written, row_count = WrittenRows(), 0
-    with Spills(stored) as spills:
+    with _discarding(table, written), Spills(stored) as spills:
         for given in _buffers(batches, WRITE_BUFFER_SIZE.of(options)):
             row_count = given.rows_before + given.rows.num_rows
             _check_count(table, row_count, rows_max)
-            first = starting_at(first_sequence + given.rows_before)
-            placed = placed_rows(table, given.rows, given.kinds, first_sequence=first, assigner=assigner)
+            first = _starting_at(first_sequence, given.rows_before)
+            placed = placed_rows(
+                table,
+                given.rows,
+                given.kinds,
+                first_sequence=first,
+                assigner=assigner,
+                rows_before=given.rows_before,
+            )
             if placed is None:
                 continue
             if not is_overwrite:
@@ -84,6 +97,27 @@ def write_batches(
     return written, row_count
 
 
+@contextlib.contextmanager
+def _discarding(table: TableStore, written: WrittenRows) -> Iterator[None]:
+    """Delete the files that were written when an error ends the write: no commit will name them."""
+    try:
+        yield
+    except Exception:
+        discard_files(
+            table, [table.data_path(one.partition, one.bucket, one.file) for one in written.entries + written.changelog]
+        )
+        raise
+
+
+def _starting_at(first: int | FirstSequence, rows_before: int) -> FirstSequence:
+    """Sequence numbers behind those of the rows before."""
+    if isinstance(first, int):
+        return starting_at(first + rows_before)
+    if callable(first):
+        return lambda partition, bucket: first(partition, bucket) + rows_before
+    return {bucket_id: sequence + rows_before for bucket_id, sequence in first.items()}
+
+
 def _merged_files(table: TableStore, spills: Spills) -> list[ManifestEntry]:
     """Write all that is spilled to level-0 files, one sorted run a bucket, and free it."""
     entries = write_level0_files(table, spills.all_merged())
@@ -93,7 +127,7 @@ def _merged_files(table: TableStore, spills: Spills) -> list[ManifestEntry]:
 
 def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[RowChunk]:
     """The rows a buffer at a time."""
-    rest = (batch for batch in batches if batch.num_rows)
+    rest = (piece for batch in batches for piece in _cut(batch, size_bytes // _PIECES_PER_BUFFER))
     ahead = next(rest, None)
     rows_before = 0
     while ahead is not None:
@@ -111,6 +145,12 @@ def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[Row
         rows = rows if kinds is None else rows.drop_columns([ROW_KIND_COLUMN])
         yield RowChunk(rows=rows, kinds=kinds, rows_before=rows_before, has_more=ahead is not None)
         rows_before += rows.num_rows
+
+
+def _cut(batch: pa.RecordBatch, size_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in pieces of about this size; none of an empty one."""
+    step = max(1, batch.num_rows * size_bytes // max(1, batch.nbytes))
+    return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
 
 def _check_count(table: TableStore, row_count: int, rows_max: int | None) -> None:

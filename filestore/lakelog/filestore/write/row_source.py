@@ -1,0 +1,159 @@
+"""Rows as users hand them over: tables, batches and streams of Arrow, and frames of other libraries.
+
+What is in memory becomes an Arrow table. A stream stays one: its batches are taken one after the other. Libraries that
+are not imported are not asked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard  # Any: pandas and DuckDB are optional extras
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.types import ROW_KIND_COLUMN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TAKEN = (
+    "an Arrow table, record batch or reader, a polars DataFrame or LazyFrame, a pandas DataFrame, a DuckDB relation, "
+    "or anything with __arrow_c_stream__ or __arrow_c_array__"
+)
+_WAYS_OUT = {
+    "pyspark": "write it with df.write.format('lakelog'), or take df.toArrow()",
+    "list": "make a table of it with pyarrow.Table.from_pylist",
+    "dict": "make a table of it with pyarrow.table",
+    "generator": "make a stream of it with pyarrow.RecordBatchReader.from_batches",
+    "Dataset": "take dataset.scanner().to_reader()",
+}
+_OLDEST = pl.CompatLevel.oldest()  # without views, of which Arrow cannot say how many bytes the rows of a batch take
+
+
+class ArrowStream(Protocol):
+    """Anything that gives its rows as an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """Anything that gives its rows as one Arrow struct array."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSource:
+    """Rows to write: a table in memory, or a stream.
+
+    `opened` starts the stream, and again from its beginning where `is_repeatable`.
+    """
+
+    schema: pa.Schema
+    table: pa.Table | None = None
+    opened: Callable[[], Iterator[pa.RecordBatch]] | None = None
+    is_repeatable: bool = True
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns without `_row_kind`."""
+        return pa.schema([field for field in self.schema if field.name != ROW_KIND_COLUMN])
+
+    def batches(self, *, is_again: bool) -> Iterator[pa.RecordBatch]:
+        """The rows from the first one on. Raises ConflictError for a stream that cannot start again."""
+        if is_again and not self.is_repeatable:
+            raise ConflictError(
+                "another writer's rows came first while a stream was written; the rows of a stream can be taken once: "
+                "write again with a new stream. Nothing was written"
+            )
+        if self.table is not None:
+            return iter(self.table.to_batches())
+        assert self.opened is not None
+        return self.opened()
+
+
+Rows = ArrowStream | ArrowArray | pl.LazyFrame | RowSource  # a pandas DataFrame is an ArrowStream
+
+
+def row_source(rows: Rows) -> RowSource:
+    """The rows as Arrow; a stream is not started. Raises InvalidRequestError for what is not a table of rows."""
+    if isinstance(rows, RowSource):
+        return rows
+    if isinstance(rows, pa.Table):
+        return RowSource(schema=rows.schema, table=rows)
+    if isinstance(rows, pl.LazyFrame):
+        return _of_lazy_frame(rows)
+    if _is_pandas_frame(rows):
+        return _in_memory(_of_pandas(rows))
+    if isinstance(rows, pl.DataFrame):
+        return _in_memory(rows.to_arrow(compat_level=_OLDEST))
+    if isinstance(rows, pa.RecordBatch) or hasattr(rows, "__arrow_c_array__"):
+        return _in_memory(_of_array(rows))
+    if hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, type):
+        return _of_stream(rows)
+    raise _not_rows(rows)
+
+
+def _in_memory(table: pa.Table) -> RowSource:
+    return RowSource(schema=table.schema, table=table)
+
+
+def _of_array(rows: Any) -> pa.Table:
+    try:
+        return pa.table(rows) if hasattr(rows, "__arrow_c_stream__") else pa.table(pa.record_batch(rows))
+    except (pa.ArrowInvalid, TypeError, ValueError) as error:  # a single column
+        raise _not_rows(rows) from error
+
+
+def _is_pandas_frame(rows: object) -> TypeGuard[pd.DataFrame]:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def _of_pandas(frame: pd.DataFrame) -> pa.Table:
+    """The columns, and the levels of the index that have names; a null is what pandas takes for one, NaN too."""
+    named = [name for name in frame.index.names if name is not None]
+    flat = frame.reset_index(named) if named else frame
+    try:
+        return pa.Table.from_pandas(flat, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+        raise InvalidRequestError(f"the pandas DataFrame cannot become an Arrow table: {error}") from error
+
+
+def _of_lazy_frame(frame: pl.LazyFrame) -> RowSource:
+    """The rows of a query that runs as they are taken, in their order."""
+
+    def opened() -> Iterator[pa.RecordBatch]:
+        for piece in frame.collect_batches(maintain_order=True):
+            yield from piece.to_arrow(compat_level=_OLDEST).to_batches()
+
+    empty = pl.DataFrame(schema=frame.collect_schema())
+    return RowSource(schema=empty.to_arrow(compat_level=_OLDEST).schema, opened=opened)
+
+
+def _of_stream(rows: ArrowStream) -> RowSource:
+    try:
+        reader = pa.RecordBatchReader.from_stream(rows)
+    except (pa.ArrowInvalid, TypeError, ValueError) as error:  # a stream of single values
+        raise _not_rows(rows) from error
+    first: list[pa.RecordBatchReader] = [reader]
+
+    def opened() -> Iterator[pa.RecordBatch]:
+        with first.pop() if first else pa.RecordBatchReader.from_stream(rows) as started:
+            yield from started
+
+    # Of others it is not known whether a second stream has the rows of the first.
+    is_repeatable = type(rows).__module__.partition(".")[0].lstrip("_") in ("duckdb", "lakelog")
+    return RowSource(schema=reader.schema, opened=opened, is_repeatable=is_repeatable)
+
+
+def _not_rows(found: object) -> InvalidRequestError:
+    kind = type(found)
+    package = kind.__module__.partition(".")[0]
+    name = kind.__qualname__ if package == "builtins" else f"{kind.__qualname__} of {package}"
+    way_out = _WAYS_OUT.get(package) or _WAYS_OUT.get(kind.__name__) or _WAYS_OUT.get(kind.__bases__[0].__name__, "")
+    return InvalidRequestError(f"write takes {_TAKEN}; found {name}{way_out and '; '}{way_out}")
