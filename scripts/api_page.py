@@ -224,6 +224,7 @@ def _named_in(function: Callable[..., object], given_back: Collection[str]) -> M
 
 def _resolved(function: Callable[..., object], name: str) -> Any:
     """What a name in a signature stands for, also where it is imported for the type checker alone; None for neither."""
+    function = inspect.unwrap(function)
     if name in function.__globals__:
         return function.__globals__[name]
     source = Path(function.__globals__["__file__"]).read_text("utf-8")

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.spark import write_stream
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.promises import check_log_equals_files, snapshot_rows
 from tests.support.streams import feed, write_changes
@@ -44,3 +45,25 @@ def test_every_batch_is_one_snapshot_and_a_restart_goes_on(
     assert any(one.commit_kind is CommitKind.COMPACT for one in table.snapshots())
     if log:
         check_log_equals_files(table)
+
+
+def test_a_stream_of_a_table_with_a_log_lacks_columns_and_brings_new_ones(
+    spark: SparkSession, tmp_path: Path, catalog: Catalog
+) -> None:
+    table = create(catalog)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, line in enumerate(('{"ID": 1, "extra": 7}', '{"ID": 2, "extra": 8}')):
+        (folder / f"{number}.json").write_text(line)
+        ddl = "ID BIGINT, extra INT" if number else "ID BIGINT"
+        rows = spark.readStream.schema(ddl).json(str(folder))
+        query = write_stream(
+            rows, table, checkpoint_location=tmp_path / "ck", available_now=True, merge_schema=bool(number)
+        )
+        query.awaitTermination()
+    added = catalog.table("db.t")
+    assert added.schema.field_names == (*TABLE_SCHEMA.names, "extra")
+    nulls = dict.fromkeys(TABLE_SCHEMA.names)
+    found = added.to_arrow().sort_by("id").to_pylist()
+    assert found == [{**nulls, "id": 1, "extra": None}, {**nulls, "id": 2, "extra": 8}]
+    check_log_equals_files(added)

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
-from lakelog.catalog import Catalog, Table
+from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshot import CommitKind
 from tests.support.small_tables import altered_by_others
@@ -293,8 +293,8 @@ def test_missing_tables_fail_at_load(spark: SparkSession, catalog: Catalog, tabl
 
 
 def test_rows_that_do_not_fit_fail_the_write(spark: SparkSession, table: Table) -> None:
-    with pytest.raises(PySparkException, match="lack column"):
-        spark.range(3).write.format("lakelog").mode("append").save(table.path)
+    with pytest.raises(PySparkException, match=r"lack column\(s\) id"):
+        spark.range(3).withColumnRenamed("id", "name").write.format("lakelog").mode("append").save(table.path)
     nulls = spark.createDataFrame(rows_of(1)).selectExpr(
         "CAST(null AS BIGINT) AS id", "name", "at", "price", "tags", "more"
     )
@@ -336,3 +336,55 @@ def test_a_table_is_made_for_the_rows_of_spark_and_keeps_their_comments(spark: S
     table.write(pa.table({"id": [1], "s": [{"a": 1}], "t": [None]}).cast(table.schema.arrow_schema))
     table.compact(full=True)
     assert lakelog.spark.read(spark, table, columns="id").schema["id"].metadata == {"comment": "the key"}
+
+
+def test_rows_that_lack_nullable_columns_are_written_with_nulls(spark: SparkSession, table: Table) -> None:
+    spark.sql("SELECT 1L AS ID, 'a' AS Name").write.format("lakelog").mode("append").save(table.path)
+    nulls = dict.fromkeys(SCHEMA.names)
+    assert table.to_arrow().to_pylist() == [{**nulls, "id": 1, "name": "a"}]
+
+
+def test_a_write_adds_new_columns_with_merge_schema_alone(spark: SparkSession, table: Table) -> None:
+    table.write(rows_of(1).select(["id", "name"]))
+    rows = spark.sql("SELECT 2L AS id, 'b' AS name, 5 AS extra, struct(1 AS x) AS pair")
+    writer = rows.write.format("lakelog").mode("append")
+    with pytest.raises(PySparkException, match=r"have unknown column\(s\) extra, pair;.*mergeSchema"):
+        writer.save(table.path)
+    writer.option("mergeSchema", "true").save(table.path)
+    added = open_table(table.path)
+    assert [str(field.type) for field in added.schema.fields[-2:]] == ["INT", "ROW<x INT>"]
+    assert names(load(spark, table)) == {1: "a", 2: "b"}
+    assert sorted((row["id"], row["extra"]) for row in added.to_arrow().to_pylist()) == [(1, None), (2, 5)]
+
+
+def test_names_in_another_case_are_other_names_where_spark_says_so(spark: SparkSession, table: Table) -> None:
+    rows = spark.sql("SELECT 1L AS ID, 'a' AS name")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(PySparkException, match=r"lack column\(s\) id"):
+            rows.write.format("lakelog").mode("append").save(table.path)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert list(table.snapshots()) == []
+
+
+def run(rows: DataFrame, table: Table, checkpoint: Path, *, merge_schema: bool = False) -> None:
+    query = lakelog.spark.write_stream(
+        rows, table, checkpoint_location=checkpoint, available_now=True, merge_schema=merge_schema
+    )
+    query.awaitTermination()
+
+
+def test_a_stream_lacks_columns_and_brings_new_ones(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/0").write_text('{"ID": 1, "name": "a", "extra": 7, "_row_kind": "+U"}')
+    ddl = "ID BIGINT, name STRING, extra INT COMMENT 'more', _row_kind STRING"
+    rows = spark.readStream.schema(ddl).json(str(tmp_path / "in"))
+    with pytest.raises(InvalidRequestError, match=r"have unknown column\(s\) extra;.*merge_schema=True of write"):
+        run(rows, table, tmp_path / "c")
+    run(rows.drop("extra"), table, tmp_path / "c")
+    assert table.to_arrow(columns=["id", "name"]).to_pylist() == [{"id": 1, "name": "a"}]
+    run(rows, table, tmp_path / "d", merge_schema=True)
+    added = open_table(table.path)
+    assert (added.schema.fields[-1].name, added.schema.fields[-1].description) == ("extra", "more")
+    assert added.to_arrow(columns=["id", "extra"]).to_pylist() == [{"id": 1, "extra": 7}]

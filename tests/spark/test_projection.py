@@ -83,7 +83,8 @@ def test_a_value_that_does_not_fit_is_named(
 @pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("k INT", r"lack column\(s\) v"),
+        ("v STRING", r"lack column\(s\) k"),
+        ("k INT, V STRING, v STRING", r"repeat column\(s\) V, v"),
         ("k INT, v STRING, w INT", r"have unknown column\(s\) w"),
         ("k INT, v TIMESTAMP_NTZ", "'v': expected STRING"),
         ("k INT, v VARIANT", "'v' has the Spark type variant"),
@@ -96,6 +97,17 @@ def test_other_columns_are_refused_without_running_anything(spark: SparkSession,
 
     with pytest.raises(Exception, match=message):
         check_schema(rows, schema_of(k="INT NOT NULL", v="STRING"), table_name="db.t")
+
+
+def test_rows_that_lack_a_nullable_column_have_null_and_names_are_found_in_any_case(spark: SparkSession) -> None:
+    table = schema_of(k="INT NOT NULL", Name="VARCHAR(3)", at="TIMESTAMP(3)")
+    rows = spark.createDataFrame([("abc", 1, "-D")], "name STRING, K INT, _row_kind STRING")
+    check_schema(rows.schema, table, table_name="db.t")
+    found = project_rows(rows, table, table_name="db.t")
+    assert found.columns == ["k", "Name", "at", "_row_kind"]
+    assert [tuple(row) for row in found.collect()] == [(1, "abc", None, 3)]
+    with pytest.raises(InvalidRequestError, match=r"lack column\(s\) k"):
+        check_schema(rows.schema, table, table_name="db.t", is_case_sensitive=True)
 
 
 def test_another_error_is_not_mistaken_for_a_refused_row() -> None:

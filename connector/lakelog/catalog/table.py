@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.identifier import Identifier
+from lakelog.catalog.keywords import naming_keywords
 from lakelog.catalog.upkeep import Age, ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import warehouse_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from lakelog.catalog.added_columns import Found
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.commit.outcomes import FoundCommit
     from lakelog.filestore.expire.orphans import Orphans
@@ -30,8 +32,11 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.table import FileStoreTable, WriteMode
     from lakelog.filestore.table_reading import Selection, SnapshotChoice
+    from lakelog.filestore.write.row_kinds import RowKinds
+    from lakelog.filestore.write.row_source import Rows
 
 
+@naming_keywords
 class Table:
     """A table of a warehouse. Reads show the newest snapshot, or the one that is asked for; they need no Kafka."""
 
@@ -140,22 +145,40 @@ class Table:
 
     def write(
         self,
-        rows: pa.Table,
+        rows: Rows,
         *,
         mode: WriteMode = "append",
         where: str | Predicate | None = None,
-        row_kinds: pa.Array | None = None,
+        row_kinds: RowKinds | None = None,
+        merge_schema: bool = False,
     ) -> Snapshot:
-        """Write rows and commit them in one snapshot; `row_kinds` are int8, None makes every row an upsert.
+        """Write rows and commit them in one snapshot.
+
+        `rows` are an Arrow table, record batch or reader, a polars DataFrame or LazyFrame, a pandas DataFrame, a DuckDB
+        relation, or anything with `__arrow_c_stream__` or `__arrow_c_array__`. Readers, lazy frames and relations are
+        written as their rows come, in the memory of `write-buffer-size`. Columns are found by name, in any order; a
+        nullable column that rows lack is null. With `merge_schema` columns that the table lacks are added to it first,
+        nullable, in one schema change, which stays when the write fails.
+
+        Each row is an upsert. `row_kinds`, or a column `_row_kind`, say otherwise: `+I`, `-U`, `+U`, `-D`, or the
+        numbers 0 to 3; one for all rows or one a row.
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
         new rows are in. Afterwards the touched buckets are compacted and old snapshots expire where that is due, unless
         the table is write-only.
         Raises InvalidRequestError for rows that do not fit and for tables with a log, which streams write;
-        ConflictError for an overwrite of a table that changed meanwhile.
+        ConflictError for an overwrite of a table that changed meanwhile, and for a reader that was overtaken by another
+        writer: its rows cannot be taken again.
         """
-        return self._files.write(rows, mode=mode, where=where, kinds=row_kinds)
+        from lakelog.filestore.write.row_kinds import parsed_kinds
+        from lakelog.filestore.write.row_source import row_source
+
+        source, kinds = row_source(rows), parsed_kinds(row_kinds)
+        if merge_schema:
+            self._files.check_write(mode, where)
+            self._files = self._with_new_columns(source.columns)._files
+        return self._files.write(source, mode=mode, where=where, kinds=kinds)
 
     def delete(self, where: str | Predicate) -> Snapshot | None:
         """Delete the rows that meet a condition, in one snapshot; None when no row does.
@@ -253,6 +276,13 @@ class Table:
         from lakelog.catalog.altering import alter_table
 
         schema = alter_table(self._files, self.warehouse, changes, kafka=self.kafka)
+        return self._of(replace(self._files, schema=schema))
+
+    def _with_new_columns(self, found: pa.Schema, **how: Unpack[Found]) -> Table:
+        """The table with the columns of `found` that it lacked, see `add_new_columns`."""
+        from lakelog.catalog.added_columns import add_new_columns
+
+        schema = add_new_columns(self._files, self.warehouse, found, kafka=self.kafka, **how)
         return self._of(replace(self._files, schema=schema))
 
     def new_identity(self) -> Table:

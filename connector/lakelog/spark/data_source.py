@@ -83,25 +83,28 @@ class LakelogDataSource(DataSource):
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
         """Appends rows, or replaces all, or partitions. Raises InvalidRequestError for a table with a log."""
-        from lakelog.spark.options import open_from_options
+        from lakelog.spark.options import merges_schema, open_from_options
         from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
         from lakelog.spark.sink.overwriting import parse_overwrite
 
         table = open_from_options(self.options)
         replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
-        return FilesWriter(FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces))
+        merges = merges_schema(self.options)
+        plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
+        return FilesWriter(plan)
 
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
         from lakelog.filestore.write.table_write import Overwrite
-        from lakelog.spark.options import check_stream_write_options, open_from_options
+        from lakelog.spark.options import check_stream_write_options, merges_schema, open_from_options
         from lakelog.spark.sink.files_writer import AwayStreamWriter, FilesPlan, FilesStreamWriter
 
         commit_user = check_stream_write_options(self.options)
         replaces = Overwrite.EVERYTHING if overwrite else None
         try:
             table = open_from_options(self.options)
-            plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces)
+            merges = merges_schema(self.options)
+            plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
         except UnavailableError as error:
             return AwayStreamWriter(str(error))
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))

@@ -131,6 +131,14 @@ CONSUMER_ID = Option(
     doc="The name under which a stream of a table without a log records in the table how far it is. Snapshots that it "
     "has not read do not expire, and a query with a new checkpoint goes on from there. One query a name.",
 )
+MERGE_SCHEMA = Option(
+    key="mergeSchema",
+    parse=parse_bool,
+    default=False,
+    doc="Whether a write adds columns that the table lacks, nullable, in one schema change before it. Without it an "
+    "unknown column is an error.",
+    kind="true or false",
+)
 COMMIT_USER = Option(
     key="commit-user",
     parse=str,
@@ -153,15 +161,16 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     MAX_BYTES_PER_TRIGGER,
     CONSUMER_ID,
     COMMIT_USER,
+    MERGE_SCHEMA,
 )
 _READ_OPTIONS = (
-    *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE)),
+    *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE, MERGE_SCHEMA)),
     *PAIMON_STATE_OPTIONS,
     LOG_SCAN,
     EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
-WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, EXTERNAL_PATHS, *S3_OPTIONS)
+WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, MERGE_SCHEMA, EXTERNAL_PATHS, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
 _LOCATION = "location"  # what Spark makes of the path of CREATE TABLE, whose columns it asks us for
@@ -253,6 +262,13 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
 def check_stream_write_options(given: Mapping[str, str]) -> str | None:
     """The commit user that the options of a streaming write give, if any. Raises OptionError."""
     return COMMIT_USER.of(known_options(given, WRITE_OPTIONS)) or None
+
+
+def merges_schema(given: Mapping[str, str]) -> bool:
+    """Whether a write adds columns that the table lacks. Raises OptionError."""
+    spelled = {key.lower(): value for key, value in given.items()}
+    key = MERGE_SCHEMA.key
+    return MERGE_SCHEMA.of({key: spelled[key.lower()]} if key.lower() in spelled else {})
 
 
 def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:

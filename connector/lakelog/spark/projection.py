@@ -13,10 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
+from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
 from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.write.columns import names_of, unknown_columns
 from lakelog.filestore.write.row_kinds import kinds_twice
 from lakelog.filestore.write.validate import check_columns
 from lakelog.spark.types import from_spark_schema, spark_arrow_schema, to_spark_type
@@ -27,9 +29,24 @@ _MICROS = {0: 1_000_000, 1: 1_000, 2: 1_000, 3: 1_000}
 _FLOATS = (spark.FloatType, spark.DoubleType)
 
 
-def check_schema(rows: spark.StructType, table: TableSchema, *, table_name: str) -> None:
-    """Raise InvalidRequestError unless rows of this schema can be written: the table's columns, and `_row_kind`."""
-    fields = [field for field in rows.fields if field.name != ROW_KIND_COLUMN]
+def with_new_columns(table: Table, rows: spark.StructType, *, is_case_sensitive: bool = False) -> Table:
+    """The table after columns of rows that it lacked were added to it, nullable. Raises as `Table.alter`."""
+    columns = _without_kind(rows)
+    if not unknown_columns(table.schema, columns.names, is_case_sensitive=is_case_sensitive):
+        return table
+    found = {field.name: field for field in from_spark_schema(columns)}
+    return table._with_new_columns(
+        spark_arrow_schema(columns), column_of=lambda field: found[field.name], is_case_sensitive=is_case_sensitive
+    )
+
+
+def check_schema(
+    rows: spark.StructType, table: TableSchema, *, table_name: str, is_case_sensitive: bool = False
+) -> None:
+    """Raise InvalidRequestError unless rows of this schema can be written: the table's columns, and `_row_kind`.
+
+    Nullable columns of the table may be missing.
+    """
     kinds = [field for field in rows.fields if field.name == ROW_KIND_COLUMN]
     if kinds and not isinstance(kinds[0].dataType, spark.StringType):
         raise InvalidRequestError(
@@ -39,9 +56,13 @@ def check_schema(rows: spark.StructType, table: TableSchema, *, table_name: str)
     told_by = ROWKIND_FIELD.of(table.options)
     if kinds and told_by is not None:
         raise kinds_twice(told_by, table_name=table_name)
-    columns = spark.StructType(fields)
+    columns = _without_kind(rows)
     from_spark_schema(columns)
-    check_columns(table, spark_arrow_schema(columns), table_name=table_name)
+    check_columns(table, spark_arrow_schema(columns), table_name=table_name, is_case_sensitive=is_case_sensitive)
+
+
+def _without_kind(rows: spark.StructType) -> spark.StructType:
+    return spark.StructType([field for field in rows.fields if field.name != ROW_KIND_COLUMN])
 
 
 def check_is_projected(table: TableSchema, *, table_name: str) -> None:
@@ -57,10 +78,15 @@ def check_is_projected(table: TableSchema, *, table_name: str) -> None:
 
 
 def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()) -> DataFrame:
-    """The table's columns, checked and converted, then `_row_kind` as a TINYINT if it is there, then `extra`."""
-    found = {field.name: field for field in rows.schema.fields}
-    columns = [_checked(found[field.name], field, table, table_name) for field in table.fields]
-    if ROW_KIND_COLUMN in found:
+    """The table's columns, checked and converted, then `_row_kind` as a TINYINT if it is there, then `extra`.
+
+    A column that the rows lack is null. The rows have passed `check_schema`.
+    """
+    name_of = names_of(table)
+    given = {field.name: field for field in rows.schema.fields}
+    found = {name_of(name): field for name, field in given.items()} | given
+    columns = [_checked(found.get(field.name), field, table, table_name) for field in table.fields]
+    if ROW_KIND_COLUMN in rows.columns:
         columns.append(_row_kind(table_name))
     return rows.select(*columns, *extra)
 
@@ -76,9 +102,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _checked(found: spark.StructField, field: DataField, table: TableSchema, table_name: str) -> Column:
-    given = sf.col(quoted(field.name))
+def _checked(found: spark.StructField | None, field: DataField, table: TableSchema, table_name: str) -> Column:
     wanted = to_spark_type(field.type, name=field.name)
+    if found is None:
+        return sf.lit(None).cast(wanted).alias(field.name)
+    given = sf.col(quoted(found.name))
     where = f"table {table_name}, column {field.name!r}"
     problems: list[tuple[Column, Column]] = []
     if found.nullable and not field.type.nullable:

@@ -21,6 +21,7 @@ from lakelog.logstore.client_settings import is_secret
 from lakelog.protocol.kafka_profiles import CALL_PREFIX, call_settings
 
 CONNECT_CORES = 2
+CASE_CONF = "spark.sql.caseSensitive"
 _CONF_PREFIX = "spark.lakelog.kafka."
 _HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex
 WORKER_PYTHON_KEYS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")

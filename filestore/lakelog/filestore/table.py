@@ -32,6 +32,8 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table_reading import ReadableTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.commit.outcomes import FoundCommit

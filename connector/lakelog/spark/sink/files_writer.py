@@ -25,7 +25,8 @@ from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, joine
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.row_kinds import kinds_of_texts
+from lakelog.filestore.write.columns import places_of_columns
+from lakelog.filestore.write.row_kinds import with_kind_numbers
 from lakelog.filestore.write.table_write import PartitionFilter, Replaced, replaced_partitions
 from lakelog.filestore.write.write import add_entry
 from lakelog.protocol.header import BucketFile
@@ -33,7 +34,8 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compact_due
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
-from lakelog.spark.projection import check_schema
+from lakelog.spark.projection import check_schema, with_new_columns
+from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
@@ -75,10 +77,18 @@ class FilesPlan:
 
     @classmethod
     def of(
-        cls, table: Table, schema: spark.StructType, *, is_overwrite: bool, replaces: Replaced | None = None
+        cls,
+        table: Table,
+        schema: spark.StructType,
+        *,
+        is_overwrite: bool,
+        replaces: Replaced | None = None,
+        merges_schema: bool = False,
     ) -> FilesPlan:
         """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError."""
         check_has_no_log(table)
+        if merges_schema:
+            table = with_new_columns(table, schema)
         check_schema(schema, table.schema, table_name=table.name)
         state = DriverSnapshots(table._files, None).newest()
         return cls(
@@ -100,7 +110,9 @@ class FilesPlan:
             is_overwrite=self.is_overwrite,
             index=self.index,
         )
-        given: Iterator[pa.RecordBatch] = map(_with_kind_values, batches)
+        given: Iterator[pa.RecordBatch] = map(with_kind_numbers, batches)
+        if context.getLocalProperty(CASE_CONF) == "true":
+            given = self._in_their_case(given)
         if self.index is not None and context.partitionId():
             given = _refused(given, self.table.name)
         message = answered(lambda: write.write(given, context.partitionId()))
@@ -115,6 +127,13 @@ class FilesPlan:
             overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF),
             error=message.error,
         )
+
+    def _in_their_case(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches. Raises InvalidRequestError for a column that has the name of the table's in another case."""
+        for batch in batches:
+            names = [name for name in batch.schema.names if name != ROW_KIND_COLUMN]
+            places_of_columns(self.table.schema, names, table_name=self.table.name, is_case_sensitive=True)
+            yield batch
 
     def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
         """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
@@ -300,12 +319,3 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile
         if message.error is not None:
             raise message.error
     return written
-
-
-def _with_kind_values(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with row kinds as numbers. Raises InvalidRequestError for a string that is no row kind."""
-    if ROW_KIND_COLUMN not in batch.schema.names:
-        return batch
-    at = batch.schema.get_field_index(ROW_KIND_COLUMN)
-    kinds = kinds_of_texts(batch.column(at), what=f"column {ROW_KIND_COLUMN!r}")
-    return batch.set_column(at, pa.field(ROW_KIND_COLUMN, pa.int8()), kinds)

@@ -18,13 +18,14 @@ from pyspark.sql.types import StructType
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
+from lakelog.filestore.write.columns import unknown_columns
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compaction_beside
-from lakelog.spark.projection import check_is_projected, check_schema
-from lakelog.spark.session import core_count, is_connect, prepare_session
+from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
+from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.sink.batch_write import BatchWrite
 from lakelog.spark.sink.plan import check_order, run_nothing
@@ -41,8 +42,9 @@ class LakelogSink:
     """Writes micro-batches to one table: `df.writeStream.foreachBatch(LakelogSink(table))`.
 
     Or inside of a foreachBatch function of one's own: `sink(rows, batch_id)`, with rows derived from the batch. Each
-    row is an upsert; with a column `_row_kind` (`+I`, `-U`, `+U`, `-D`) it is that change. Several changes of one key
-    in a batch keep the order of their rows, or that of the columns `order_by`.
+    row is an upsert; with a column `_row_kind` (`+I`, `-U`, `+U`, `-D`) it is that change. Columns are found by name; a
+    nullable column that the rows lack is null. Several changes of one key in a batch keep the order of their rows, or
+    that of the columns `order_by`.
     """
 
     def __init__(
@@ -55,18 +57,22 @@ class LakelogSink:
         commit_user: str | None = None,
         order_by: str | Sequence[str] = (),
         task_count: int | None = None,
+        merge_schema: bool = False,
     ) -> None:
         """Open the table. Raises NotFoundError.
 
         `writer_name` distinguishes several sinks on one table in one query. `commit_user` replaces Spark's query id; it
         is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a
-        log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it.
+        log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it. `merge_schema`
+        adds columns that the table lacks before their rows are written, nullable, in one schema change; not those that
+        `order_by` alone needs.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = [order_by] if isinstance(order_by, str) else list(order_by)
         self._writer_name = writer_name
         self._commit_user = commit_user
         self._task_count = task_count
+        self._merge_schema = merge_schema
         self._visited_run: str | None = None
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
@@ -83,14 +89,18 @@ class LakelogSink:
         _FINISHED.add(self.table, micro)
 
     def check_rows(self, rows: DataFrame) -> None:
-        """Raise InvalidRequestError unless rows with these columns can be written. Runs nothing.
+        """Raise InvalidRequestError unless rows with these columns can be written. Takes no row.
 
-        Columns of `order_by` that the table lacks are only looked at.
+        With `merge_schema` new columns are added to the table. Columns of `order_by` that the table lacks are only
+        looked at.
         """
         check_order(rows, self.order_by)
-        looked_at = set(self.order_by).difference(self.table.schema.field_names)
-        fields = [field for field in rows.schema.fields if field.name not in looked_at]
-        check_schema(StructType(fields), self.table.schema, table_name=self.table.name)
+        is_case_sensitive = rows.sparkSession.conf.get(CASE_CONF) == "true"
+        looked_at = unknown_columns(self.table.schema, self.order_by, is_case_sensitive=is_case_sensitive)
+        written = StructType([field for field in rows.schema.fields if field.name not in looked_at])
+        if self._merge_schema:
+            self.table = with_new_columns(self.table, written, is_case_sensitive=is_case_sensitive)
+        check_schema(written, self.table.schema, table_name=self.table.name, is_case_sensitive=is_case_sensitive)
         check_is_projected(self.table.schema, table_name=self.table.name)
 
     def _tasks_of(self, rows: DataFrame) -> int:
@@ -179,13 +189,14 @@ def write_stream(
     commit_user: str | None = None,
     order_by: str | Sequence[str] = (),
     task_count: int | None = None,
+    merge_schema: bool = False,
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
 
     `output_mode` is `append` or `update`; updated rows of an aggregation are upserts. Without `available_now` or
-    `processing_time` Spark starts each batch as soon as the one before it has ended. Raises, before anything starts,
-    NotFoundError for the table, InvalidRequestError for what does not fit, UnavailableError when the log does not
-    answer.
+    `processing_time` Spark starts each batch as soon as the one before it has ended. `merge_schema` adds columns that
+    the table lacks before the query starts. Raises, before anything starts, NotFoundError for the table,
+    InvalidRequestError for what does not fit, UnavailableError when the log does not answer.
     """
     sink = LakelogSink(
         table,
@@ -195,6 +206,7 @@ def write_stream(
         commit_user=commit_user,
         order_by=order_by,
         task_count=task_count,
+        merge_schema=merge_schema,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     sink.check_rows(rows)

@@ -1,0 +1,68 @@
+"""New columns of rows, added to the table before the rows are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypedDict
+
+import pyarrow as pa
+
+from lakelog.catalog.altering import alter_table
+from lakelog.common.arrow import from_arrow_field
+from lakelog.common.types import DataField, DataType
+from lakelog.filestore.alter.schema_changes import AddColumn
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.columns import unknown_columns
+from lakelog.filestore.write.validate import check_columns
+
+
+def column_of_arrow(field: pa.Field) -> DataField:
+    """The column that holds what an Arrow field has. Raises UnsupportedError."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return from_arrow_field(field.with_type(kind))
+
+
+class Found(TypedDict, total=False):
+    """What the columns of rows become in a table, and how their names are compared with the table's."""
+
+    column_of: Callable[[pa.Field], DataField]
+    is_case_sensitive: bool
+
+
+def add_new_columns(
+    store: FileStoreTable,
+    warehouse: str,
+    found: pa.Schema,
+    *,
+    kafka: Mapping[str, str] | None = None,
+    column_of: Callable[[pa.Field], DataField] = column_of_arrow,
+    is_case_sensitive: bool = False,
+) -> TableSchema:
+    """Add the columns of `found` that the newest schema lacks, nullable and at the end, in one change or none.
+
+    Gives the schema that is the newest then. `found` has no `_row_kind`. Raises as `alter_table`, and
+    InvalidRequestError for rows that do not fit the table with these columns: the schema is as it was then.
+    """
+
+    def new_columns(newest: TableSchema) -> list[AddColumn]:
+        names = unknown_columns(newest, found.names, is_case_sensitive=is_case_sensitive)
+        columns = [column_of(found.field(name)) for name in names]
+        return [AddColumn(one.name, _nullable(one.type), one.description) for one in columns]
+
+    def check(_: TableSchema, changed: TableSchema) -> None:
+        check_columns(changed, found, table_name=store.name, is_case_sensitive=is_case_sensitive)
+
+    return alter_table(store, warehouse, new_columns, kafka=kafka, check=check)
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The type with nulls allowed everywhere but in keys: that a batch has none says nothing of those to come."""
+    return replace(
+        kind,
+        nullable=True,
+        element=None if kind.element is None else _nullable(kind.element),
+        value=None if kind.value is None else _nullable(kind.value),
+        fields=tuple(replace(member, type=_nullable(member.type)) for member in kind.fields),
+    )
