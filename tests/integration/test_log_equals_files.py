@@ -28,7 +28,7 @@ from tests.support.promises import log_changes, snapshot_states
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 KEYS = 6
-COARSE_MOMENTS = [f"TIMESTAMP({digits})" for digits in range(4)]
+COARSE_MOMENTS = [f"TIMESTAMP({digits})" for digits in range(7)]
 Row = tuple[Any, ...]
 Change = tuple[RowKind, Row]
 

@@ -356,6 +356,32 @@ def test_a_remembered_footer_does_not_hide_that_a_file_is_another(tmp_path: Path
         assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]
 
 
+@pytest.mark.parametrize("shape", ["plain", "nested"])
+def test_timestamps_before_the_days_of_int96_are_refused(tmp_path: Path, shape: str) -> None:
+    """Arrow would read them back as others: it takes days without a sign."""
+    coarse = DataType(root=TypeRoot.TIMESTAMP, precision=5)
+    if shape == "nested":
+        coarse = DataType(root=TypeRoot.MULTISET, element=DataType(root=TypeRoot.ARRAY, element=coarse))
+    fine = DataType(root=TypeRoot.TIMESTAMP, precision=9)
+    fields = [DataField(id=0, name="fine", type=fine), DataField(id=1, name="coarse", type=coarse)]
+    schema = to_arrow_schema(fields)
+
+    def rows(micros: int) -> pa.Table:
+        value = micros if shape == "plain" else [([micros], 1)]
+        return pa.table(
+            [pa.nulls(2, schema.field(0).type), pa.array([value, None], schema.field(1).type)], schema=schema
+        )
+
+    path = tmp_path / "x.parquet"
+    first = -210866716800000000
+    for micros in (first - 1, -359893188798188799):
+        with pytest.raises(InvalidRequestError, match=r"column 'coarse' holds the timestamp -.*from the year -4712 on"):
+            write_parquet(IO, str(path), rows(micros), fields)
+        assert not path.exists()
+    write_parquet(IO, str(path), rows(first), fields)
+    assert read_parquet(IO, str(path), fields).equals(rows(first))
+
+
 def test_a_moment_that_int96_has_no_day_for_is_refused(tmp_path: Path) -> None:
     fields = fields_named({"fine": "TIMESTAMP(9)", "coarse": "TIMESTAMP(3)"})
     schema = to_arrow_schema(fields)

@@ -7,7 +7,7 @@ Each column, member, element, key and value has its field id in the attribute `p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.field_ids import element_id, key_id
-from lakelog.filestore.formats.storing import stored_rows
+from lakelog.filestore.formats.storing import stored_rows, timestamps_in
 from lakelog.filestore.io.fileio import FileIO
 
 STRIPE_BYTES = 16 << 20
@@ -84,7 +84,7 @@ class OrcWriter:
         stored = _from_the_start(stored_rows(table, self._schema, self._path))
         for name, column in zip(stored.column_names, stored.columns, strict=True):
             for chunk in column.chunks:
-                for moments in _timestamps(chunk):
+                for moments in timestamps_in(chunk):
                     _check_moments(name, moments)
         self._writer.write(stored)
         self._output.check()
@@ -129,22 +129,6 @@ def _from_the_start(table: pa.Table) -> pa.Table:
         if pa.types.is_nested(column.type):
             table = table.set_column(index, column, table.column(index).combine_chunks().take(positions))
     return table
-
-
-def _timestamps(values: pa.Array) -> Iterator[pa.Array]:
-    """The timestamps among values, nested ones too."""
-    types = pa.types
-    if types.is_timestamp(values.type):
-        yield values
-    elif types.is_map(values.type):
-        start, end = values.offsets[0].as_py(), values.offsets[-1].as_py()
-        for part in (values.keys, values.items):
-            yield from _timestamps(part.slice(start, end - start))
-    elif types.is_list(values.type):
-        yield from _timestamps(values.flatten())
-    elif types.is_struct(values.type):
-        for part in values.flatten():
-            yield from _timestamps(part)
 
 
 def _check_moments(name: str, values: pa.Array) -> None:

@@ -13,13 +13,16 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.parquet_layout import has_nanos, parquet_schema
-from lakelog.filestore.formats.storing import stored_rows
+from lakelog.filestore.formats.storing import stored_rows, timestamps_in
 from lakelog.filestore.io.fileio import FileIO
 
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 65_536
 LOOKED_UP_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
 _SAMPLE_ROWS = 2_048
+# The second day that INT96 counts, 23 November of the year -4713, in microseconds: Arrow reads what is before as days
+# without a sign, and shifts the first one.
+_FIRST_INT96_MICROS = (1 - 2_440_588) * 86_400 * 1_000_000
 _INTEGER_DIGITS = 18  # decimals of more digits are no integers in Parquet
 _COMPRESSIONS = {
     "zstd": "zstd",
@@ -44,7 +47,7 @@ def write_parquet(
     """Write a table of the columns `fields` to a new file, make it durable and give its size in bytes.
 
     The table's columns have the Arrow types of `fields`, in their order. Raises InvalidRequestError for others and for
-    nulls in NOT NULL columns.
+    nulls in NOT NULL columns, and where a column has more than 6 digits of a second for timestamps before -4712.
     """
     writer = ParquetWriter(
         file_io,
@@ -106,6 +109,8 @@ class ParquetWriter:
     def write(self, table: pa.Table) -> None:
         """Append rows as row groups of their own. Raises InvalidRequestError as `write_parquet` does."""
         stored = stored_rows(table, self._schema, self._path)
+        if self._in_int96:
+            _check_days(stored)
         rows_per_group = max(1, table.num_rows * self._row_group_bytes // max(1, table.nbytes))
         self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, self._row_group_rows))
 
@@ -153,6 +158,18 @@ class ParquetWriter:
             if column.name not in self._without_bounds and not pa.types.is_nested(column.type)
         ]
         return told if self._without_bounds.intersection(self._schema.names) else True
+
+
+def _check_days(table: pa.Table) -> None:
+    """Raise InvalidRequestError for timestamps before the days of INT96. Those in nanoseconds have none."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for values in (values for chunk in column.chunks for values in timestamps_in(chunk)):
+            first = pc.min(values.cast(pa.int64())).as_py() if values.type.unit == "us" else None
+            if first is not None and first < _FIRST_INT96_MICROS:
+                raise InvalidRequestError(
+                    f"column {name!r} holds the timestamp {np.datetime64(first, 'us')}; beside columns of more than 6 "
+                    "digits Parquet files hold timestamps from the year -4712 on: give those columns 6 digits at most"
+                )
 
 
 def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
