@@ -192,7 +192,7 @@ def test_a_reader_that_is_overtaken_is_a_conflict_and_leaves_no_file(tmp_path: P
         (pa.chunked_array([[1]]), "found ChunkedArray of pyarrow"),
         (np.zeros(3), "found ndarray of numpy"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_is_no_table_of_rows_is_named(given: Any, found: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"write takes an Arrow table.*; {found}"):
