@@ -74,3 +74,10 @@ def test_sparks_workers_read_files_without_pandas_and_kafka(table: Table) -> Non
         "assert rows"
     )
     assert loaded(read, table.path) & {"confluent_kafka", "duckdb", "pandas", "sqlglot"} == set()
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["table", "--help"], ["no-such-command"]])
+def test_the_command_line_starts_without_heavy_modules(arguments: list[str]) -> None:
+    start = "import sys; from lakelog.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass"
+    found = loaded(start, *arguments)
+    assert found & (HEAVY - {"rich", "typer"} | {"numpy", "pyarrow", "lakelog.catalog", "lakelog.filestore"}) == set()

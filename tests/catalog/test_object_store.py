@@ -101,7 +101,7 @@ def test_the_command_line_takes_a_warehouse_in_a_store(
         printed = capsys.readouterr()
         return int(ended.value.code or 0), printed.out + printed.err
 
-    made = run("table", "create", "db.t", "-c", "id BIGINT NOT NULL", "--primary-key", "id", "-w", warehouse)
+    made = run("table", "create", "db.t", "-c", "id BIGINT NOT NULL", "--primary-keys", "id", "-w", warehouse)
     assert made == (0, f"{warehouse}/db.db/t\n")
     open_table("db.t", warehouse).write(pa.table({"id": [7]}, schema=pa.schema([pa.field("id", pa.int64(), False)])))
     assert json.loads(run("table", "cat", f"{warehouse}/db.db/t")[1]) == {"id": 7}

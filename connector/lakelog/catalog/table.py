@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.expire.orphans import Orphans
     from lakelog.filestore.metadata.consumers import Consumer
     from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.metadata.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.table import FileStoreTable, WriteMode
@@ -108,6 +109,17 @@ class Table:
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows piece by piece, for tables larger than memory."""
         return self._files.to_batches(**what)
+
+    def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
+        """How many rows there are, exactly, of all rows or of those that meet a condition.
+
+        Files are read only where their metadata do not say it: with a condition, and where rows are not merged yet.
+        """
+        return self._files.count(where=where, **which)
+
+    def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
+        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
+        return self._files.files(**which)
 
     def changes(
         self,

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.cli.output import say
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.alter.schema_changes import (
-    AddColumn,
-    DropColumn,
-    Place,
-    Position,
-    RemoveOption,
-    RenameColumn,
-    SchemaChange,
-    SetComment,
-    SetNullability,
-    SetOption,
-    SetTableComment,
-    UpdateColumnPosition,
-    UpdateColumnType,
-)
+
+if TYPE_CHECKING:
+    from lakelog.catalog import AddColumn, Position, SchemaChange, UpdateColumnPosition
 
 _PLACE = re.compile(r"(?P<head>.+?)\s+(?:(?P<end>first|last)|(?P<side>after|before)\s+(?P<beside>\S+))", re.IGNORECASE)
 Texts = list[str] | None
@@ -42,13 +31,25 @@ def alter(  # noqa: PLR0917  # typer's arguments are the command line's
     table_comment: Annotated[str | None, typer.Option(help="What the table holds.")] = None,
     set_option: Annotated[Texts, typer.Option("--set", help="An option: KEY=VALUE; repeat.")] = None,
     unset: Annotated[Texts, typer.Option(help="An option back to its default; repeat.")] = None,
+    as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Change columns, options and comments: all that is given, or nothing.
+    """Change columns, options and comments.
 
-    Done in the order: unset, drop, rename, widen, nullable, add, move, comment, set. A member of a nested column is
-    named by its path, such as r.x, items.element.x or pairs.value.x.
+    All that is given is changed, or nothing. Done in the order: unset, drop, rename, widen, nullable, add, move,
+    comment, set. A member of a nested column is named by its path, such as r.x, items.element.x or pairs.value.x.
     """
+    from lakelog.catalog import (
+        DropColumn,
+        RemoveOption,
+        RenameColumn,
+        SetComment,
+        SetNullability,
+        SetOption,
+        SetTableComment,
+        UpdateColumnType,
+    )
+
     changes: list[SchemaChange] = [RemoveOption(key) for key in unset or ()]
     changes += [DropColumn(_path(text)) for text in drop or ()]
     changes += [RenameColumn(_path(old), new) for old, new in _pairs(rename, "OLD=NEW")]
@@ -61,7 +62,7 @@ def alter(  # noqa: PLR0917  # typer's arguments are the command line's
     if table_comment is not None:
         changes.append(SetTableComment(table_comment or None))
     altered = find_table(table, warehouse, is_to_be_mended=True).alter(*changes)
-    typer.echo(f"schema {altered.schema.id}")
+    say(as_json, f"schema {altered.schema.id}", schema_id=altered.schema.id)
 
 
 def _path(text: str) -> Sequence[str]:
@@ -90,12 +91,16 @@ def _name_and_type(text: str, form: str) -> tuple[str, str]:
 
 
 def _added(text: str) -> AddColumn:
+    from lakelog.catalog import AddColumn
+
     placed = _PLACE.fullmatch(text.strip())
     name, kind = _name_and_type(placed["head"] if placed else text, "c INT after a")
     return AddColumn(_path(name), kind, position=_position(placed) if placed else None)
 
 
 def _moved(text: str) -> UpdateColumnPosition:
+    from lakelog.catalog import UpdateColumnPosition
+
     placed = _PLACE.fullmatch(text.strip())
     if placed is None:
         raise InvalidRequestError(f"{text!r} has another form than 'c after a', 'c before a', 'c first' or 'c last'")
@@ -103,6 +108,8 @@ def _moved(text: str) -> UpdateColumnPosition:
 
 
 def _position(placed: re.Match[str]) -> Position:
+    from lakelog.catalog import Place, Position
+
     if placed["end"]:
         return Position(Place(placed["end"].lower()))
     return Position(Place(placed["side"].lower()), placed["beside"].rpartition(".")[2])

@@ -1,14 +1,21 @@
-"""Arguments that several commands take."""
+"""Arguments that several commands take, and the table that they name.
+
+Modules of the command line import what a command needs when it is called: `lakelog --help` must not wait for Arrow.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.catalog import Table, open_table
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.cli.output import remember_json
+from lakelog.common.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+    from lakelog.filestore.table_reading import SnapshotChoice
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
 HERE = "."
@@ -16,23 +23,42 @@ HERE = "."
 Warehouse = Annotated[
     str,
     typer.Option(
-        "--warehouse",
-        "-w",
-        envvar=WAREHOUSE_KEY,
-        help="The folder of the databases; or s3://bucket/folder, hdfs://host/folder.",
+        "--warehouse", "-w", envvar=WAREHOUSE_KEY, help="Folder of the databases, s3://bucket/folder or hdfs://..."
     ),
 ]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's folder, or database.table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", callback=remember_json, help="Print JSON lines; errors too, on standard error.")
+]
+SnapshotId = Annotated[int | None, typer.Option("--snapshot-id", help="Show this snapshot.")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", help="Show the table as of this time; UTC without a zone.")
+]
+Tag = Annotated[str | None, typer.Option("--tag", help="Show the snapshot that this tag keeps.")]
+Branch = Annotated[str | None, typer.Option("--branch", help="Show this branch.")]
+Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet this SQL condition.")]
 
 
-def find_table(name: str, warehouse: str, *, branch: str = MAIN_BRANCH, is_to_be_mended: bool = False) -> Table:
+def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be_mended: bool = False) -> Table:
     """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError.
 
     `is_to_be_mended` is that of `open_table`.
     """
+    from lakelog.catalog import open_table
+    from lakelog.filestore.schema.paths import MAIN_BRANCH
+
     is_folder = "/" in name or _is_folder(name)
-    return open_table(name, None if is_folder else warehouse, branch=branch, is_to_be_mended=is_to_be_mended)
+    place = None if is_folder else warehouse
+    return open_table(name, place, branch=branch or MAIN_BRANCH, is_to_be_mended=is_to_be_mended)
+
+
+def state(snapshot_id: int | None, timestamp: str | None, tag: str | None) -> SnapshotChoice:
+    """The state of a table that options name. Raises InvalidRequestError for more than one."""
+    given = {"--snapshot-id": snapshot_id, "--timestamp": timestamp, "--tag": tag}
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InvalidRequestError(f"{' and '.join(named)} name several states of the table; give one")
+    return {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
 
 
 def _is_folder(name: str) -> bool:

@@ -7,54 +7,69 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, WAREHOUSE_KEY
+from lakelog.cli.arguments import HERE, WAREHOUSE_KEY, AsJson
+from lakelog.cli.output import say
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.io.path_forms import is_local, user_path
-from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker
 
 app = typer.Typer(no_args_is_help=True)
 
+NOT_RUNNING_CODE = 3
 Folder = Annotated[str, typer.Argument(envvar=WAREHOUSE_KEY, help="The warehouse folder.")]
 
 
 @app.command()
 def start(
     folder: Folder = HERE,
-    port: Annotated[int | None, typer.Option(help="The port; by default that of the last time.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; by default that of the last start.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Start the broker, unless it runs, and print where it serves."""
-    _show(_broker_of(folder).start(port=port))
+    """Start the broker, unless it runs, and print its place."""
+    _show(_broker_of(folder).start(port=port), as_json=as_json)
 
 
 @app.command()
-def stop(folder: Folder = HERE) -> None:
+def stop(folder: Folder = HERE, as_json: AsJson = False) -> None:
     """Stop the broker; its data stays."""
-    was_running = _broker_of(folder).stop()
-    typer.echo("stopped" if was_running else f"no broker runs in {user_path(folder)}")
+    broker = _broker_of(folder)
+    was_running = broker.stop()
+    say(as_json, "stopped" if was_running else f"no broker runs in {broker.folder}", was_running=was_running)
 
 
 @app.command()
-def status(folder: Folder = HERE) -> None:
-    """Say whether the broker runs, and where; exit code 3 when it does not."""
-    info = _broker_of(folder).status()
+def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
+    """Print whether the broker runs, and where.
+
+    Exit code 3 when it does not.
+    """
+    broker = _broker_of(folder)
+    info = broker.status()
     if info is None:
-        typer.echo(f"no broker runs in {user_path(folder)}")
-        raise typer.Exit(3)
-    _show(info)
+        say(as_json, f"no broker runs in {broker.folder}", bootstrap_servers=None)
+        raise typer.Exit(NOT_RUNNING_CODE)
+    _show(info, as_json=as_json)
 
 
 def _broker_of(folder: str) -> EmbeddedBroker:
+    from lakelog.filestore.io.path_forms import is_local, user_path
+    from lakelog.protocol.servers import require_kafka_client
+
     folder = user_path(folder)
     if not is_local(folder):
         raise InvalidRequestError(f"{folder} is not on this machine: a broker has a local folder; name one")
     require_kafka_client()
-    from lakelog.logstore.broker.broker import EmbeddedBroker  # needs the extra
+    from lakelog.logstore.broker.broker import EmbeddedBroker
 
     return EmbeddedBroker(Path(folder))
 
 
-def _show(info: BrokerInfo) -> None:
-    typer.echo(f"{info.bootstrap_servers}  pid {info.pid}  log {info.log_path}")
+def _show(info: BrokerInfo, *, as_json: bool) -> None:
+    say(
+        as_json,
+        f"{info.bootstrap_servers}  pid {info.pid}  log {info.log_path}",
+        bootstrap_servers=info.bootstrap_servers,
+        pid=info.pid,
+        log_path=str(info.log_path),
+    )

@@ -6,28 +6,33 @@ from typing import Annotated
 
 import typer
 
-from lakelog.catalog import Catalog
-from lakelog.cli.arguments import HERE, Warehouse
+from lakelog.cli.arguments import HERE, AsJson, Warehouse
+from lakelog.cli.output import say
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
-def list_databases(warehouse: Warehouse = HERE) -> None:
+def list_databases(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the names of the databases that hold a table."""
+    from lakelog.catalog import Catalog
+
     for name in Catalog(warehouse).list_databases():
-        typer.echo(name)
+        say(as_json, name, database=name)
 
 
 @app.command()
-def drop(
-    database: Annotated[str, typer.Argument(metavar="DATABASE")],
+def drop(  # noqa: PLR0917  # typer's arguments are the command line's
+    database: Annotated[str, typer.Argument(metavar="DATABASE", help="The database's name.")],
     cascade: Annotated[bool, typer.Option("--cascade", help="Delete its tables, their files and topics too.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing database is fine.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a database: an empty one, or with --cascade one with all of its tables."""
+    """Delete a database, with --cascade also its tables."""
+    from lakelog.catalog import Catalog
+
     catalog = Catalog(warehouse)
     if not yes:
         tables = " and all of its tables" if cascade else ""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from typing import TYPE_CHECKING
 
 import typer
 
-from lakelog.catalog import Table
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.cli.output import print_lines, say
 from lakelog.common.errors import InvalidRequestError
-from lakelog.protocol.servers import require_kafka_client
-from lakelog.protocol.table_log import TableLog
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+    from lakelog.protocol.table_log import TableLog
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -19,18 +21,21 @@ PROBLEM_CODE = 3
 
 @app.command()
 def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Compare the topic with the newest snapshot; exit code 3 when something is wrong."""
+    """Compare the topic with the newest snapshot.
+
+    Exit code 3 when something is wrong.
+    """
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.log_check import check_log  # needs the Kafka client
 
     report = check_log(opened._files, log)
     if report.deletes_by:
-        _say(as_json, log.deletion_warning(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
+        say(as_json, log.deletion_warning(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
     for bucket in report.buckets:
         held = f"the log holds offsets {bucket.log_start} to {bucket.high_watermark} (exclusive)"
         problem = bucket.problem
         text = problem or f"{held}, the newest snapshot ends at {bucket.offset}"
-        _say(
+        say(
             as_json,
             f"bucket {bucket.bucket}: {text}",
             bucket=bucket.bucket,
@@ -41,20 +46,24 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
         )
     if not report.is_sound:
         if not as_json:
-            typer.echo(f"`lakelog log repair {opened.path}` repairs what can be repaired, and says what is lost")
+            print_lines([f"`lakelog log repair {opened.path}` repairs what can be repaired, and says what is lost"])
         raise typer.Exit(PROBLEM_CODE)
 
 
 @app.command()
 def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Let Kafka delete nothing by itself, let writers go on where records are gone, and say what is lost."""
+    """Repair what can be repaired; print what is lost.
+
+    Kafka deletes no records by itself any more, and writers go on where records are missing. Exit code 3 when
+    something is left that cannot be repaired.
+    """
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.log_check import repair_log  # needs the Kafka client
 
     done = repair_log(opened._files, log)
     if done.settings:
         old = ", ".join(f"{key}={value}" for key, value in sorted(done.settings.items()))
-        _say(
+        say(
             as_json,
             f"topic {log.topic}: {old} taken back; Kafka deletes nothing any more",
             settings=dict(done.settings),
@@ -75,7 +84,7 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
             )
         else:
             text = f"offsets {first} to {end} (exclusive) held markers and aborted records only; nothing is lost"
-        _say(
+        say(
             as_json,
             f"bucket {bucket.bucket}: {text}",
             bucket=bucket.bucket,
@@ -83,15 +92,14 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
             is_in_snapshots=bucket.is_in_snapshots,
             files=[file.path for file in bucket.files],
         )
-        for file in bucket.files if not as_json else ():
-            typer.echo(f"  {file.path} ({file.size_bytes} bytes)")
+        if not as_json:
+            print_lines(f"  {file.path} ({file.size_bytes} bytes)" for file in bucket.files)
     for left in done.left:
-        _say(as_json, f"bucket {left.bucket}: {left.problem}", bucket=left.bucket, problem=left.problem)
+        say(as_json, f"bucket {left.bucket}: {left.problem}", bucket=left.bucket, problem=left.problem)
     if not as_json:
         made = "" if done.snapshot_id is None else f", snapshot {done.snapshot_id}"
-        typer.echo(
-            f"{len(done.buckets)} buckets repaired{made}" if done.buckets or done.settings else "nothing to repair"
-        )
+        has_done = bool(done.buckets or done.settings)
+        print_lines([f"{len(done.buckets)} buckets repaired{made}" if has_done else "nothing to repair"])
     if done.left:
         raise typer.Exit(PROBLEM_CODE)
 
@@ -100,9 +108,7 @@ def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:
     opened = find_table(table, warehouse)
     if opened.log is None:
         raise InvalidRequestError(f"table {opened.name} has no log; it is a table of files alone")
+    from lakelog.protocol.servers import require_kafka_client
+
     require_kafka_client()
     return opened, opened.log
-
-
-def _say(as_json: bool, text: str, **fields: object) -> None:
-    typer.echo(json.dumps(fields) if as_json else text)

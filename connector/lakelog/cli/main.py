@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from lakelog.cli import broker, database, log, options, table
+from lakelog.cli.output import Asked, print_lines, show_error
 from lakelog.common.errors import LakelogError
 
-
-def _flush(*_result: object, **_arguments: object) -> None:
-    """Write what is buffered while a reader that went away still ends the program quietly; at exit it is an error."""
-    sys.stdout.flush()
-
-
-app = typer.Typer(
-    result_callback=_flush,
-    help="Tables with two stores: a Kafka changelog and Apache Paimon files.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
-app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
-app.add_typer(database.app, name="database", help="Databases, without Spark.")
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(table.app, name="table", help="Tables, without Spark.")
-app.add_typer(log.app, name="log", help="The logs of tables: check and repair.")
+app.add_typer(database.app, name="database", help="Databases, without Spark.")
+app.add_typer(log.app, name="log", help="Logs of tables: check and repair.")
+app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
 app.command(name="options")(options.show_options)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print_lines([f"lakelog {version('lakelog')}"])
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[  # its callback prints it
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Tables with two stores: a Kafka changelog and Apache Paimon files.
+
+    Exit codes: 0 done, 1 an error, 2 a wrong argument, 3 a problem was found.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. An error of lakelog is a message and exit code 1; any other is a bug with its trace."""
+    asked = Asked()
     try:
-        app(arguments, prog_name="lakelog")
+        app(arguments, prog_name="lakelog", obj=asked)
     except LakelogError as error:
-        typer.echo(f"lakelog: {error}", err=True)
+        show_error(error, as_json=asked.as_json)
         sys.exit(1)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table as Grid
 
+from lakelog.cli.arguments import AsJson
+from lakelog.cli.output import print_grid, print_lines, to_json
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
-from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
-from lakelog.filestore.io.s3_access import S3_OPTIONS
-from lakelog.filestore.options import FILESTORE_OPTIONS
-from lakelog.filestore.options.field_options import field_key
-from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
-from lakelog.logstore.options import LOGSTORE_OPTIONS
 
 _SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
 _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
@@ -39,6 +32,11 @@ the others, which change nothing of what it reads and writes.
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
     """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
+    from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
+    from lakelog.filestore.io.s3_access import S3_OPTIONS
+    from lakelog.filestore.options import FILESTORE_OPTIONS
+    from lakelog.logstore.options import LOGSTORE_OPTIONS
+
     groups: dict[str, Sequence[Option[object]]] = {
         "File store": FILESTORE_OPTIONS,
         "Log store": LOGSTORE_OPTIONS,
@@ -53,18 +51,22 @@ def option_groups() -> dict[str, Sequence[Option[object]]]:
 
 def show_options(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/options.md.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every option with its type, default and meaning."""
     if markdown:
-        sys.stdout.write(options_page())
+        print_lines(options_page().splitlines())
         return
-    console = Console(width=None if sys.stdout.isatty() else 160)
     for title, options in option_groups().items():
-        grid = Grid("key", "type", "default", "meaning", title=title, title_justify="left", box=None)
-        grid.columns[0].no_wrap = True
-        for option in _sorted(options):
-            grid.add_row(option.key, option.kind, default_text(option), option.doc.replace("`", ""))
-        console.print(grid, "", markup=False)
+        rows = [(option.key, option.kind, default_text(option), option.doc) for option in _sorted(options)]
+        if as_json:
+            names = ("key", "type", "default", "meaning")
+            print_lines(to_json({"group": title, **dict(zip(names, row, strict=True))}) for row in rows)
+            continue
+        print_lines([title])
+        plain = [(*row[:-1], row[-1].replace("`", "")) for row in rows]
+        print_grid(("key", "type", "default", "meaning"), plain, whole=("key",))
+        print_lines([""])
 
 
 def options_page() -> str:
@@ -86,6 +88,9 @@ def _page_lines() -> Iterator[str]:
 
 
 def _refused_lines() -> Iterator[str]:
+    from lakelog.filestore.options.field_options import field_key
+    from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
+
     yield _REFUSED_HEAD
     yield "| key | refused are | unless it is | it |"
     yield "|---|---|---|---|"

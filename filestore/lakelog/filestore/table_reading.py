@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from lakelog.common.types import DataField
     from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.metadata.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.read.planned_read import PlannedRead
 
@@ -146,6 +147,22 @@ class ReadableTable(TableStore):
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
         """The rows as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
         return self._planned(**what).to_table()
+
+    def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
+        """How many rows there are, exactly. Files are read only where their metadata do not say it."""
+        asked = self._asked({"columns": None, "where": where, **which})
+        schema = asked.table.schema
+        return asked.planned(
+            [schema.field(schema.primary_keys[0]) if schema.primary_keys else schema.fields[0]]
+        ).count()
+
+    def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
+        """The data files of a snapshot, by partition, bucket and level; empty for a table without snapshots."""
+        from lakelog.filestore.metadata.table_files import table_files
+
+        _check_keywords(which, tuple(SnapshotChoice.__annotations__))
+        table = self.on_branch(which.get("branch"))
+        return table_files(table, table._snapshot(which))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from lakelog.common.progress import counted
 from lakelog.filestore.compact.choosing import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
@@ -26,6 +27,8 @@ def compact_buckets(table: TableStore, work: Sequence[BucketWork]) -> list[Compa
     budget_bytes = READ_MEMORY_BUDGET.of(table.schema.options) // workers
     compact = partial(compact_bucket, table, memory_budget_bytes=budget_bytes)
     if workers == 1:
-        return [result for one in work if (result := compact(one)) is not None]
+        done = counted(map(compact, work), "buckets merged", total=len(work))
+        return [result for result in done if result is not None]
     with ThreadPoolExecutor(workers, "lakelog-compact") as pool:
-        return [result for result in pool.map(compact, work) if result is not None]
+        done = counted(pool.map(compact, work), "buckets merged", total=len(work))
+        return [result for result in done if result is not None]

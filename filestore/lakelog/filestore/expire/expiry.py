@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lakelog.common.errors import NotFoundError
 from lakelog.common.events import log_event
+from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.references import (
     References,
@@ -130,7 +131,8 @@ class _Expiry:
         keeps_deltas = self._keeps_changes and not self._has_producer
         files = _Files(self._table, found[:-1], found[-1])
         removed = _removed_by(self._table, found)
-        for snapshot, following in itertools.pairwise(found):
+        steps = counted(itertools.pairwise(found), "snapshots deleted", total=len(found) - 1)
+        for snapshot, following in steps:
             changes = {*names_of(brought_by_appends(removed[following.id]))} if keeps_deltas else set()
             for entry in removed[following.id]:
                 if entry.file.file_name not in changes:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.progress import counted
 from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
@@ -94,7 +95,7 @@ def remove_orphan_files(
         deleted = {file.path for file in files}
         folders = [folder for folder in found.folders if found.is_emptied(folder, deleted)]
         return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=True)
-    for file in files:
+    for file in counted(files, "files deleted", total=len(files)):
         table.file_io.delete(file.path)
     folders = [folder for folder in found.folders if table.file_io.delete_empty_dir(folder)]
     return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=False)
@@ -166,7 +167,9 @@ class _Candidates:
 
     def _walk(self, folder: str, partition_keys: list[str]) -> None:
         """The buckets below a folder, in partitions of these columns. Folders with other names are left alone."""
-        for entry in self._folders(folder):
+        is_top = len(partition_keys) == len(self._table.schema.partition_keys)
+        folders = self._folders(folder)
+        for entry in counted(folders, "folders listed") if is_top else folders:
             path = f"{folder}/{entry.name}"
             if partition_keys:
                 if "=" not in entry.name:

@@ -62,6 +62,20 @@ class PlannedRead:
             parts = list(pool.map(lambda _: list(shared._of(_taken(left))), range(workers)))
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
+    def count(self) -> int:
+        """How many rows there are; read are only the files in which rows may be replaced, deleted or filtered out."""
+        is_known = self.where is None and not self.table.schema.is_change_log
+        known = 0
+        unknown: list[DataSplit] = []
+        for split in self.splits:
+            if is_known and split.raw_convertible and not split.deletions:
+                known += split.row_count
+            else:
+                unknown.append(split)
+        for batch in self._of(unknown):
+            known += int(batch.num_rows)
+        return known
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as a stream of Arrow's C interface, cast to `requested_schema` where that is asked for.
 

@@ -1,0 +1,257 @@
+"""`lakelog table cat|count|describe|files|schema|snapshots`: what a table holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakelog.cli.arguments import (
+    HERE,
+    AsJson,
+    Branch,
+    SnapshotId,
+    TableName,
+    Tag,
+    Timestamp,
+    Warehouse,
+    Where,
+    find_table,
+    state,
+)
+from lakelog.cli.output import print_grid, print_lines, progress, say, to_json
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.progress import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.catalog import Table
+    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.metadata.table_files import TableFile
+
+_PIECE_ROWS = 8_192  # rows that are printed at once: a reader such as head ends soon
+
+
+def cat(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
+    where: Where = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Print so many rows at most.")] = None,
+    snapshot_id: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: Tag = None,
+    branch: Branch = None,
+    changes: Annotated[bool, typer.Option("--changes", help="Print changes with their _row_kind, not rows.")] = False,
+    after: Annotated[int | None, typer.Option(help="With --changes: those behind this snapshot.")] = None,
+    up_to: Annotated[int | None, typer.Option(help="With --changes: those up to this snapshot.")] = None,
+    as_json: AsJson = False,  # noqa: ARG001  # rows are JSON lines always; errors as JSON with it
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print rows, or with --changes changes, as JSON lines.
+
+    Rows come in no order, changes in the order of the snapshots that brought them.
+    """
+    from lakelog.filestore.options.parsing import parse_names
+
+    which = state(snapshot_id, timestamp, tag)
+    found = find_table(table, warehouse, branch=branch)
+    names = parse_names(columns) if columns is not None else None
+    if changes:
+        if where is not None or any(value is not None for value in which.values()):
+            raise InvalidRequestError("--changes goes with --after, --up-to, --columns, --branch and --limit alone")
+        batches = found.changes(after=after, up_to=up_to, columns=names)
+    else:
+        if after is not None or up_to is not None:
+            raise InvalidRequestError("--after and --up-to go with --changes")
+        batches = found.to_batches(columns=names, where=where, **which)
+    if sys.stdout.isatty():  # the rows show how far the work is
+        _print_rows(found, batches, limit)
+        return
+    with progress(f"reading {found.name}"):
+        _print_rows(found, batches, limit)
+
+
+def _print_rows(table: Table, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
+    """Print rows while they are read: none is read behind the last that is printed, but for the rest of its batch."""
+    from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
+    from lakelog.filestore.read.json_rows import to_json_lines
+
+    kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
+    for piece in counted(_pieces(batches, limit), f"times {_PIECE_ROWS} rows"):
+        fields = [kind if name == ROW_KIND_COLUMN else table.schema.field(name) for name in piece.schema.names]
+        print_lines(to_json_lines(piece, fields))
+
+
+def _pieces(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows in small pieces, up to a number of rows. No batch is asked for behind the last row."""
+    left = limit
+    while left is None or left > 0:
+        batch = next(batches, None)
+        if batch is None:
+            return
+        batch = batch if left is None else batch.slice(0, left)
+        left = None if left is None else left - batch.num_rows
+        for start in range(0, batch.num_rows, _PIECE_ROWS):
+            yield batch.slice(start, _PIECE_ROWS)
+
+
+def count(  # noqa: PLR0917  # likewise
+    table: TableName,
+    where: Where = None,
+    snapshot_id: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: Tag = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the exact number of rows.
+
+    Files are read only where their metadata do not say it: with --where, and where rows are not merged yet.
+    """
+    which = state(snapshot_id, timestamp, tag)
+    rows = find_table(table, warehouse, branch=branch).count(where=where, **which)
+    say(as_json, str(rows), row_count=rows)
+
+
+def files(  # noqa: PLR0917  # likewise
+    table: TableName,
+    snapshot_id: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: Tag = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the data files with their rows, bytes and keys."""
+    found = find_table(table, warehouse, branch=branch)
+    listed = found.files(**state(snapshot_id, timestamp, tag))
+    if as_json:
+        print_lines(to_json(_file_fields(file)) for file in listed)
+        return
+    headings = ("partition", "bucket", "level", "rows", "bytes", "min key", "max key", "file")
+    print_grid(headings, [_file_cells(found, file) for file in listed], right=("bucket", "level", "rows", "bytes"))
+
+
+def _file_fields(file: TableFile) -> dict[str, object]:
+    return {
+        "partition": dict(file.partition),
+        "bucket": file.bucket,
+        "level": file.level,
+        "row_count": file.row_count,
+        "size_bytes": file.size_bytes,
+        "min_key": file.min_key,
+        "max_key": file.max_key,
+        "schema_id": file.schema_id,
+        "path": file.path,
+    }
+
+
+def _file_cells(table: Table, file: TableFile) -> tuple[str, ...]:
+    partition = ", ".join(f"{name}={value}" for name, value in file.partition.items())
+    numbers = map(str, (file.bucket, file.level, file.row_count, file.size_bytes))
+    return (partition, *numbers, _key(file.min_key), _key(file.max_key), file.path.removeprefix(f"{table.path}/"))
+
+
+def _key(values: tuple[object, ...] | None) -> str:
+    return "" if values is None else ", ".join(map(str, values))
+
+
+def describe(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print columns, keys, options, snapshot, size and log.
+
+    Sizes and rows are those of the data files of the newest snapshot; `lakelog table count` counts the table's rows.
+    """
+    fields = _description(find_table(table, warehouse, branch=branch))
+    if as_json:
+        print_lines([to_json(fields)])
+        return
+    columns, options = fields.pop("columns"), fields.pop("options")
+    print_lines(f"{name.replace('_', ' '):<20}{_shown(value)}" for name, value in fields.items() if value is not None)
+    print_lines(["", "columns"])
+    assert isinstance(columns, list)
+    print_grid(("name", "type", "key", "comment"), [tuple(map(_shown, column.values())) for column in columns])
+    assert isinstance(options, dict)
+    if options:
+        print_lines(["", "options", *(f"{key}={value}" for key, value in sorted(options.items()))])
+
+
+def _description(table: Table) -> dict[str, object]:
+    schema, snapshot, listed = table.schema, table.snapshot(), table.files()
+    return {
+        "name": table.name,
+        "path": table.path,
+        "comment": schema.comment,
+        "primary_keys": list(schema.primary_keys),
+        "partition_keys": list(schema.partition_keys),
+        "bucket_count": schema.bucket_count,
+        "schema_id": schema.id,
+        "snapshot_id": None if snapshot is None else snapshot.id,
+        "snapshot_time": None if snapshot is None else _time(snapshot.time_millis),
+        "file_count": len(listed),
+        "size_bytes": sum(file.size_bytes for file in listed),
+        "rows_in_files": sum(file.row_count for file in listed),
+        "log_topic": None if table.log is None else table.log.topic,
+        "columns": [
+            {
+                "name": field.name,
+                "type": str(field.type),
+                "key": _role(field.name, schema.primary_keys, schema.partition_keys),
+                "comment": field.description,
+            }
+            for field in schema.fields
+        ],
+        "options": dict(schema.options),
+    }
+
+
+def _role(name: str, primary_keys: tuple[str, ...], partition_keys: tuple[str, ...]) -> str | None:
+    roles = [role for role, names in (("primary", primary_keys), ("partition", partition_keys)) if name in names]
+    return ", ".join(roles) or None
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print the snapshots, oldest first."""
+    rows = (_snapshot_row(snapshot) for snapshot in find_table(table, warehouse, branch=branch).snapshots())
+    if as_json:
+        print_lines(to_json(row) for row in rows)
+        return
+    headings = ("id", "kind", "time (UTC)", "rows in files", "user", "identifier")
+    keys = ("id", "kind", "time", "total_record_count", "user", "identifier")
+    print_grid(headings, [[str(row[key]) for key in keys] for row in rows], right=("id", "rows in files"))
+
+
+def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print the newest schema as JSON."""
+    text = find_table(table, warehouse, branch=branch).schema.to_json()
+    print_lines([json.dumps(json.loads(text), ensure_ascii=False) if as_json else text])
+
+
+def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
+    return {
+        "id": snapshot.id,
+        "schema_id": snapshot.schema_id,
+        "kind": snapshot.commit_kind.value,
+        "time": _time(snapshot.time_millis),
+        "time_millis": snapshot.time_millis,
+        "total_record_count": snapshot.total_record_count,
+        "delta_record_count": snapshot.delta_record_count,
+        "user": snapshot.commit_user,
+        "identifier": snapshot.commit_identifier,
+    }
+
+
+def _time(millis: int) -> str:
+    """A time in UTC, to the millisecond."""
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")

@@ -1,0 +1,70 @@
+"""The data files of a snapshot as a user looks at them, with values in place of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakelog.common.types import DataField
+from lakelog.filestore.encoding.binary_row import comparable_key, deserialize_row, to_scalar
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFile:
+    """One data file of a table.
+
+    `partition` is column -> value, empty without partitions. `min_key` and `max_key` are the values of the primary key
+    without partition columns in the first and the last row, both within the file; None without primary key.
+    `row_count` counts rows of the file: of a key that stands in several files only one row is the table's.
+    """
+
+    path: str
+    partition: Mapping[str, object]
+    bucket: int
+    level: int
+    row_count: int
+    size_bytes: int
+    min_key: tuple[object, ...] | None
+    max_key: tuple[object, ...] | None
+    schema_id: int
+
+
+def table_files(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]:
+    """The data files of a snapshot, by partition, bucket and level. Raises CorruptDataError for a damaged manifest."""
+    kinds = [field.type for field in table.schema.partition_fields]
+    entries = sorted(
+        table.live_files.of(snapshot).entries(),
+        key=lambda entry: (
+            comparable_key(kinds, entry.partition),
+            entry.bucket,
+            entry.file.level,
+            entry.file.file_name,
+        ),
+    )
+    return list(_shown(table, entries))
+
+
+def _shown(table: TableStore, entries: Sequence[ManifestEntry]) -> Iterator[TableFile]:
+    fields = table.schema.partition_fields
+    keys = table.schema.key_fields if table.schema.primary_keys else ()
+    for entry in entries:
+        file = entry.file
+        yield TableFile(
+            path=table.data_path(entry.partition, entry.bucket, file),
+            partition=dict(zip((field.name for field in fields), _values(fields, entry.partition), strict=True)),
+            bucket=entry.bucket,
+            level=file.level,
+            row_count=file.row_count,
+            size_bytes=file.file_size_bytes,
+            min_key=_values(keys, file.min_key) if keys else None,
+            max_key=_values(keys, file.max_key) if keys else None,
+            schema_id=file.schema_id,
+        )
+
+
+def _values(fields: Sequence[DataField], row: bytes) -> tuple[object, ...]:
+    kinds = [field.type for field in fields]
+    return tuple(to_scalar(kind, value).as_py() for kind, value in zip(kinds, deserialize_row(kinds, row), strict=True))

@@ -1,0 +1,130 @@
+"""What every command has in common: `--json`, errors, exit codes, help, completion and progress."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shlex
+import subprocess
+import sys
+import typing
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.models import CommandInfo
+
+from lakelog.catalog import Catalog
+from lakelog.cli import broker, database, log, main, table
+from lakelog.cli.arguments import AsJson
+from lakelog.cli.output import progress
+from lakelog.common.progress import counted
+from tests.cli.conftest import Run
+
+COMMANDS: list[CommandInfo] = [
+    command for app in (main.app, table.app, database.app, log.app, broker.app) for command in app.registered_commands
+]
+HELP_MAX = 55  # characters beside the longest name of a command in 80 columns
+
+
+def callback_of(command: CommandInfo) -> Callable[..., object]:
+    assert command.callback is not None
+    return command.callback
+
+
+@pytest.fixture
+def in_a_warehouse(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"]).write(pa.table({"id": [1, 2]}))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: callback_of(command).__name__)
+def test_every_command_takes_json_and_says_on_one_line_what_it_does(command: CommandInfo) -> None:
+    callback = callback_of(command)
+    hints = typing.get_type_hints(callback, include_extras=True)
+    assert hints["as_json"] == AsJson
+    first_line = inspect.getdoc(callback).partition("\n")[0]  # type: ignore[union-attr]  # without one it fails too
+    assert first_line.endswith(".")
+    assert len(first_line) <= HELP_MAX
+
+
+@pytest.mark.usefixtures("in_a_warehouse")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("table list", {"database": "db", "table": "t"}),
+        ("table alter db.t --add 'c INT'", {"schema_id": 1}),
+        ("table compact db.t", {"snapshot_id": None}),
+        ("table rescale db.t --buckets 2", {"bucket_count": 2}),
+        ("table new-identity db.t", {"path": ..., "uuid": ...}),
+        ("table create db.u -c 'id INT'", {"name": "db.u", "path": ...}),
+        ("table expire db.t", {"snapshot_ids": [], "changelog_ids": [], "consumers": [], "data_files": 0,
+                               "metadata_files": 0, "log_starts": {}}),
+        ("broker stop", {"was_running": False}),
+        ("broker status", {"bootstrap_servers": None}),
+    ],
+)  # fmt: skip
+def test_what_is_done_is_one_json_object(run: Run, words: str, expected: dict[str, object]) -> None:
+    _, out, err = run(*shlex.split(words), "--json")
+    found = json.loads(out)
+    assert err == ""
+    assert found | {key: ... for key, value in expected.items() if value is ...} == expected
+
+
+def test_options_and_schema_are_json_lines(run: Run, in_a_warehouse: None) -> None:
+    options = [json.loads(line) for line in run("options", "--json")[1].splitlines()]
+    assert {"group", "key", "type", "default", "meaning"} == set(options[0])
+    assert json.loads(run("table", "schema", "db.t", "--json")[1])["primaryKeys"] == ["id"]
+    assert run("table", "schema", "db.t", "--json")[1].count("\n") == 1
+
+
+@pytest.mark.usefixtures("in_a_warehouse")
+def test_an_error_is_a_json_object_with_json_and_a_line_without(run: Run) -> None:
+    code, out, err = run("table", "count", "db.no", "--json")
+    assert (code, out) == (1, "")
+    assert json.loads(err).keys() == {"error", "message"}
+    assert json.loads(err)["error"] == "NotFoundError"
+    assert run("table", "count", "db.no")[2].startswith("lakelog: table db.no does not exist")
+
+
+def test_a_wrong_argument_is_exit_code_2_and_names_what_was_meant(run: Run) -> None:
+    code, _, err = run("tabel")
+    assert code == 2
+    assert "Did you mean 'table'?" in err
+
+
+def test_the_version_is_that_of_the_distribution(run: Run) -> None:
+    code, out, _ = run("--version")
+    assert code == 0
+    assert out.startswith("lakelog 0.")
+
+
+def test_shells_complete_commands_and_options() -> None:
+    env = {**os.environ, "_LAKELOG_COMPLETE": "complete_bash", "COMP_WORDS": "lakelog table c", "COMP_CWORD": "2"}
+    command = [sys.executable, "-c", "from lakelog.cli.main import main; main()"]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert {"cat", "compact", "consumers", "count", "create"} <= set(ended.stdout.split())
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with progress("compacting db.t"):
+        assert list(counted([1, 2], "buckets merged", total=2)) == [1, 2]
+    assert "compacting db.t: buckets merged" in terminal.getvalue()
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = StringIO()
+    monkeypatch.setattr("sys.stderr", file)
+    with progress("compacting db.t"):
+        assert list(counted([1, 2], "buckets merged", total=2)) == [1, 2]
+    assert file.getvalue() == ""
