@@ -33,7 +33,16 @@ CHANGES = {
 FACES = {
     "lakelog.catalog": {"Catalog", "Table", "TableLog", "open_table"} | CHANGES | ERRORS,
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
-    "lakelog.spark": {"LakelogSink", "bucket_column", "compact", "read", "register", "write_stream"},
+    "lakelog.spark": {
+        "LakelogSink",
+        "bucket_column",
+        "compact",
+        "error_of",
+        "progress_with_commits",
+        "read",
+        "register",
+        "write_stream",
+    },
 }
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

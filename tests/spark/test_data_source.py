@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -388,3 +389,38 @@ def test_a_stream_lacks_columns_and_brings_new_ones(spark: SparkSession, table: 
     added = open_table(table.path)
     assert (added.schema.fields[-1].name, added.schema.fields[-1].description) == ("extra", "more")
     assert added.to_arrow(columns=["id", "extra"]).to_pylist() == [{"id": 1, "extra": 7}]
+
+
+def test_a_session_whose_search_for_formats_failed_finds_ours_once_registered(
+    spark: SparkSession, table: Table
+) -> None:
+    """Spark keeps the outcome of its search in the session, and says no more than that the format is not there."""
+    table._files.write(rows_of(1))
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    search = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$"), "MODULE$")
+    keep = getattr(search, "dataSourceBuilders_$eq")
+    found = search.dataSourceBuilders()
+    unlucky = spark.newSession()
+    try:
+        keep(jvm.scala.Some(jvm.PythonUtils.toScalaMap({})))
+        with pytest.raises(Py4JError, match="DATA_SOURCE_NOT_FOUND"):
+            load(unlucky, table)
+    finally:
+        keep(found)
+    with pytest.raises(Py4JError, match="DATA_SOURCE_NOT_FOUND"):  # also once a search would succeed
+        load(unlucky, table)
+
+    unlucky.createDataFrame([(1,)], "a INT")  # makes it the active session, as a user's own one is
+    try:
+        lakelog.spark.register(unlucky)
+        assert names(load(unlucky, table)) == {1: "a"}
+    finally:
+        spark.createDataFrame([(1,)], "a INT")
+
+
+def test_a_session_that_has_found_the_format_takes_a_registration(spark: SparkSession, table: Table) -> None:
+    table._files.write(rows_of(1))
+    lakelog.spark.register(spark)
+    lakelog.spark.register(spark)
+    assert names(load(spark, table)) == {1: "a"}

@@ -11,19 +11,32 @@ from lakelog.spark.session import name_worker_python
 if TYPE_CHECKING:
     from lakelog.spark.compaction.compaction_job import compact
     from lakelog.spark.data_source import register
+    from lakelog.spark.failures import error_of
     from lakelog.spark.sink.bucketing import bucket_column
+    from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
     from lakelog.spark.source.read import read
 
 name_worker_python()
 
-__all__ = ["LakelogSink", "bucket_column", "compact", "read", "register", "write_stream"]
+__all__ = [
+    "LakelogSink",
+    "bucket_column",
+    "compact",
+    "error_of",
+    "progress_with_commits",
+    "read",
+    "register",
+    "write_stream",
+]
 # A name is imported when it is used first. Each Python process that Spark starts for a query imports this package, and
 # a process that reads needs nothing of those that write.
 _HOMES = {
     "LakelogSink": "lakelog.spark.sink.sink",
     "bucket_column": "lakelog.spark.sink.bucketing",
     "compact": "lakelog.spark.compaction.compaction_job",
+    "error_of": "lakelog.spark.failures",
+    "progress_with_commits": "lakelog.spark.sink.commits",
     "read": "lakelog.spark.source.read",
     "register": "lakelog.spark.data_source",
     "write_stream": "lakelog.spark.sink.sink",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import (
@@ -23,6 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.spark.failures import sentence_first
 from lakelog.spark.session import prepare_session
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class LakelogDataSource(DataSource):
         """The format's name."""
         return FORMAT
 
+    @sentence_first()
     def schema(self) -> spark.StructType:
         """The columns that the options choose. Raises what is wrong with the options at the user's load()."""
         from lakelog.spark.source.read_schema import read_schema
@@ -49,6 +52,7 @@ class LakelogDataSource(DataSource):
         table, options = self._read()
         return read_schema(table.schema, options)
 
+    @sentence_first()
     def reader(self, schema: spark.StructType) -> DataSourceReader:
         """Reads a snapshot."""
         from lakelog.spark.options import CONSUMER_ID
@@ -60,6 +64,7 @@ class LakelogDataSource(DataSource):
             raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
         return SnapshotReader(TableRows.of(table._files, None, schema, options), options)
 
+    @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
         from lakelog.protocol.place import original_of, recorded_place
@@ -81,6 +86,7 @@ class LakelogDataSource(DataSource):
         rows = TableRows.of(table._files, target, schema, options)
         return LakelogStreamReader(table._files, target, rows, options)
 
+    @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
         """Appends rows, or replaces all, or partitions. Raises InvalidRequestError for a table with a log."""
         from lakelog.spark.options import merges_schema, open_from_options
@@ -93,6 +99,7 @@ class LakelogDataSource(DataSource):
         plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
         return FilesWriter(plan)
 
+    @sentence_first()
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
         from lakelog.filestore.write.table_write import Overwrite
@@ -117,6 +124,15 @@ class LakelogDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session. Spark finds it by itself where lakelog is installed for its Python."""
+    """Make the format known to a session.
+
+    Spark finds the format by itself where lakelog is installed for its Python. But it looks once a session, by a Python
+    process; when that fails, as on a machine without memory left, the session has no format of Python's until its end.
+    A session in which this was called needs no search. Nothing is done where the active session knows the format.
+    """
     prepare_session(spark)
-    spark.dataSource.register(LakelogDataSource)
+    try:
+        spark.dataSource.register(LakelogDataSource)
+    except AnalysisException as error:  # the active session has found it by itself
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -22,7 +22,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.protocol.task import StaleAttemptError
-from lakelog.spark.failures import raised_error
+from lakelog.spark.failures import error_of
 from lakelog.spark.session import attempts_of
 from lakelog.spark.sink.plan import run_tasks
 from lakelog.spark.sink.task import TaskMessage, answered, parse_messages
@@ -83,7 +83,7 @@ def test_the_driver_raises_what_failed_the_last_attempt_as_it_was(spark: SparkSe
     ],
 )
 def test_an_error_of_ours_is_found_in_what_spark_says(text: str, kind: type[LakelogError], message: str) -> None:
-    found = raised_error(RuntimeError(text))
+    found = error_of(RuntimeError(text))
 
     assert type(found) is kind
     assert str(found) == message
@@ -94,7 +94,7 @@ def test_an_error_of_ours_is_found_in_what_spark_says(text: str, kind: type[Lake
     ["ValueError: x", "lakelog.common.errors.NoSuchError: x", "lakelog.common.types.RowKind: x", "a.FencedError: x"],
 )
 def test_an_error_of_others_is_left_to_spark(text: str) -> None:
-    assert raised_error(RuntimeError(text)) is None
+    assert error_of(RuntimeError(text)) is None
 
 
 def test_how_often_spark_tries_a_task_is_known() -> None:

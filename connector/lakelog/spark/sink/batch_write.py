@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -18,17 +18,34 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, checked_index
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.logstore.kafka.record_limit import record_limit
-from lakelog.protocol.driver import check_left_over, commit_batch, commit_files
+from lakelog.protocol.driver import Outcome, check_left_over, commit_batch, commit_files
 from lakelog.protocol.header import CommitHeader, LostFilesError
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.steps import process_observer
-from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog
+from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog, read_state
 from lakelog.protocol.task import BucketAnswer
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.projection import project_rows
 from lakelog.spark.sink.exchange import Sender
 from lakelog.spark.sink.plan import rows_by_bucket, run_tasks
 from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What one attempt has written. `snapshot_id` is None where an earlier attempt had made the snapshot already.
+
+    `time_millis` and `log_offsets` (bucket -> next record) are those of the snapshot, if it is still there.
+    """
+
+    row_count: int
+    file_count: int
+    snapshot_id: int | None
+    time_millis: int | None = None
+    log_offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +62,12 @@ class BatchWrite:
     order_by: Sequence[str] = ()
     is_settled_later: bool = False
 
-    def write_logged(self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool) -> None:
+    def write_logged(
+        self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
+    ) -> Written | None:
         """Write to log and files. `visits_all` takes in what others left in buckets without rows, too.
 
-        Raises BucketConflictError when the batch must be run again.
+        None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
         """
         write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
         if visits_all:
@@ -62,14 +81,18 @@ class BatchWrite:
         if visits_all:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
         if not self._is_worth_a_snapshot(messages, answers):
-            return
-        commit_batch(self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis)
-        self._compact_later(
-            (file.partition, one.bucket) for one in answers for header in one.transactions for file in header.files
+            return None
+        done = commit_batch(
+            self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis
         )
+        files = [(file.partition, one.bucket) for one in answers for head in one.transactions for file in head.files]
+        return self._written(messages, files, done)
 
-    def write_files(self, rows: DataFrame, state: TableState) -> None:
-        """Write level-0 files of a table without a log. Raises BucketConflictError when it must be run again."""
+    def write_files(self, rows: DataFrame, state: TableState) -> Written | None:
+        """Write level-0 files of a table without a log; None when there was nothing to write.
+
+        Raises BucketConflictError when it must be run again.
+        """
         first_sequence = next_sequence(self.table, state)
         options = self.table.schema.options
         is_dynamic = self.table.schema.has_dynamic_buckets
@@ -90,9 +113,9 @@ class BatchWrite:
         files = [file for message in messages for file in message.files]
         changelog = [file for message in messages for file in message.changelog]
         if not self._is_worth_a_snapshot(messages, ()):
-            return
+            return None
         hashes = [message.hashes for message in messages if message.hashes is not None]
-        commit_files(
+        done = commit_files(
             self.table,
             self.batch,
             files,
@@ -100,12 +123,26 @@ class BatchWrite:
             hashes=joined_changes(hashes) if is_dynamic else None,
             observe=process_observer(),
         )
-        self._compact_later((file.partition, bucket) for bucket, file in files)
+        return self._written(messages, [(file.partition, bucket) for bucket, file in files], done)
 
-    def _compact_later(self, files: Iterable[BucketId]) -> None:
-        live = self.table.live_files.of(self.table.snapshots.latest())
+    def _written(self, messages: Sequence[TaskMessage], files: Sequence[BucketId], done: Outcome) -> Written:
+        """What was written, after what is due in the buckets of `files` was left to the compaction."""
+        latest = self.table.snapshots.latest()
+        snapshot = None
+        if done.snapshot_id is not None:
+            is_latest = latest is not None and latest.id == done.snapshot_id
+            snapshot = latest if is_latest else self.table.snapshots.find(done.snapshot_id)
         beside = compaction_beside(self.snapshots)
+        live = self.table.live_files.of(latest)
         beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
+        log = None if snapshot is None else read_state(self.table, snapshot, topic_id=self.snapshots.topic_id).log
+        return Written(
+            row_count=sum(message.row_count for message in messages),
+            file_count=len(files),
+            snapshot_id=done.snapshot_id,
+            time_millis=None if snapshot is None else snapshot.time_millis,
+            log_offsets={} if log is None else {bucket: at.offset for bucket, at in log.positions.items()},
+        )
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""

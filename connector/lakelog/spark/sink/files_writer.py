@@ -33,6 +33,7 @@ from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compact_due
+from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
@@ -221,10 +222,12 @@ class FilesWriter(DataSourceArrowWriter):
         """Write nothing yet."""
         self._plan = plan
 
+    @sentence_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """One task's rows."""
         return self._plan.write(iterator)
 
+    @sentence_first()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """One snapshot of all files."""
         batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
@@ -244,10 +247,12 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
         self._commit_user = commit_user
         self._checkpoint = checkpoint
 
+    @sentence_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         """One task's rows."""
         return self._plan.write(iterator)
 
+    @sentence_first()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say."""
         written = _written(messages)
@@ -281,10 +286,12 @@ class AwayStreamWriter(DataSourceStreamArrowWriter):
         """`reason` is what the store answered."""
         self._reason = reason
 
+    @sentence_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:  # noqa: ARG002  # no row is taken
         """Raises UnavailableError."""
         raise UnavailableError(self._reason)
 
+    @sentence_first()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
         """Raises UnavailableError."""
         raise UnavailableError(self._reason)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.spark.failures import raised_error
+from lakelog.spark.failures import error_of
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
 from lakelog.spark.sink.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.sink.task import TaskMessage, parse_messages
@@ -44,7 +44,7 @@ def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
         with batches_cut_by_rows(rows.sparkSession):
             messages = rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
     except Exception as error:
-        ours = refused_row_error(error) or raised_error(error)
+        ours = refused_row_error(error) or error_of(error)
         if ours is None:
             raise
         logger.info("a write has failed: %s", ours, exc_info=error)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.spark.compaction.compaction import BackgroundCompaction
+from lakelog.spark.failures import error_of
+from lakelog.spark.sink.commits import progress_with_commits, progresses_with_commits
 
 
 class TableQuery(StreamingQuery):
-    """A streaming query whose end includes that of the compaction beside it."""
+    """A streaming query whose end includes that of the compaction beside it.
+
+    Its progress says what each batch did to the table, see `progress_with_commits`.
+    """
 
     def __init__(self, query: StreamingQuery, compaction: BackgroundCompaction, *, settles: bool) -> None:
         """Wrap a running query. `settles` says that it ends by itself, and leaves a table that reads need not merge."""
@@ -17,8 +24,17 @@ class TableQuery(StreamingQuery):
         self._settles = settles
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
-        """Wait for the end of the query, and of compaction. See StreamingQuery."""
-        has_ended = super().awaitTermination(timeout)
+        """Wait for the end of the query, and of compaction. See StreamingQuery.
+
+        Raises StreamingQueryException, whose cause is the error of lakelog's where that ended the query.
+        """
+        try:
+            has_ended = super().awaitTermination(timeout)
+        except StreamingQueryException as error:
+            ours = error_of(error)
+            if ours is None:
+                raise
+            raise error from ours
         if has_ended is not False:
             self._finish()
         return has_ended
@@ -27,6 +43,17 @@ class TableQuery(StreamingQuery):
         """Stop the query, and wait for a compaction under way."""
         super().stop()
         self._compaction.wait()
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:
+        """The progress of the last trigger; None before the first."""
+        progress = super().lastProgress
+        return None if progress is None else progress_with_commits(progress)
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:
+        """The progress of the last triggers, as many as `spark.sql.streaming.numRecentProgressUpdates` says."""
+        return progresses_with_commits(super().recentProgress)
 
     def _finish(self) -> None:
         if self._settles and self.exception() is None:

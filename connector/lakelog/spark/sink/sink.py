@@ -18,16 +18,19 @@ from pyspark.sql.types import StructType
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
+from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compaction_beside
+from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
-from lakelog.spark.sink.batch_write import BatchWrite
+from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
+from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.plan import check_order, run_nothing
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.tables import TableName, log_target, resolve_table
@@ -76,17 +79,33 @@ class LakelogSink:
         self._visited_run: str | None = None
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
+    @sentence_first()
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write one micro-batch, whole, once, whatever happened before.
 
         Raises InvalidRequestError for rows that do not fit, and what the protocol raises; then nothing is in the table
         that another run of the same batch would not complete.
         """
+        lasted = Stopwatch()
         self.check_rows(rows)
         micro = identify_batch(rows, batch_id, writer_name=self._writer_name, commit_user=self._commit_user)
         _FINISHED.check_new(self.table, micro)
-        self._write_once(rows, micro)
+        outcome, written = self._write_once(rows, micro)
         _FINISHED.add(self.table, micro)
+        commit = BatchCommit(
+            table=self.table.name,
+            user=micro.user,
+            batch_id=micro.identifier,
+            outcome=outcome,
+            millis=lasted.millis(),
+            row_count=written.row_count,
+            file_count=written.file_count,
+            snapshot_id=written.snapshot_id,
+            commit_millis=written.time_millis,
+            log_offsets=written.log_offsets,
+        )
+        commit.log()
+        KEPT_COMMITS.add(micro.run, commit, writer_name=self._writer_name)
 
     def check_rows(self, rows: DataFrame) -> None:
         """Raise InvalidRequestError unless rows with these columns can be written. Takes no row.
@@ -109,7 +128,7 @@ class LakelogSink:
         schema = self.table.schema
         return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))
 
-    def _write_once(self, rows: DataFrame, micro: MicroBatch) -> None:
+    def _write_once(self, rows: DataFrame, micro: MicroBatch) -> tuple[BatchOutcome, Written]:
         target = log_target(self.table)
         write = BatchWrite(
             table=self.table._files,
@@ -125,23 +144,26 @@ class LakelogSink:
             state = write.snapshots.newest()
             check_no_copy(self.table._files, state.place)
             if check_identity(state, write.batch) is Verdict.REPLAY:
-                logger.info("batch %d of %s is in %s already", micro.identifier, micro.user, self.table.name)
                 run_nothing(rows)
-                return
+                return BatchOutcome.REPLAYED, NOTHING_WRITTEN
             try:
                 if target is None:
-                    write.write_files(rows, state)
+                    written = write.write_files(rows, state)
                 else:
                     is_first = micro.run is None or self._visited_run != micro.run
                     if is_first and self.table.log is not None:
                         Patience(target.unavailable_seconds).keep_trying(self.table.log.check_topic)
-                    write.write_logged(rows, state, target, visits_all=is_first)
+                    written = write.write_logged(rows, state, target, visits_all=is_first)
                     self._visited_run = micro.run
-                return
+                if written is None:
+                    return BatchOutcome.EMPTY, NOTHING_WRITTEN
+                is_own = written.snapshot_id is not None
+                return (BatchOutcome.COMMITTED if is_own else BatchOutcome.REPLAYED), written
             except BucketConflictError as error:
                 if attempt == REPLAYS_MAX:
                     raise
                 logger.info("batch %d of %s is run again: %s", micro.identifier, micro.user, error)
+        raise AssertionError("unreachable")
 
 
 class _FinishedBatches:

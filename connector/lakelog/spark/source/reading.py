@@ -21,6 +21,7 @@ from lakelog.filestore.read.changes import read_change_file
 from lakelog.filestore.read.read import read_splits, read_splits_as_changes
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.table import FileStoreTable
+from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.read_schema import check_read_schema
 from lakelog.spark.types import conform, spark_arrow_schema
@@ -89,7 +90,11 @@ class TableRows:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
-        spare_modules_from_collection()
+        with sentence_first():
+            spare_modules_from_collection()
+            yield from self._rows_of(partition)
+
+    def _rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:
             case SplitsPartition():
                 return self._splits(partition.splits)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.filestore.read.fallback import plan_read
+from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
 
@@ -20,6 +21,7 @@ class SnapshotReader(DataSourceReader):
         self._rows = rows
         self._options = options
 
+    @sentence_first()
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the snapshot."""
         table, options, state = self._rows.table, self._options, self._options.state

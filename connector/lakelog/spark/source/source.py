@@ -29,6 +29,7 @@ from lakelog.filestore.read.scan import DataSplit, plan
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.stores import LogTarget
+from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, take_splits
 from lakelog.spark.source.lease import SnapshotLease
@@ -78,6 +79,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert self._planner is not None
         return self._planner
 
+    @sentence_first()
     def initialOffset(self) -> dict[str, Any]:
         """Always the same: where to start is decided by the first batch, which Spark stores."""
         return self.planner.to_json(self.planner.initial())
@@ -89,16 +91,19 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(limits.rows)
         return ReadAllAvailable() if limits.size_bytes is None else ReadMaxBytes(limits.size_bytes)
 
+    @sentence_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the batch that begins at `start` ends."""
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
         end = self.planner.end_of_batch(self.planner.from_json(start), limits)
         return self.planner.to_json(end)
 
+    @sentence_first()
     def prepareForTriggerAvailableNow(self) -> None:
         """Let what is there now be all that there is."""
         self.planner.fix_head()
 
+    @sentence_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """What the tasks of a batch read."""
         return self.planner.partitions(self.planner.from_json(start), self.planner.from_json(end))
@@ -107,6 +112,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a partition, in a worker."""
         return self._rows.read(partition)
 
+    @sentence_first()
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is processed: snapshots before it are let go."""
         self.planner.let_go(self.planner.from_json(end))
