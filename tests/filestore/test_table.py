@@ -129,7 +129,7 @@ def test_snapshots_are_read_by_id_and_by_time(table: FileStoreTable) -> None:
         table.to_arrow(snapshot_id=4)
     with pytest.raises(NotFoundError, match="at or before 5"):
         table.to_arrow(timestamp=5)
-    with pytest.raises(InvalidRequestError, match="takes one of"):
+    with pytest.raises(InvalidRequestError, match="each name a state of the table"):
         table.to_arrow(snapshot_id=1, timestamp=5)
 
 
