@@ -93,7 +93,7 @@ def test_an_error_is_a_json_object_with_json_and_a_line_without(run: Run) -> Non
 def test_a_wrong_argument_is_exit_code_2_and_names_what_was_meant(run: Run) -> None:
     code, _, err = run("tabel")
     assert code == 2
-    assert "Did you mean 'table'?" in err
+    assert "Did you mean 'table'" in err
 
 
 def test_the_version_is_that_of_the_distribution(run: Run) -> None:

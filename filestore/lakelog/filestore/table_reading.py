@@ -157,7 +157,7 @@ class ReadableTable(TableStore):
         ).count()
 
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
-        """The data files of a snapshot, by partition, bucket and level; empty for a table without snapshots."""
+        """The data files of a snapshot, by partition, bucket, level and age; empty for a table without snapshots."""
         from lakelog.filestore.metadata.table_files import table_files
 
         _check_keywords(which, tuple(SnapshotChoice.__annotations__))

@@ -33,7 +33,10 @@ class TableFile:
 
 
 def table_files(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]:
-    """The data files of a snapshot, by partition, bucket and level. Raises CorruptDataError for a damaged manifest."""
+    """The data files of a snapshot, by partition, bucket, level and age, the oldest first.
+
+    Raises CorruptDataError for a damaged manifest.
+    """
     kinds = [field.type for field in table.schema.partition_fields]
     entries = sorted(
         table.live_files.of(snapshot).entries(),
@@ -41,6 +44,7 @@ def table_files(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]
             comparable_key(kinds, entry.partition),
             entry.bucket,
             entry.file.level,
+            entry.file.min_sequence_number,
             entry.file.file_name,
         ),
     )
