@@ -57,9 +57,14 @@ def to_millis(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
+def utc_of(millis: int, *, separator: str = " ") -> str:
+    """A time in UTC to the millisecond: `2026-01-31 12:00:00.500`. Raises OverflowError where no date has it."""
+    return (_EPOCH + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(separator, "milliseconds")
+
+
 def shown_millis(millis: int) -> str:
     """A time for a repr: `2026-01-31 12:00:00.500 UTC`, or the milliseconds where no date has them."""
     try:
-        return f"{(_EPOCH + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(' ', 'milliseconds')} UTC"
+        return f"{utc_of(millis)} UTC"
     except OverflowError:
         return f"{millis} ms"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +25,7 @@ from lakelog.cli.arguments import (
 from lakelog.cli.output import print_grid, print_lines, progress, say, to_json
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
+from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,7 +192,7 @@ def _description(table: Table) -> dict[str, object]:
         "bucket_count": schema.bucket_count,
         "schema_id": schema.id,
         "snapshot_id": None if snapshot is None else snapshot.id,
-        "snapshot_time": None if snapshot is None else _time(snapshot.time_millis),
+        "snapshot_time": None if snapshot is None else utc_of(snapshot.time_millis),
         "file_count": len(listed),
         "size_bytes": sum(file.size_bytes for file in listed),
         "rows_in_files": sum(file.row_count for file in listed),
@@ -243,15 +243,10 @@ def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
         "id": snapshot.id,
         "schema_id": snapshot.schema_id,
         "kind": snapshot.commit_kind.value,
-        "time": _time(snapshot.time_millis),
+        "time": utc_of(snapshot.time_millis),
         "time_millis": snapshot.time_millis,
         "total_record_count": snapshot.total_record_count,
         "delta_record_count": snapshot.delta_record_count,
         "user": snapshot.commit_user,
         "identifier": snapshot.commit_identifier,
     }
-
-
-def _time(millis: int) -> str:
-    """A time in UTC, to the millisecond."""
-    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")

@@ -135,7 +135,9 @@ class BatchWrite:
         beside = compaction_beside(self.snapshots)
         live = self.table.live_files.of(latest)
         beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
-        log = None if snapshot is None else read_state(self.table, snapshot, topic_id=self.snapshots.topic_id).log
+        topic_id = self.snapshots.topic_id
+        has_log = snapshot is not None and topic_id is not None
+        log = read_state(self.table, snapshot, topic_id=topic_id).log if has_log else None
         return Written(
             row_count=sum(message.row_count for message in messages),
             file_count=len(files),

@@ -12,7 +12,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from threading import Lock
 from typing import Any  # Any: a progress as parsed JSON
@@ -20,6 +19,7 @@ from typing import Any  # Any: a progress as parsed JSON
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from lakelog.common.events import log_event
+from lakelog.common.timestamps import utc_of
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -74,7 +74,7 @@ class BatchCommit:
 
     def metrics(self) -> dict[str, object]:
         """The batch as observed metrics of a progress. Times are as Spark writes them there."""
-        time = None if self.commit_millis is None else _time_text(self.commit_millis)
+        time = None if self.commit_millis is None else f"{utc_of(self.commit_millis, separator='T')}Z"
         return {
             "outcome": self.outcome.value,
             "rows": self.row_count,
@@ -84,11 +84,6 @@ class BatchCommit:
             "log_offsets": {str(bucket): offset for bucket, offset in sorted(self.log_offsets.items())},
             "millis": self.millis,
         }
-
-
-def _time_text(millis: int) -> str:
-    seconds = datetime.fromtimestamp(millis // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{seconds}.{millis % 1000:03d}Z"
 
 
 class KeptCommits:
