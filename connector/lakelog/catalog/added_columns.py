@@ -18,12 +18,6 @@ from lakelog.filestore.write.columns import unknown_columns
 from lakelog.filestore.write.validate import check_columns
 
 
-def column_of_arrow(field: pa.Field) -> DataField:
-    """The column that holds what an Arrow field has. Raises UnsupportedError."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return from_arrow_field(field.with_type(kind))
-
-
 class Found(TypedDict, total=False):
     """What the columns of rows become in a table, and how their names are compared with the table's."""
 
@@ -37,7 +31,7 @@ def add_new_columns(
     found: pa.Schema,
     *,
     kafka: Mapping[str, str] | None = None,
-    column_of: Callable[[pa.Field], DataField] = column_of_arrow,
+    column_of: Callable[[pa.Field], DataField] = from_arrow_field,
     is_case_sensitive: bool = False,
 ) -> TableSchema:
     """Add the columns of `found` that the newest schema lacks, nullable and at the end, in one change or none.
