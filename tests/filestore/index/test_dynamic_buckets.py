@@ -462,7 +462,7 @@ def test_damaged_and_lost_index_files_are_told(tmp_path: Path) -> None:
         with pytest.raises(CorruptDataError, match="is damaged"):
             make_new_reader(table).write(rows([1]))
     path.unlink()
-    with pytest.raises(NotFoundError, match="is gone"):
+    with pytest.raises(NotFoundError, match="is missing"):
         make_new_reader(table).write(rows([1]))
     path.write_bytes(data)
     make_new_reader(table).write(rows([1]))

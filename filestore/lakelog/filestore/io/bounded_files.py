@@ -1,14 +1,14 @@
 """The files of one table and no others: whatever a table's folder holds, no call through here leaves it.
 
 Names are checked where they are parsed; this is the second guard, at the calls themselves, and the only one against
-links. What is below the table's folder may be a link to another place below it. A link or an external path to
-somewhere else is followed by reads alone, and only to places that the user allows. Nothing is written or deleted
+links. A path below the table's folder may be a link to another path below it. A link or an external path that leads
+out of the table is followed by reads alone, and only into folders that the user allows. Nothing is written or deleted
 there. The table's own folder is where the user says it is, be it reached through links or not. It is made with the
-table's first schema and by nothing else: who still writes to a table that was renamed or dropped gets NotFoundError.
+table's first schema and by nothing else: a write to a table that was renamed or dropped raises NotFoundError.
 
-What is read or created trusts a look at its folder for a second, so that a commit does not look at each folder ten
-times; a deletion always looks. A link that somebody puts in place between the look and the call is followed: this
-guards against what a folder holds, not against somebody who changes it meanwhile.
+Reads and creations rely on a check of their folder for a second, so that a commit does not check each folder ten
+times; a deletion always checks. A link that another process creates between the check and the call is followed: this
+guards against what a folder holds, not against a process that changes the folder meanwhile.
 """
 
 # Paths are strings, as everywhere in the file store.
@@ -32,7 +32,7 @@ from lakelog.filestore.options.parsing import parse_names
 
 _NO_PLACES: tuple[str, ...] = ()
 _NO_PARTS = frozenset({"", ".", ".."})
-KNOWN_FOLDERS: dict[tuple[str, str], float] = {}  # (root, folder) -> until when it need not be looked at
+KNOWN_FOLDERS: dict[tuple[str, str], float] = {}  # (root, folder) -> until when it need not be checked again
 _KNOWN_MAX = 10_000
 _KNOWN_SECONDS = 1.0
 VARIABLE = "LAKELOG_EXTERNAL_PATHS"
@@ -41,17 +41,18 @@ EXTERNAL_PATHS = Option(
     parse=parse_names,
     default=_NO_PLACES,
     doc="Folders outside of a table's own that its files may be read from, with commas: those of tables with external "
-    f"paths, and those that links in a table's folder lead to. The variable `{VARIABLE}` says the same. Nothing is "
-    "written or deleted there. Without it such a file is refused. A table cannot say it, only who opens it.",
+    f"paths, and those that links in a table's folder lead to. The environment variable `{VARIABLE}` is the "
+    "same. Nothing is written or deleted there. Without it such a file is refused. It is given when a table is opened, "
+    "and never stored with a table.",
     kind="folders with commas",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedFileIO:
-    """Calls of `inner` for paths below `root`, and reads at `places`. Others raise and reach nothing.
+    """Calls of `inner` for paths below `root`, and reads in the folders `places`. Others raise before any I/O.
 
-    Raises CorruptDataError for a path that is no place in the table and for a link out of it, InvalidRequestError for
+    Raises CorruptDataError for a path that cannot be in the table and for a link out of it, InvalidRequestError for
     an external path that is not allowed.
     """
 
@@ -70,7 +71,7 @@ class BoundedFileIO:
         self.inner.write_bytes(path, data)
 
     def create_new(self, path: str, data: bytes) -> bool:
-        """Create the file, or give False when its name is taken, be it by a link."""
+        """Create the file; False when the name exists already, even as a link."""
         self._check_new(path)
         return self.inner.create_new(path, data)
 
@@ -95,7 +96,7 @@ class BoundedFileIO:
         return self.inner.list_entries(directory)
 
     def delete(self, path: str) -> None:
-        """Delete a file; of a link the link."""
+        """Delete a file; of a link, the link itself."""
         self._check_own(path, is_followed=False)
         self.inner.delete(path)
 
@@ -130,7 +131,7 @@ class BoundedFileIO:
         self.inner.sync(path)
 
     def check_readable(self, path: str, *, is_followed: bool = True) -> None:
-        """Raise unless the path is in the table, or at a place that may be read."""
+        """Raise unless the path is in the table, or in a folder that may be read."""
         if self._is_known(path):
             link = path if is_followed and self._is_local and os.path.islink(path) else None
         else:
@@ -146,7 +147,7 @@ class BoundedFileIO:
                 raise self._led_out(link, real)
 
     def _check_new(self, path: str) -> None:
-        """Raise unless a file of that name in the table can be written by a rename or a link, which follow none."""
+        """Raise unless a file of that name in the table can be created by a rename, which follows no link."""
         if not self._is_known(path):
             self._check_own(path, is_followed=False)
             self._remember(path, None)
@@ -170,7 +171,7 @@ class BoundedFileIO:
         return is_local(self.root)
 
     def _is_known(self, path: str) -> bool:
-        """Whether the folder of a path was looked at a moment ago, and no link led to it."""
+        """Whether the folder of a path was checked within the last second, and no link led to it."""
         folder, _, name = path.rpartition("/")
         until = KNOWN_FOLDERS.get((self.root, folder))
         return until is not None and until > time.monotonic() and name not in _NO_PARTS and not has_control(name)
@@ -193,13 +194,13 @@ class BoundedFileIO:
         parts = path[len(self.root) + 1 :].split("/")
         if not _NO_PARTS.isdisjoint(parts) or has_control(path[len(self.root) :]):
             raise CorruptDataError(
-                f"{shown_path(path)} is no place in the table at {self.root}: a name in its metadata is wrong; restore "
-                "its files from a copy"
+                f"{shown_path(path)} cannot be a file of the table at {self.root}: a name in its metadata is wrong; "
+                "restore its files from a copy"
             )
         return parts
 
     def _link(self, parts: Sequence[str]) -> str | None:
-        """The first link on the way to a path; None without one, as in a store that has no links."""
+        """The first link on the way to a path; None without one, as in an object store, which has no links."""
         if not self._is_local:
             return None
         at = self.root
@@ -219,7 +220,7 @@ class BoundedFileIO:
         is_odd = has_control(path) or (not is_local(path) and not {".", ".."}.isdisjoint(path.split("/")))
         if is_odd or (is_local(path) and not path.startswith("/")):
             raise CorruptDataError(
-                f"{shown_path(path)} is no place for a file of the table at {self.root}: a name in its metadata is "
+                f"{shown_path(path)} cannot be a file of the table at {self.root}: a name in its metadata is "
                 "wrong; restore its files from a copy"
             )
         if is_local(path):
@@ -257,7 +258,7 @@ def bounded(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
 
 
 def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The places that the options or the environment allow. Raises InvalidRequestError for one that is relative."""
+    """The folders that the options or the environment allow. Raises InvalidRequestError for one that is relative."""
     given = [*EXTERNAL_PATHS.of(options), *parse_names(os.environ.get(VARIABLE, ""))]
     places = [plain_path(place).rstrip("/") or "/" for place in given]
     for place in places:

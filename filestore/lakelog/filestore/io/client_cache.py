@@ -1,4 +1,4 @@
-"""Clients of stores: one a process, and none in a process that was forked from one that had them."""
+"""Clients of object stores and HDFS: one of each in a process, and none after a fork from a process with clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Client = TypeVar("Client")
 
 
 class ClientCache(Generic[Client]):
-    """The clients of one kind of store, by what they were made from. Their threads do not come along through a fork."""
+    """The clients of one kind of store, by the settings they were made from. A fork does not copy their threads."""
 
     def __init__(self, store: str) -> None:
         """Hold none yet; `store` names the kind of store in errors."""
@@ -24,11 +24,11 @@ class ClientCache(Generic[Client]):
         os.register_at_fork(after_in_child=self._note_fork)
 
     def get(self, key: Hashable, make: Callable[[], Client]) -> Client:
-        """The client of a key, made when there is none. Raises InvalidRequestError where it would wait for ever."""
+        """The client of a key, made when missing. Raises InvalidRequestError where a client would wait forever."""
         if self._is_orphaned:
             raise InvalidRequestError(
-                f"this process was forked from one that had used {self._store}, whose client does not live through "
-                "that; start processes with multiprocessing.get_context('spawn'), or fork before the first use"
+                f"this process was forked from one that had used {self._store}, whose client does not work "
+                "after a fork; start processes with multiprocessing.get_context('spawn'), or fork before the first use"
             )
         with self._lock:
             client = self._clients.get(key)

@@ -1,4 +1,4 @@
-"""Python's garbage collector, paused where many objects are made that all stay."""
+"""Python's garbage collector, paused while many objects are made that all stay in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _was_enabled = False
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """No cyclic collection meanwhile, in no thread: it would look at all that was made so far again and again.
+    """No cyclic collection in the block, in any thread: it would visit all new objects again and again.
 
     Reference counting goes on. Collection is as it was once the last of nested or parallel pauses ends.
     """

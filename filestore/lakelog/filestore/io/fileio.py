@@ -49,7 +49,7 @@ class FileEntry:
 
 
 class OutputFile(Protocol):
-    """A new file that is being written. As a context manager it is closed at the end, and after an error given up."""
+    """A new file that is being written. As a context manager it is closed at the end, and aborted after an error."""
 
     def write(self, data: bytes | pa.Buffer) -> int:
         """Append bytes."""
@@ -64,7 +64,7 @@ class OutputFile(Protocol):
         ...
 
     def abort(self) -> None:
-        """The file is given up: nobody sees it, or it is deleted."""
+        """Give the file up: it never becomes visible, or it is deleted."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -75,7 +75,7 @@ class OutputFile(Protocol):
 
 
 class NewFile(ABC):
-    """Ends as its `with` block ends: whole, or given up."""
+    """Closed at the end of its `with` block; aborted when the block raises."""
 
     @abstractmethod
     def close(self) -> None:
@@ -98,7 +98,7 @@ class NewFile(ABC):
 
 
 class FileIO(Protocol):
-    """What the file store needs of a file system or an object store."""
+    """What the file store needs from a file system or an object store."""
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises NotFoundError, and CorruptDataError for one of more than `WHOLE_BYTES_MAX`."""
@@ -109,11 +109,11 @@ class FileIO(Protocol):
         ...
 
     def create_new(self, path: str, data: bytes) -> bool:
-        """Create the file whole and durable, or give False when it exists already. One of many racing callers wins."""
+        """Create the file whole and durable; False when it exists already. One of many racing callers wins."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True when the file is there. Folders are not asked for: an object store has none."""
+        """True when the file exists. Only for files: an object store has no folders."""
         ...
 
     def size(self, path: str) -> int:
@@ -133,13 +133,13 @@ class FileIO(Protocol):
         ...
 
     def delete_empty_dir(self, directory: str) -> bool:
-        """Delete a folder if nothing is in it; False when something is, or when it is gone already."""
+        """Delete a folder if it is empty; False when it is not, or is missing already."""
         ...
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
         """Delete a folder with all that is in it; a missing one is fine.
 
-        Where it does not disappear at once, its folders `last` go last, in their order.
+        Where this takes several steps, its folders `last` are deleted last, in their order.
         """
         ...
 
@@ -152,7 +152,7 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, path: str) -> OutputFile:
-        """Open a new file for writing; its folder is made. Not atomic: for names that nobody knows yet."""
+        """Open a new file for writing; its folder is made. Not atomic: for names that no other process knows yet."""
         ...
 
     def sync(self, path: str) -> None:
@@ -174,18 +174,18 @@ class LocalFileIO:
     """Files of the local file system.
 
     `sync_data` False leaves data files to the operating system: they survive a killed process, but not a power cut.
-    `root` is the folder that writes never make, see `lakelog.filestore.io.folders`; empty where they make any.
+    `root` is the folder that writes never create, see `lakelog.filestore.io.folders`; empty: they create any folder.
     """
 
     sync_data: bool = True
     root: str = ""
 
     def rooted(self, root: str) -> LocalFileIO:
-        """The same files, where writes make folders below `root` only; a subclass, which may keep state, is left."""
+        """The same files, where writes make folders below `root` only; a subclass, with its state, gives itself."""
         return replace(self, root=root) if type(self) is LocalFileIO else self
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """Rename a folder with all that is in it; False when there is something at `target` that is not empty."""
+        """Rename a folder with all that is in it; False when `target` exists and is not an empty folder."""
         with _errors_named(source):
             try:
                 os.rename(source, target)
@@ -198,7 +198,7 @@ class LocalFileIO:
             return True
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file. Raises NotFoundError, and CorruptDataError for what is too large, or is no file."""
+        """The whole file. Raises NotFoundError, and CorruptDataError for one too large, a folder or a device."""
         with _errors_named(path):
             descriptor = os.open(path, _READ_FLAGS)
             try:
@@ -223,7 +223,7 @@ class LocalFileIO:
                 raise
 
     def create_new(self, path: str, data: bytes) -> bool:
-        """Create the file whole and durable, or give False when it exists.
+        """Create the file whole and durable; False when it exists.
 
         A temporary file is filled and synced, then linked to its name: the name appears with all bytes or not at all.
         Where the file system has no hard links the name is created exclusively and filled in place: still one winner,
@@ -260,7 +260,7 @@ class LocalFileIO:
         return []
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is in a folder, with sizes and times; empty when it is missing. What vanishes meanwhile is left out."""
+        """What is in a folder, with sizes and times; empty when it is missing. Files deleted meanwhile are left out."""
         found: list[FileEntry] = []
         try:
             with _errors_named(directory), os.scandir(directory) as entries:
@@ -293,7 +293,7 @@ class LocalFileIO:
         return True
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:  # noqa: ARG002  # all goes at once
-        """Delete a folder with all that is in it: it is gone by a rename, whatever becomes of the rest."""
+        """Delete a folder with all that is in it: a rename removes its name first, in one step."""
         folder, name = os.path.split(directory)
         dropped = os.path.join(folder, f".{name}-{uuid.uuid4()}")
         with _errors_named(directory), contextlib.suppress(FileNotFoundError):
@@ -308,7 +308,7 @@ class LocalFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         """Open for random reads. Raises NotFoundError."""
         with _errors_named(path):
-            _check_file(path, os.stat(path).st_mode)  # to open a pipe would wait for whoever writes it
+            _check_file(path, os.stat(path).st_mode)  # opening a pipe would wait for its writer
             return pa.OSFile(path, "rb")
 
     def open_output(self, path: str) -> OutputFile:
@@ -345,7 +345,7 @@ class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types her
         self.close()
         _unlink(self._path)
 
-    # Arrow's own ends a file as whole, whatever has happened; its class cannot inherit ours.
+    # Arrow's own `__exit__` closes a file as whole after an error too; its class cannot inherit ours.
     __exit__ = NewFile.__exit__
 
 
@@ -374,7 +374,7 @@ def _check_file(path: str, mode: int) -> None:
 
 
 def _make_folders(folder: str, root: str) -> None:
-    """Make a folder and those above it, with `root` the ones below it. Raises NotFoundError when it is missing."""
+    """Make a folder and its parents, with `root` only those below it. Raises NotFoundError when `root` is missing."""
     if not (root and is_below(folder, root)):
         os.makedirs(folder, exist_ok=True)
         return
@@ -436,7 +436,7 @@ def _create_exclusively(path: str, data: bytes) -> bool:
 
 
 def _sync_directory(directory: str) -> None:
-    """Make the names in a folder durable; file systems that cannot are left alone."""
+    """Make the names in a folder durable, where the file system can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Stores that have folders, unlike object stores: a folder can be renamed, and it can be missing."""
+"""File systems, which have folders, unlike object stores: a folder can be renamed, and it can be missing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FolderStore(Protocol):
-    """The files of such a store."""
+    """The files of a file system."""
 
     def rooted(self, root: str) -> FileIO:
         """The same files, where writes make folders below `root` only: a write raises NotFoundError without it.
 
-        So a writer that still has the place of a table which was renamed or dropped makes nothing there.
+        So a writer with the old place of a renamed or dropped table creates nothing there.
         """
         ...
 

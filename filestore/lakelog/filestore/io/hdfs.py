@@ -1,8 +1,8 @@
 """Files of HDFS, without Java. Needs hdfs-native, an extra of lakelog.
 
-Who creates a snapshot is decided by the NameNode: a file is written whole under a name of its own, and then renamed to
-the name that nobody may have had before. When the answer to the rename is lost, the file's own name tells: the rename
-took effect exactly when it is gone.
+The NameNode decides which writer creates a snapshot: a file is written whole under a unique name, and then renamed to
+its final name, which must not exist yet. When the answer to the rename is lost, the unique name shows the outcome: the
+rename took effect exactly when that name is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIRECTORY_PERMISSION = 0o755
 class HdfsFileIO:
     """The files of HDFS; paths are `hdfs://host:port/path`, `hdfs://nameservice/path` or `hdfs:///path`.
 
-    `settings` are Hadoop's, and go before those of `core-site.xml` and `hdfs-site.xml` in the folder HADOOP_CONF_DIR.
+    `settings` are Hadoop's, and override those of `core-site.xml` and `hdfs-site.xml` in the folder HADOOP_CONF_DIR.
     """
 
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -45,7 +45,7 @@ class HdfsFileIO:
     def rename_folder(self, source: str, target: str) -> bool:
         """Rename a folder with all that is in it, in one step of the NameNode; False when `target` is taken.
 
-        Raises UnavailableError when the NameNode did not say what became of it.
+        Raises UnavailableError when the outcome is unknown: the NameNode did not answer.
         """
         with _errors_named(source):
             client, name = self._located(source)
@@ -57,7 +57,7 @@ class HdfsFileIO:
             except FileExistsError:
                 return False
             except _STORE_ERRORS:
-                # The client may have asked twice, and met its own first rename.
+                # The client may have sent the rename twice, and met its own first one.
                 if _exists(client, name) or not _exists(client, new_name):
                     raise
         return True
@@ -82,9 +82,9 @@ class HdfsFileIO:
                 raise
 
     def create_new(self, path: str, data: bytes) -> bool:
-        """Create the file whole and durable, or give False when it exists.
+        """Create the file whole and durable; False when it exists.
 
-        Raises UnavailableError when the NameNode did not say what became of it: it may be there then.
+        Raises UnavailableError when the NameNode did not answer: the file may exist then.
         """
         with _errors_named(path):
             client, name = self._located(path)
@@ -217,7 +217,7 @@ class HdfsWriter(StoreWriter):
         """Close and delete the file."""
         file, self._file = self._file, None
         if file is not None:
-            with suppress(*_STORE_ERRORS):  # it goes away; why it could not be ended does not matter
+            with suppress(*_STORE_ERRORS):  # the file is deleted; why it could not be closed does not matter
                 file.close()
             _delete_quietly(self._client, self._name)
 
@@ -283,7 +283,7 @@ def _rename_new(client: Client, temporary: str, name: str) -> bool:
     try:
         client.rename(temporary, name, overwrite=False)
     except _STORE_ERRORS as error:
-        # The client may have asked twice, and met its own first rename: what became of the file tells.
+        # The client may have sent the rename twice, and met its own first one: the temporary name shows the outcome.
         if client.delete(temporary, recursive=False):
             if isinstance(error, FileExistsError):
                 return False
@@ -302,7 +302,7 @@ def _exists(client: Client, name: str) -> bool:
 
 
 def _delete_quietly(client: Client, name: str) -> None:
-    with suppress(*_STORE_ERRORS):  # nobody knows the file; an orphan cleaning finds it
+    with suppress(*_STORE_ERRORS):  # nothing names the file; `remove_orphan_files` deletes it
         client.delete(name, recursive=False)
 
 

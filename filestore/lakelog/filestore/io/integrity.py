@@ -1,4 +1,4 @@
-"""Digests of small files: what a damaged, swapped or lost file is told by, and what its error says.
+"""Digests of small files, by which damaged, swapped and lost files are found, and the errors for such files.
 
 | file | its digest |
 |---|---|
@@ -7,8 +7,8 @@
 | schema | key `lakelogDigest` beside the others, over everything else; property `lakelog.schema-digest` of snapshots |
 | data and changelog files | checksums of their blocks in the manifest, see `lakelog.filestore.formats.checked` |
 
-The names of manifests are opaque to readers, and a file that names another so vouches for its bytes. Files of other
-engines have none of these: their sizes and counts are compared with what names them.
+The names of manifests are opaque to readers, so a file that names another one holds its digest too. Files of other
+engines have no digests: their sizes and counts are compared with the metadata that names them.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ def digest_of(data: bytes) -> str:
 
 
 def name_with_digest(stem: str, data: bytes) -> str:
-    """The name of a new file that holds `data`: readers can tell from it whether the bytes are still these."""
+    """The name of a new file that holds `data`, with the digest by which readers check the bytes."""
     return f"{stem}{_MARK}{digest_of(data)}"
 
 
 def has_digest(path: str) -> bool:
-    """Whether a file's name tells its digest."""
+    """Whether a file's name holds its digest."""
     return _NAMED.search(path) is not None
 
 
 def read_checked(file_io: FileIO, path: str, *, size_bytes: int | None = None) -> bytes:
-    """A whole file, compared with the digest in its name and the size that is known elsewhere, where there are any.
+    """A whole file, compared with the digest in its name, if any, and with the size that its metadata names, if any.
 
-    Raises CorruptDataError, and NotFoundError for a file that is gone.
+    Raises CorruptDataError, and NotFoundError for a missing file.
     """
     try:
         data = file_io.read_bytes(path)
     except NotFoundError as error:
         raise NotFoundError(
-            f"{path} is gone: its snapshot has expired meanwhile, or the file was lost; plan the read again, and when "
-            f"it is still missing {WAY_OUT}"
+            f"{path} is missing: its snapshot has expired meanwhile, or the file was lost; plan the read again, and "
+            f"when it is still missing {WAY_OUT}"
         ) from error
     if size_bytes is not None and len(data) != size_bytes:
         raise damaged(path, f"it has {len(data)} bytes, expected {size_bytes}")
     named = _NAMED.search(path)
     if named is not None and digest_of(data) != named[1]:
-        raise damaged(path, f"its bytes have the digest {digest_of(data)}, its name says {named[1]}")
+        raise damaged(path, f"its bytes have the digest {digest_of(data)}, its name holds {named[1]}")
     return data
 
 
 def damaged(path: str, what: str) -> CorruptDataError:
-    """The error for a file that is not what was written: what was found, and the way out."""
+    """The error for a file whose bytes are not those that were written; `what` says what was found."""
     return CorruptDataError(f"{path} is damaged: {what}; {WAY_OUT}")
 
 

@@ -20,7 +20,7 @@ _LOCAL = LocalFileIO()
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A folder: an absolute path or a URL, without a slash at its end, and what reaches its files.
+    """A folder: an absolute path or a URL, without a slash at its end, and the FileIO of its files.
 
     `external_places` are folders outside of a table's own that its files may be read from.
     """
@@ -31,7 +31,7 @@ class Location:
 
     @classmethod
     def of(cls, path: str | Path, options: Mapping[str, str] | None = None) -> Location:
-        """The folder that a path or URL names; does no I/O. `options` say how an object store is reached.
+        """The folder that a path or URL names; does no I/O. `options` configure the access to an object store or HDFS.
 
         Raises InvalidRequestError (OptionError for options), and UnsupportedError for other stores.
         """
@@ -52,12 +52,12 @@ class Location:
         return cls(text, opened(text, given), places)
 
     def files_of_table(self, file_io: FileIO | None = None) -> FileIO:
-        """What reaches the files of a table in the folder, and no others; `file_io` in place of the folder's own."""
+        """The FileIO for the files of the table in this folder alone; `file_io` replaces the folder's own."""
         return bounded(file_io or self.file_io, self.path, self.external_places)
 
 
 def store_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Those of the options that say how a store is reached, and what may be read there."""
+    """Those of the options that configure the access to files: keys, addresses, external folders."""
     return {
         key: value
         for key, value in given.items()

@@ -1,4 +1,4 @@
-"""What files hold whose names are unique and whose bytes never change, remembered within a limit of memory."""
+"""A cache of the parsed contents of files that never change, by path, within a limit of memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import OrderedDict
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
-_OVERHEAD_BYTES = 200  # of one remembered file
+_OVERHEAD_BYTES = 200  # of one cached file
 
 
 class NameCache(Generic[Item]):
     """The items of files, by path: those of the most recently used files, up to a number of bytes in all.
 
-    Safe to share between threads. What is remembered is the same for all tables of a process.
+    Safe to share between threads, and by all tables of a process: the names of files are unique.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -24,11 +24,11 @@ class NameCache(Generic[Item]):
 
     @property
     def size_bytes(self) -> int:
-        """About the memory of all that is remembered."""
+        """About the memory of all cached items."""
         return self._bytes
 
     def get(self, path: str) -> tuple[Item, ...] | None:
-        """What the file holds, or None when it is not remembered."""
+        """The items of the file, or None when they are not cached."""
         with self._lock:
             held = self._held.get(path)
             if held is None:
@@ -37,7 +37,7 @@ class NameCache(Generic[Item]):
             return held[0]
 
     def put(self, path: str, items: tuple[Item, ...], size_bytes: int) -> None:
-        """Remember what a file holds, which takes about `size_bytes` of memory."""
+        """Cache the items of a file, which take about `size_bytes` of memory."""
         with self._lock:
             if path in self._held:
                 return
@@ -48,7 +48,7 @@ class NameCache(Generic[Item]):
                 self._bytes -= dropped
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all items."""
         with self._lock:
             self._held.clear()
             self._bytes = 0

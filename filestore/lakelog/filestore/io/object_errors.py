@@ -1,4 +1,4 @@
-"""What an object store answers, as errors of ours. Only `object_*` modules import obstore, an extra of lakelog."""
+"""Errors of an object store as errors of lakelog. Only `object_*` modules import obstore, an extra of lakelog."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 
 from lakelog.common.errors import NotFoundError, UnavailableError
 
-# What obstore raises: errors of its own, and Python's for a missing object and for what it cannot connect to.
+# What obstore raises: errors of its own, and Python's for a missing object and a failed connection.
 STORE_ERRORS = (BaseError, OSError)
 _LENGTH_MAX = 400
 
 
 @contextmanager
 def errors_named(path: str) -> Iterator[None]:
-    """Raise NotFoundError or UnavailableError for what the store answers about a path."""
+    """Raise NotFoundError or UnavailableError for errors of the object store at a path."""
     try:
         yield
     except STORE_ERRORS as error:
@@ -24,7 +24,7 @@ def errors_named(path: str) -> Iterator[None]:
 
 
 def named_error(path: str, error: Exception) -> NotFoundError | UnavailableError:
-    """The error of ours for one of the store."""
+    """The error of lakelog for an error of the object store."""
     text = first_line(error)
     if "NoSuchBucket" in str(error):
         bucket = path.split("/")[2]
@@ -44,6 +44,6 @@ def named_error(path: str, error: Exception) -> NotFoundError | UnavailableError
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the lines of debugging behind it."""
+    """The message of an error, without the lines of debugging behind it."""
     lines = str(error).splitlines()
     return (lines[0] if lines else repr(error))[:_LENGTH_MAX]

@@ -40,10 +40,10 @@ def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
 
 
 class ObjectWriter(StoreWriter):
-    """A new object, sent in parts while it is written. It is there once `close` has returned, and never in part.
+    """A new object, sent in parts while it is written. It exists once `close` has returned, and never in part.
 
-    What is given up, or left behind by a process that died, is an upload that nobody sees; the store's rule for
-    incomplete uploads clears it away.
+    An aborted object, or one whose process was killed, is an incomplete upload, which no read sees; the object store's
+    lifecycle rule for incomplete uploads deletes it.
     """
 
     def __init__(self, store: S3Store, key: str, path: str) -> None:
@@ -69,7 +69,7 @@ class ObjectWriter(StoreWriter):
             raise
 
     def close(self) -> None:
-        """Make the object. Raises UnavailableError; then it may be there or not."""
+        """Make the object. Raises UnavailableError; then it may exist or not."""
         upload, self._upload = self._upload, None
         if upload is not None:
             with errors_named(self._path):

@@ -1,7 +1,7 @@
-"""What a store must keep is tried out before a process writes to it: there are stores that ignore `If-None-Match`.
+"""An object store is tried out before a process writes to it: there are some that ignore `If-None-Match`.
 
-Two writers that both create snapshot 7 there would both be told that they won, and one commit would be lost without a
-word. So an object is put as new twice, read back, listed and deleted; see `_probe` for what each step must give.
+Two writers that both create snapshot 7 there would both get a success, and one commit would be lost silently. So an
+object is put as new twice, read back, listed and deleted; see `_probe` for what each step must give.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.io.object_errors import STORE_ERRORS, errors_named, first_line
 from lakelog.filestore.io.s3_access import S3Access
 
-TOKEN_KEY = "lakelog-writer"  # of an object's metadata: which put made it
-TOKEN_KEY = "lakelog-writer"  # of an object's metadata: which put made it
+TOKEN_KEY = "lakelog-writer"  # in an object's metadata: which put made it
 _PASSED: set[tuple[S3Access, str]] = set()
 _LOCK = threading.Lock()
 _NOT_IMPLEMENTED = ("501 Not Implemented", "NotImplemented")
 
 
 def check_store(store: S3Store, path: str, access: S3Access) -> None:
-    """Try the store out, once a process and bucket, in the folder of `path`, which is about to be written.
+    """Try the object store out, once a process and bucket, in the folder of `path`, which is about to be written.
 
-    Raises UnsupportedError for a store that does not keep a promise, UnavailableError for one that does not answer.
+    Raises UnsupportedError where a step fails, UnavailableError for an object store that does not answer.
     """
     root = path.partition("://")[2].partition("/")[0]
     with _LOCK:
@@ -38,14 +37,14 @@ def check_store(store: S3Store, path: str, access: S3Access) -> None:
 
 
 def _probe(store: S3Store, folder: str, access: S3Access) -> None:
-    """Go through the steps, and leave nothing behind."""
+    """Run the steps, and delete their object."""
     path = f"{folder}/.lakelog-probe-{uuid.uuid4()}/probe"
     key = path.partition("://")[2].partition("/")[2]
     with errors_named(path):
         try:
             _try_steps(store, key, path, access)
         except BaseException:
-            with contextlib.suppress(*STORE_ERRORS):  # what went wrong first is what counts
+            with contextlib.suppress(*STORE_ERRORS):  # the first error is the one to report
                 obstore.delete(store, key)
             raise
         obstore.delete(store, key)
@@ -69,7 +68,7 @@ def _put_first(store: S3Store, key: str, path: str, token: str, access: S3Access
     try:
         obstore.put(store, key, token.encode(), mode="create", attributes={TOKEN_KEY: token})
     except (AlreadyExistsError, PreconditionError):
-        return  # its answer got lost, and it was put again: what is there is read back below
+        return  # the answer was lost, and the object was put again: it is read back below
     except STORE_ERRORS as error:
         if any(sign in str(error) for sign in _NOT_IMPLEMENTED):
             step = "the first put with If-None-Match: *"

@@ -1,8 +1,8 @@
 """Files of an S3-compatible object store. Needs obstore, an extra of lakelog.
 
-Who creates a snapshot is decided by a put with `If-None-Match: *`, which one of many racing callers wins. The answer to
-such a put can get lost, and a put that is tried again can lose against its own first try: so each carries a token of
-its own in the object's metadata, and who is told that the object exists looks whose it is.
+A put with `If-None-Match: *` decides which of many racing writers creates a snapshot. The answer to such a put can get
+lost, and a put that is tried again can lose against its own first try: so each carries a unique token in the object's
+metadata, and a writer whose put is refused compares the token of the existing object with its own.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _BACKOFF_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ObjectStoreFileIO:
-    """The files of S3-compatible stores; paths are `s3://bucket/key`. Travels with its keys, and hides them.
+    """The files of S3-compatible stores; paths are `s3://bucket/key`. Is pickled with its keys; its repr hides them.
 
-    Before its first write a process tries out whether the store keeps the promises that commits rest on; see
+    Before its first write a process checks that the object store does what commits rely on; see
     `lakelog.filestore.io.object_probe`. A file that exists is never written in part.
     """
 
@@ -62,9 +62,9 @@ class ObjectStoreFileIO:
             obstore.put(store, key, data, use_multipart=False)
 
     def create_new(self, path: str, data: bytes) -> bool:
-        """Create the file whole and durable, or give False when it exists.
+        """Create the file whole and durable; False when it exists.
 
-        Raises UnavailableError when the store did not say what became of it: it may be there then, or come to be there.
+        Raises UnavailableError when the outcome is unknown: the file may exist then, or appear later.
         """
         store, key = self._writable(path)
         return put_new(store, key, path, data, attempts_max=self.access.attempts_max)
@@ -117,13 +117,13 @@ class ObjectStoreFileIO:
             obstore.delete(store, key)
 
     def delete_empty_dir(self, directory: str) -> bool:  # noqa: ARG002  # there is none
-        """False: a folder is gone with the last file in it."""
+        """False: an object store has no folders."""
         return False
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
-        """Delete all that is below a folder, what is below the folders `last` of it at the end, in their order.
+        """Delete all that is below a folder, and what is below its folders `last` at the end, in their order.
 
-        When it fails half-way the rest is still there: delete it again.
+        After a failure half-way the rest still exists: delete again.
         """
         store, key = self._located(directory)
         with errors_named(directory):
@@ -151,14 +151,14 @@ class ObjectStoreFileIO:
         return ObjectWriter(store, key, path)
 
     def sync(self, path: str) -> None:
-        """Nothing: what the store has taken is durable."""
+        """Nothing: an object is durable once it is put."""
 
     def _located(self, path: str) -> tuple[S3Store, str]:
         bucket, key = split_path(path)
         return store_of(self.access, bucket), key
 
     def _writable(self, path: str) -> tuple[S3Store, str]:
-        """The store and the key, once the store has been tried out."""
+        """The client and the key, once the object store has been tried out."""
         store, key = self._located(path)
         check_store(store, path, self.access)
         return store, key
@@ -188,12 +188,12 @@ def put_new(store: S3Store, key: str, path: str, data: bytes, *, attempts_max: i
 
 
 def _token_of(store: S3Store, key: str, path: str) -> str | None:
-    """The token of the object that is there; None when others wrote it. Raises UnavailableError when it is gone."""
+    """The token of the existing object; None when others wrote it. Raises UnavailableError when it is missing."""
     try:
         with errors_named(path):
             return obstore.get(store, key, options={"head": True}).attributes.get(TOKEN_KEY)
     except NotFoundError as error:
-        raise UnavailableError(f"{path} was there and is gone again: whose it was is not known") from error
+        raise UnavailableError(f"{path} existed and was deleted meanwhile: its writer is unknown; try again") from error
 
 
 def split_path(path: str) -> tuple[str, str]:
@@ -211,7 +211,7 @@ _STORES: ClientCache[S3Store] = ClientCache("an object store")
 
 
 def store_of(access: S3Access, bucket: str) -> S3Store:
-    """The client for a bucket. Raises InvalidRequestError where it would wait for ever."""
+    """The client for a bucket. Raises InvalidRequestError where it would wait forever."""
 
     def make() -> S3Store:
         with errors_named(f"{SCHEMES[0]}://{bucket}"):
@@ -222,7 +222,7 @@ def store_of(access: S3Access, bucket: str) -> S3Store:
 
 @dataclass(frozen=True, slots=True)
 class _GivenKeys:
-    """Hands the keys of the options to obstore: as configuration they would mix with those of the environment."""
+    """Gives the keys of the options to obstore: as configuration they would mix with those of the environment."""
 
     access: S3Access = field(repr=False)
 

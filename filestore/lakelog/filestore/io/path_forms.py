@@ -20,12 +20,12 @@ def is_local(path: str) -> bool:
 
 
 def is_object_store(path: str) -> bool:
-    """True for a URL of a store that has names with slashes, and no folders."""
+    """True for a URL of an object store, which has names with slashes, and no folders."""
     return path.startswith(("s3://", "s3a://"))
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or in it, by their names."""
+    """Whether a path is a folder or below it, by their names."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -36,7 +36,7 @@ def warehouse_of(path: str) -> str:
 
 
 def has_control(path: str) -> bool:
-    """Whether a path holds NUL, a line's end, or the like."""
+    """Whether a path holds NUL, a line break or another control character."""
     return _CONTROL.search(path) is not None
 
 
@@ -46,7 +46,7 @@ def shown_path(path: str) -> str:
 
 
 def plain_path(text: str) -> str:
-    """A path as it is written here: Java writes a local one as `file:/folder` too. Others are left as they are.
+    """A path without the prefix `file:`, which Java writes before local paths. URLs stay as they are.
 
     Raises InvalidRequestError for a `file:` that names no absolute folder of this machine.
     """
@@ -62,9 +62,9 @@ def plain_path(text: str) -> str:
 
 
 def user_path(given: str | Path) -> str:
-    """What a user writes for a folder: an absolute path, or a URL without a slash at its end. `~` is the user's home.
+    """The folder that a user gives: an absolute path, or a URL without a slash at its end. `~` is the user's home.
 
-    Raises InvalidRequestError for what would make a folder of an odd name.
+    Raises InvalidRequestError for a control character, a URL with one slash, and the home of an unknown user.
     """
     text = plain_path(str(given))
     if has_control(text):

@@ -1,4 +1,4 @@
-"""A file of a store that is read by ranges over a network."""
+"""A file that is read by ranges over a network."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ NOTHING = pa.py_buffer(b"")
 
 
 class RangeReader:
-    """A file to read at random, for Arrow to wrap: what is read is fetched by its range, and nothing else.
+    """A file for random reads, for Arrow to wrap: each read fetches its range, and nothing else.
 
-    The end comes with the opening, because footers are there. Small reads fetch `READ_BYTES_MIN` at least, which spares
-    requests where a format reads on from there. Arrow lets one thread in at a time.
+    The end is fetched at the opening, because footers are there. Small reads fetch `READ_BYTES_MIN` at least, which
+    saves requests where a format reads on from there. Arrow calls it from one thread at a time.
     """
 
     closed = False
 
     def __init__(self, size: int, tail: pa.Buffer, fetch: Callable[[int, int], pa.Buffer]) -> None:
-        """Of a file of `size` bytes, its last bytes, and what fetches those from a start to an end."""
+        """A file of `size` bytes, whose last bytes are `tail`; `fetch` gives the bytes from a start to an end."""
         self.size = size
         self._tail = tail
         self._tail_start = size - len(tail)
@@ -64,6 +64,6 @@ class RangeReader:
         return True
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Drop the fetched bytes."""
         self.closed = True
         self._block = self._tail = NOTHING

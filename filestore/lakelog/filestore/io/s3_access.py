@@ -1,7 +1,7 @@
-"""How an S3-compatible store is reached: given with a catalog or a path, never stored with a table.
+"""The access to an S3-compatible object store: given with a catalog or a path, never stored with a table.
 
-What is not given comes from where AWS's own tools look: the variables AWS_*, a web identity, the container, the
-instance. Names are Paimon's, which hands them on to Hadoop's S3A.
+Settings that are not given come from where AWS's own tools look: the variables AWS_*, a web identity, the container,
+the instance. The options have Paimon's names, which passes them to Hadoop's S3A.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ PATH_STYLE: Option[bool | None] = Option(
     key="s3.path.style.access",
     parse=parse_bool,
     default=None,
-    doc="Whether the bucket's name stands in the path and not in the host's name. Without it: where `s3.endpoint` is "
-    "given, and for names with dots.",
+    doc="Whether the bucket's name is in the path and not in the host's name; by default where `s3.endpoint` is given, "
+    "and for names with dots.",
     kind="true or false",
 )
 TIMEOUT = Option(
@@ -57,7 +57,7 @@ ATTEMPTS = Option(
     key="s3.attempts.maximum",
     parse=_at_least_one,
     default=5,
-    doc="How often a request is tried that the store did not answer.",
+    doc="How often a request without an answer is tried.",
     kind="a positive number",
 )
 
@@ -75,7 +75,7 @@ S3_OPTIONS: tuple[Option[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Access:
-    """How a store is reached. Travels to Spark's tasks with its keys; its text hides them. Empty is not given."""
+    """The settings of the access. Is pickled to Spark's tasks with its keys; its repr hides them. Empty: not given."""
 
     endpoint: str = ""
     region: str = ""
@@ -88,7 +88,7 @@ class S3Access:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> S3Access:
-        """What the options say. Raises OptionError for unknown keys and bad values; no error shows a key."""
+        """The settings in the options. Raises OptionError for unknown keys and bad values; no error shows a key."""
         check_known(options, S3_OPTIONS)
         endpoint, access_key, secret_key = ENDPOINT.of(options), ACCESS_KEY.of(options), SECRET_KEY.of(options)
         if bool(access_key) != bool(secret_key):
@@ -111,7 +111,7 @@ class S3Access:
 
     @property
     def effective_endpoint(self) -> str:
-        """The store's address: what was given, else what the environment says; empty for AWS."""
+        """The object store's address: the one given, else the one in the environment; empty for AWS."""
         named = (os.environ.get(key, "") for key in _ENDPOINT_VARIABLES)
         return self.endpoint or next(filter(None, named), "").rstrip("/")
 

@@ -1,4 +1,4 @@
-"""A new file of a store that is written over a network."""
+"""A new file that is written over a network."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lakelog.filestore.io.fileio import NewFile
 
 
 class StoreWriter(NewFile):
-    """A new file while it is written: what Arrow asks of it, beside what each store does its own way."""
+    """A new file while it is written: the methods that Arrow needs; subclasses send the bytes."""
 
     def __init__(self, path: str) -> None:
-        """Of the file `path`, which has no bytes yet."""
+        """Begin the file `path`, without bytes."""
         self._path = path
         self._size = 0
 
@@ -24,7 +24,7 @@ class StoreWriter(NewFile):
 
     @abstractmethod
     def _send(self, data: memoryview) -> None:
-        """Give the store the next bytes. Raises UnavailableError."""
+        """Send the next bytes. Raises UnavailableError."""
 
     def write(self, data: bytes | pa.Buffer) -> int:
         """Append bytes. Raises UnavailableError, and ValueError once the file is closed."""

@@ -1,4 +1,4 @@
-"""Options of single columns: the one reader and maker of keys `fields.<columns>.<suffix>`. Pure."""
+"""Options of single columns: keys `fields.<columns>.<suffix>` are parsed and built here alone. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakelog.filestore.options.parsing import parse_names
 
 PREFIX = "fields."
 AGGREGATE = "aggregate-function"
-DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"  # names no column: it is for all
+DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"  # names no column: it applies to all columns
 MAP_LAYOUT = "map.storage-layout"
 SEQUENCE_GROUP = "sequence-group"
 STATS_MODE = "stats-mode"
@@ -25,12 +25,12 @@ class FieldOption:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """All columns that key or value name."""
+        """All columns that the key or the value names."""
         return self.names + (parse_names(self.value) if self.suffix == SEQUENCE_GROUP else ())
 
 
 def field_key(name: str, suffix: str) -> str:
-    """The key of an option of the column `name`, or of columns with commas between them."""
+    """The key of an option of the column `name`, or of several columns separated by commas."""
     return f"{PREFIX}{name}.{suffix}"
 
 

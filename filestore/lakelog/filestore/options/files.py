@@ -85,7 +85,7 @@ STATS_MODE = Option(
     parse=stats_mode_text,
     default="truncate(16)",
     doc="Which statistics of value columns manifests hold, to skip files by: `none`, `counts` of nulls, `full`, or "
-    "`truncate(N)`: texts up to N characters, 16 by default. `fields.NAME.stats-mode` is for one column.",
+    "`truncate(N)`: strings up to N characters, 16 by default. `fields.NAME.stats-mode` is for one column.",
     kind="none, counts, truncate(N) or full",
 )
 STATS_DENSE_STORE = Option(
@@ -100,7 +100,7 @@ MANIFEST_COMPRESSION = Option(
     parse=str,
     default="zstd",
     doc="The compression of manifests: `zstd`, `deflate` or `null`. `none` is the same as `null`, but Paimon's Java "
-    "writers do not know the word.",
+    "writers do not know `none`.",
 )
 MANIFEST_TARGET_FILE_SIZE = Option(
     key="manifest.target-file-size",

@@ -26,7 +26,7 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An option that changes what some uses of a table mean, in a way that lakelog does not know.
+    """An option that changes what some uses of a table mean, in a way that lakelog does not implement.
 
     `why` ends the sentence "the option ...". With the `harmless` values, in lower case, it changes nothing.
     """
@@ -37,7 +37,7 @@ class Refusal:
 
 
 _FALSE = ("false",)
-_READS = (Use.READ, Use.FOLLOW, Use.WRITE)  # who writes reads first: old rows, buckets, what is compacted
+_READS = (Use.READ, Use.FOLLOW, Use.WRITE)  # writers read too: old rows, buckets, files to compact
 _TIME_TRAVEL = "chooses which rows every read of the table gives; name them with the read instead"
 _PK_INDEX = "is an index that every compaction must keep up"
 
@@ -47,7 +47,7 @@ def _refused(why: str, *uses: Use, unless: tuple[str, ...] = ()) -> Refusal:
 
 
 HONOURED: Mapping[str, str] = {
-    DEFAULT_AGGREGATE: "the function of columns that name none",
+    DEFAULT_AGGREGATE: "the function of columns without a function of their own",
     "force-lookup": "rows above level 0 are whole, see `lakelog.filestore.merge.lookups`",
     "index-file-in-data-file-dir": "where index files are looked for; tables that need new ones are not written",
     "primary-key.nullable": "nulls come first in the order of keys, and equal each other",
@@ -57,13 +57,13 @@ HONOURED: Mapping[str, str] = {
     "write.compaction-skip": "an older key of `write-only`",
 }
 REFUSED: Mapping[str, Refusal] = {
-    "type": _refused("says that the files are no table of Paimon", *_READS, unless=("table", "materialized-table")),
+    "type": _refused("says that the files are not those of a table", *_READS, unless=("table", "materialized-table")),
     "branch": _refused("makes another branch stand for the table; open that branch", *_READS, unless=("main",)),
     "chain-table.enabled": _refused(
         "makes rows of two branches out of snapshots and deltas", Use.READ, Use.FOLLOW, Use.WRITE, unless=_FALSE
     ),
     "query-auth.enabled": _refused(
-        "leaves it to a catalog which rows and columns one may see", Use.READ, Use.FOLLOW, unless=_FALSE
+        "leaves it to a catalog which rows and columns a user may see", Use.READ, Use.FOLLOW, unless=_FALSE
     ),
     "scan.bucket": _refused("leaves out all buckets but one", Use.READ, Use.FOLLOW),
     "scan.partitions": _refused("leaves out all partitions but some", Use.READ, Use.FOLLOW),
@@ -89,10 +89,10 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "pk-clustering-override": _refused("orders files by other columns than the key", *_READS, unless=_FALSE),
     "postpone.merge-on-read": _refused("shows rows that have no bucket yet", *_READS, unless=_FALSE),
-    "streaming-read-overwrite": _refused("tells the rows of overwrites as changes", Use.FOLLOW, unless=_FALSE),
-    "streaming-read-append-overwrite": _refused("tells the rows of overwrites as changes", Use.FOLLOW, unless=_FALSE),
+    "streaming-read-overwrite": _refused("makes the rows of overwrites changes", Use.FOLLOW, unless=_FALSE),
+    "streaming-read-append-overwrite": _refused("makes the rows of overwrites changes", Use.FOLLOW, unless=_FALSE),
     "scan.bounded.watermark": _refused("ends streams at a watermark", Use.FOLLOW),
-    "consumer-id": _refused("lets every stream go on where one consumer is; name it with the read", Use.FOLLOW),
+    "consumer-id": _refused("starts every stream where one consumer is; name it with the read", Use.FOLLOW),
     "log.ignore-delete": _refused("leaves deletes out of the changes", Use.FOLLOW, unless=_FALSE),
     "ignore-update-before": _refused("drops the -U rows of what is written", Use.WRITE, unless=_FALSE),
     "upsert-key": _refused("makes inserts replace the rows of equal keys", Use.WRITE),
@@ -102,7 +102,7 @@ REFUSED: Mapping[str, Refusal] = {
         "joins rows of several files by their numbers", Use.FOLLOW, Use.WRITE, unless=_FALSE
     ),
     "partition.timestamp-format.strict": _refused(
-        "refuses rows whose partition tells no time", Use.WRITE, unless=_FALSE
+        "refuses rows whose partition values are not a time", Use.WRITE, unless=_FALSE
     ),
     "write.sequence-number-init-mode": _refused(
         "keeps the newest sequence number in snapshots", Use.WRITE, unless=("scan",)
@@ -116,7 +116,7 @@ REFUSED: Mapping[str, Refusal] = {
     "pk-multivalue.index.columns": _refused(_PK_INDEX, Use.WRITE),
     "pk-full-text.index.columns": _refused(_PK_INDEX, Use.WRITE),
     "partition.expiration-strategy": _refused(
-        "tells the age of a partition by other things than its values", Use.EXPIRE_PARTITIONS, unless=("values-time",)
+        "takes the age of a partition from other things than its values", Use.EXPIRE_PARTITIONS, unless=("values-time",)
     ),
 }
 # `fields.<column>.<suffix>`
@@ -127,7 +127,7 @@ REFUSED_SUFFIXES: Mapping[str, Refusal] = {
 
 
 def refused_options(options: Mapping[str, str], use: Use) -> Iterator[tuple[str, Refusal]]:
-    """The options that change this use of a table in a way that lakelog does not know, in order."""
+    """The options that change this use of a table in a way that lakelog does not implement, in order."""
     for key in sorted(options):
         option = field_option(key, options[key])
         refusal = REFUSED.get(key) if option is None else REFUSED_SUFFIXES.get(option.suffix)
@@ -136,7 +136,7 @@ def refused_options(options: Mapping[str, str], use: Use) -> Iterator[tuple[str,
 
 
 def check_foreign_options(options: Mapping[str, str], *uses: Use, table_name: str | None = None) -> None:
-    """Raise UnsupportedError, naming the option, where one changes such a use in a way that lakelog does not know."""
+    """Raise UnsupportedError, naming the option, where one changes such a use in a way lakelog does not implement."""
     for use in uses:
         for key, refusal in refused_options(options, use):
             whose = "" if table_name is None else f" of table {table_name}"

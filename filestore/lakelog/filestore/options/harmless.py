@@ -1,4 +1,4 @@
-"""Options of Paimon that change nothing of what lakelog reads and writes, by what they are about. See `foreign`."""
+"""Options of Paimon that change nothing of what lakelog reads and writes, by subject. See `foreign`."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ _KEYS = {
         record-level.time-field-type row-tracking.partition-group-on-commit scan.fallback-delta-branch
         scan.fallback-snapshot-branch
     """,
-    "columns of BLOB and VECTOR, which the schema tells by their types": """
+    "columns of BLOB and VECTOR, which the types in the schema name": """
         blob-as-descriptor blob-descriptor-field blob-descriptor.source-table blob-external-storage-field
         blob-external-storage-path blob-field blob-view-field blob-view.resolve.enabled
         blob-write-null-on-fetch-failure blob-write-null-on-missing-file blob.stored-descriptor-fields

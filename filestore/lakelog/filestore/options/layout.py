@@ -18,7 +18,7 @@ _NO_NAMES: tuple[str, ...] = ()
 
 
 class BucketFunction(StrEnum):
-    """How a bucket follows from the bucket key."""
+    """How the bucket of a row is computed from its bucket key."""
 
     DEFAULT = "default"
     MOD = "mod"
@@ -45,7 +45,7 @@ BUCKET_FUNCTION = Option(
     key="bucket-function.type",
     parse=BucketFunction,
     default=BucketFunction.DEFAULT,
-    doc="How the bucket follows from the bucket key: `default` (murmur3), `mod` or `hive`.",
+    doc="How the bucket is computed from the bucket key: `default` (murmur3), `mod` or `hive`.",
     kind="default, mod or hive",
 )
 DYNAMIC_BUCKET_TARGET_ROW_NUM = Option(
@@ -109,14 +109,15 @@ PARTITION_EXPIRATION_TIME = Option(
     key="partition.expiration-time",
     parse=parse_duration_millis,
     default=None,
-    doc="How old a partition gets before an expiry deletes it, by the time that its values tell; never by default.",
+    doc="How old a partition gets before an expiry deletes it, by the time in its values; never by default.",
     kind="a duration such as 7 d",
 )
 PARTITION_TIMESTAMP_PATTERN = Option(
     key="partition.timestamp-pattern",
     parse=str,
     default=None,
-    doc="How the time of a partition is made of its columns, such as `$day $hour:00:00`; the first column by default.",
+    doc="How the time of a partition is composed of its columns, such as `$day $hour:00:00`; by default its first "
+    "column.",
 )
 PARTITION_TIMESTAMP_FORMATTER = Option(
     key="partition.timestamp-formatter",
@@ -153,5 +154,5 @@ TABLE_PLACE = Option(
     parse=str,
     default="",
     doc="The folder where lakelog made a table with a log; snapshots name where it is now. By it a copied folder is "
-    "told from a moved one. An option of lakelog.",
+    "distinguished from a moved one. An option of lakelog.",
 )

@@ -1,4 +1,4 @@
-"""Options of what becomes of rows with one key, and of who is told."""
+"""Options of merging rows with one key, and of the changelog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_NAMES: tuple[str, ...] = ()
 
 
 class MergeEngine(StrEnum):
-    """What becomes of several rows with one key."""
+    """How several rows with one key are merged."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -20,7 +20,7 @@ class MergeEngine(StrEnum):
 
 
 class StoreWriteMode(StrEnum):
-    """What rows do that are written to a table."""
+    """What the rows that are written to a table do."""
 
     AUTO = "auto"  # change-log with a primary key, append-only without
     APPEND_ONLY = "append-only"
@@ -28,7 +28,7 @@ class StoreWriteMode(StrEnum):
 
 
 class ChangelogProducer(StrEnum):
-    """Where changelog files come from."""
+    """What writes changelog files."""
 
     NONE = "none"
     INPUT = "input"
@@ -37,7 +37,7 @@ class ChangelogProducer(StrEnum):
 
 
 class SortOrder(StrEnum):
-    """Which end of an order comes last."""
+    """Whether the largest or the smallest value comes last."""
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
@@ -47,8 +47,8 @@ WRITE_MODE = Option(
     key="write-mode",
     parse=StoreWriteMode,
     default=StoreWriteMode.AUTO,
-    doc="What rows do that are written: `append-only` tables take inserts alone, `change-log` tables deletes too, each "
-    "of which takes one equal row away where there is no primary key. `auto` is `change-log` with a primary key and "
+    doc="What written rows do: `append-only` tables take inserts alone, `change-log` tables deletes too, each of which "
+    "takes one equal row away where there is no primary key. `auto` is `change-log` with a primary key and "
     "`append-only` without. The option of FLIP-188; Paimon has dropped it.",
     kind="auto, append-only or change-log",
 )
@@ -56,7 +56,7 @@ MERGE_ENGINE = Option(
     key="merge-engine",
     parse=MergeEngine,
     default=MergeEngine.DEDUPLICATE,
-    doc="What becomes of several rows with one key; `deduplicate` keeps the last.",
+    doc="How several rows with one key are merged; `deduplicate` keeps the last.",
     kind="deduplicate, partial-update, aggregation or first-row",
 )
 IGNORE_DELETE = Option(
@@ -106,14 +106,14 @@ ROWKIND_FIELD = Option(
     key="rowkind.field",
     parse=str,
     default=None,
-    doc="A column whose text (+I, -U, +U or -D) is the row kind of what is written, without a log.",
+    doc="A column whose value (+I, -U, +U or -D) is the row kind of a written row, in tables without a log.",
     kind="a column name",
 )
 CHANGELOG_PRODUCER = Option(
     key="changelog-producer",
     parse=ChangelogProducer,
     default=ChangelogProducer.NONE,
-    doc="Where changelog files come from: `none`, `input`, `lookup` or `full-compaction`.",
+    doc="What writes changelog files: `none`, `input`, `lookup` or `full-compaction`.",
     kind="none, input, lookup or full-compaction",
 )
 CHANGELOG_ROW_DEDUPLICATE = Option(

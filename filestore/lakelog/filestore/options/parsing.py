@@ -1,4 +1,4 @@
-"""How the texts of options are read. All raise ValueError."""
+"""Parsers of the values of options. All raise ValueError."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from lakelog.common.file_names import check_file_name, check_file_names
 
-BUCKETS_MAX = 2_147_483_647  # files store it in 32 bits
+BUCKETS_MAX = 2_147_483_647  # files hold the number of buckets in 32 bits
 LONG_MAX = 9_223_372_036_854_775_807
 DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 
@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Column names with commas between them."""
+    """Column names separated by commas."""
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
@@ -38,7 +38,7 @@ def parse_bucket_count(text: str) -> int:
 
 
 def parse_branch(text: str) -> str:
-    """The name of a branch, a part of a path. Raises ValueError for a name that leads elsewhere or is none."""
+    """The name of a branch, a part of a path. Raises ValueError for an empty name and one that leads elsewhere."""
     if not text.strip() or text == "~":
         raise ValueError("expected the name of a branch")
     return check_file_name(text)
@@ -52,7 +52,7 @@ def folder_below(text: str) -> str:
 
 
 def name_start(text: str) -> str:
-    """What the name of a file begins with. Raises ValueError."""
+    """The prefix of the names of files. Raises ValueError."""
     check_file_name(f"{text}x")
     return text
 

@@ -38,14 +38,14 @@ SCAN_TIMESTAMP = Option(
     key="scan.timestamp",
     parse=str,
     default=None,
-    doc="The moment whose state is read, as text such as 2026-01-31 12:00:00; UTC unless a zone is given.",
+    doc="The time whose state is read, such as 2026-01-31 12:00:00; UTC unless a zone is given.",
     kind="a timestamp",
 )
 SCAN_TIMESTAMP_MILLIS = Option(
     key="scan.timestamp-millis",
     parse=not_negative,
     default=None,
-    doc="The moment whose state is read, in milliseconds since 1970 UTC.",
+    doc="The time whose state is read, in milliseconds since 1970 UTC.",
     kind="a number from 0 on",
 )
 SCAN_FALLBACK_BRANCH: Option[str | None] = Option(
@@ -73,7 +73,7 @@ SOURCE_SPLIT_OPEN_FILE_COST = Option(
     key="source.split.open-file-cost",
     parse=parse_size_bytes,
     default=4 << 20,
-    doc="Bytes that a file counts at least for in a split: opening many small ones takes time too.",
+    doc="Bytes that a file counts for at least in a split: opening many small files takes time too.",
     kind="a size such as 4 mb",
 )
 READ_MEMORY_BUDGET = Option(

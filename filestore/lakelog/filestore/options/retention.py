@@ -38,7 +38,7 @@ CHANGELOG_NUM_RETAINED_MIN: Option[int | None] = Option(
     parse=positive,
     default=None,
     doc="Snapshots whose changes are kept at least, living ones among them; `snapshot.num-retained.min` by default. "
-    "Where this or its kin is more than the option of snapshots, changes outlive their snapshots.",
+    "Where an option of changes is more than that of snapshots, changes outlive their snapshots.",
     kind="a positive number",
 )
 CHANGELOG_NUM_RETAINED_MAX: Option[int | None] = Option(
@@ -67,7 +67,7 @@ USERS_TIME_RETAINED = Option(
     key="users.time-retained",
     parse=parse_duration_millis,
     default=90 * 86_400_000,
-    doc="How long a table remembers the last batch of a stream that writes nothing any more. A stream that comes back "
+    doc="How long a table keeps the last batch of a stream that writes nothing any more. A stream that writes again "
     "later, in the middle of its batches, is refused. An option of lakelog.",
     kind="a duration such as 90 d",
 )

@@ -52,7 +52,7 @@ WRITE_ONLY = Option(
     key="write-only",
     parse=parse_bool,
     default=False,
-    doc="Whether writers leave compaction and expiry to somebody else.",
+    doc="Whether writers leave compaction and expiry to another process.",
     kind="true or false",
     older_keys=("write.compaction-skip",),
 )
@@ -74,7 +74,7 @@ COMMIT_MIN_RETRY_WAIT = Option(
     key="commit.min-retry-wait",
     parse=parse_duration_millis,
     default=10,
-    doc="The longest wait before the first retry of a commit; it doubles with each lost race, and chance takes of it.",
+    doc="The longest wait before the first retry of a commit; it doubles with each lost race, shortened at random.",
     kind="a duration such as 10 ms",
 )
 COMMIT_MAX_RETRY_WAIT = Option(
