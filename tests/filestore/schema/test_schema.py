@@ -185,7 +185,7 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
             InvalidRequestError,
             "'dt' is a partition column",
         ),
-        ({"options": {"rowkind.field": "tags"}}, InvalidRequestError, "row kinds are texts: use STRING"),
+        ({"options": {"rowkind.field": "tags"}}, InvalidRequestError, "row kinds are strings: use STRING"),
     ],
 )
 def test_what_a_table_cannot_be_is_said_clearly(

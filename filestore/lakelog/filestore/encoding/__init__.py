@@ -1,1 +1,1 @@
-"""The bytes of Paimon's binary rows, hashes, bitmaps, and of values as Java writes them."""
+"""The bytes of Paimon's binary rows, hashes and bitmaps, and values as strings and casts as in Java."""

@@ -90,10 +90,10 @@ def serialize_row(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> b
 
 
 def deserialize_row(kinds: Sequence[DataType], data: bytes) -> tuple[StoredValue, ...]:
-    """Stored values of a serialized BinaryRow. Raises CorruptDataError when it is not one of these types."""
+    """Stored values of a serialized BinaryRow. Raises CorruptDataError for bytes of other types."""
     arity = int.from_bytes(data[:4], "big")
     if len(data) < 4 or arity != len(kinds):
-        raise CorruptDataError(f"a row of {len(kinds)} fields was expected, the bytes say {arity}: {data[:16].hex()}")
+        raise CorruptDataError(f"a row of {len(kinds)} fields was expected, found one of {arity}: {data[:16].hex()}")
     return decode_row(kinds, data[4:])
 
 
@@ -138,7 +138,7 @@ def stored_row(kinds: Sequence[DataType], columns: Sequence[pa.Array | pa.Chunke
 
 
 def comparable(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> tuple[object, ...]:
-    """A tuple that sorts as the format sorts rows: nulls first, text by its bytes, -0.0 before 0.0, NaN last."""
+    """A tuple that sorts as the format sorts rows: nulls first, strings by their bytes, -0.0 before 0.0, NaN last."""
     return tuple(_comparable(kind, value) for kind, value in zip(kinds, values, strict=True))
 
 
@@ -148,7 +148,7 @@ def comparable_key(kinds: Sequence[DataType], data: bytes) -> tuple[object, ...]
 
 
 def key_order(kinds: Sequence[DataType]) -> Callable[[bytes], tuple[object, ...]]:
-    """What gives `comparable_key` of rows of these kinds; quick for keys of integers."""
+    """The function `comparable_key` for rows of these kinds; quick for keys of integers."""
     if not kinds or not all(kind.root in _INTEGER_SLOTS for kind in kinds):
         return lambda data: comparable_key(kinds, data)
     slots = struct.Struct("<" + "".join(_INTEGER_SLOTS[kind.root] for kind in kinds))

@@ -37,7 +37,7 @@ U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 
 _SEED = 42
-_BLOCK_ROWS = 1 << 16  # a block's arrays stay in the cache
+_BLOCK_ROWS = 1 << 16  # so that a block's arrays stay in the processor's cache
 _BYTES_ROOTS = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
 _NEVER = np.zeros(1, np.bool_)
@@ -65,14 +65,14 @@ def bucket_of(
 
 
 def hashes_of(table: pa.Table, key_fields: Sequence[DataField]) -> npt.NDArray[np.int32]:
-    """The default function's hash of every row, by the columns of a key; what tables with dynamic buckets go by."""
+    """The default function's hash of every row, by the columns of a key: that of the HASH index of dynamic buckets."""
     kinds = [field.type for field in key_fields]
     hashes = [hash_of(columns, kinds) for columns in _blocks(table, key_fields)]
     return np.concatenate(hashes) if hashes else np.zeros(0, np.int32)
 
 
 def _blocks(table: pa.Table, key_fields: Sequence[DataField]) -> Iterator[Sequence[pa.Array]]:
-    """The key columns, some rows at a time."""
+    """The key columns, a block of rows at a time."""
     columns = [_as_type(table.column(field.name), field) for field in key_fields]
     one_chunk = pa.table(columns, names=[str(index) for index in range(len(columns))]).combine_chunks()
     return (batch.columns for batch in one_chunk.to_batches(max_chunksize=_BLOCK_ROWS))
@@ -218,7 +218,7 @@ def _wide_decimal_slot(low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64]
 
 
 def _bytes_slot(values: ByteValues) -> _Slot:
-    """Up to 7 bytes stand in the slot with their length, longer values in the variable part."""
+    """Values of up to 7 bytes are in the slot with their length, longer ones in the variable part."""
     lengths = values.lengths
     is_in_slot = lengths <= 7
     first = values.word(0)

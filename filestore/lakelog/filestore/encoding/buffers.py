@@ -79,7 +79,7 @@ def minimal_big_endian(low: U64, high: U64) -> tuple[I64, U64]:
 
 @dataclass(frozen=True, slots=True)
 class ByteValues:
-    """Byte strings of a column, read 8 bytes at a time; what lies behind a value's end reads as zeros."""
+    """Byte strings of a column, read 8 bytes at a time; bytes behind a value's end are zeros."""
 
     data: npt.NDArray[np.uint8]  # 8 bytes longer than the last value
     starts: I64

@@ -1,7 +1,7 @@
 """Values of one type as another, as Paimon's readers cast them. Pure.
 
-Texts and bytes are cut to the length of their type, and padded where it is fixed. Floats beyond an integer become its
-last one and NaN becomes 0, decimals that do not fit become null, and times count in seconds where they become numbers.
+Strings and bytes are cut to the length of their type, and padded where it is fixed. Floats beyond the range of an
+integer type become its end and NaN becomes 0, decimals that do not fit become null, and times are seconds in numbers.
 Source: Paimon, `CastExecutors` and the rules beside it.
 """
 
@@ -36,11 +36,11 @@ _UNBOUNDED = 2**31 - 1
 
 
 def cast_scalars(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array:
-    """Values that are not nested. Raises pa.ArrowInvalid for a value that has no form in the other type."""
+    """Values that are not nested. Raises pa.ArrowInvalid for a value that has no cast to the other type."""
     target = to_arrow_type(wanted)
     match wanted.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            return _sized_text(_texts(values, found), wanted).cast(target)
+            return _sized_strings(_strings(values, found), wanted).cast(target)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return _sized_bytes(values.cast(pa.binary()), wanted).cast(target)
         case TypeRoot.DECIMAL if _always_fits(found, wanted):
@@ -68,7 +68,7 @@ def cast_scalars(values: pa.Array, found: DataType, wanted: DataType) -> pa.Arra
 
 
 def _always_fits(found: DataType, wanted: DataType) -> bool:
-    """Whether every whole number or decimal of a type is one of the wanted DECIMAL."""
+    """Whether every whole number or decimal of a type fits the wanted DECIMAL."""
     digits = _DIGITS.get(found.root, (found.precision or 0) - (found.scale or 0))
     is_exact = found.root in INTEGERS or (found.root is TypeRoot.DECIMAL and (found.scale or 0) <= (wanted.scale or 0))
     return is_exact and digits <= (wanted.precision or 0) - (wanted.scale or 0)
@@ -78,7 +78,7 @@ def _each(values: pa.Array, cast: Callable[[Any], Any], target: pa.DataType) -> 
     return pa.array([None if value is None else cast(value) for value in values.to_pylist()], target)
 
 
-def _texts(values: pa.Array, found: DataType) -> pa.Array:
+def _strings(values: pa.Array, found: DataType) -> pa.Array:
     if found.root in TIMES:
         return pc.replace_substring(values.cast(pa.timestamp(values.type.unit)).cast(pa.string()), "Z", "")
     if found.root in FLOATS:
@@ -90,11 +90,11 @@ def _texts(values: pa.Array, found: DataType) -> pa.Array:
     return values.cast(pa.string())
 
 
-def _sized_text(texts: pa.Array, wanted: DataType) -> pa.Array:
+def _sized_strings(strings: pa.Array, wanted: DataType) -> pa.Array:
     length = wanted.length or 1
     if length == _UNBOUNDED:
-        return texts
-    cut = pc.utf8_slice_codeunits(texts, 0, length)
+        return strings
+    cut = pc.utf8_slice_codeunits(strings, 0, length)
     return pc.utf8_rpad(cut, length, " ") if wanted.root is TypeRoot.CHAR else cut
 
 
@@ -115,18 +115,18 @@ def fitting(value: Decimal, kind: DataType) -> Decimal | None:
 
 
 def _decimal(value: object, wanted: DataType) -> Decimal | None:
-    """A number or its text with the digits of a DECIMAL, rounded half up; null where it has too many."""
+    """A number, or a string of one, with the digits of a DECIMAL, rounded half up; null where it has too many."""
     try:
         return fitting(Decimal(int(value) if isinstance(value, bool) else str(value).strip()), wanted)
     except ArithmeticError as error:
-        raise pa.ArrowInvalid(f"{value} is no decimal") from error
+        raise pa.ArrowInvalid(f"{value} is not a decimal") from error
 
 
 def _boolean(text: str) -> bool:
     try:
         return _BOOLEANS[text.strip().lower()]
     except KeyError as error:
-        raise pa.ArrowInvalid(f"{text!r} is no boolean") from error
+        raise pa.ArrowInvalid(f"{text!r} is not a boolean") from error
 
 
 def _numbers(values: pa.Array, found: DataType, wanted: DataType) -> pa.Array:
@@ -160,15 +160,15 @@ def _whole(values: pa.Array, wanted: DataType) -> pa.Array:
 def _date(text: str) -> date:
     match = _DATE.fullmatch(text.strip())
     if match is None:
-        raise pa.ArrowInvalid(f"{text!r} is no date")
+        raise pa.ArrowInvalid(f"{text!r} is not a date")
     try:
         return date(*(int(part) for part in match.groups()))
     except ValueError as error:
-        raise pa.ArrowInvalid(f"{text!r} is no date") from error
+        raise pa.ArrowInvalid(f"{text!r} is not a date") from error
 
 
 def _times(values: pa.Array, found: DataType) -> pa.Array:
-    """Milliseconds of the day as int32, or where `values` are texts or timestamps as TIME(3)."""
+    """Milliseconds of the day as int32, or as TIME(3) where `values` are strings or timestamps."""
     if found.root in TEXT:
         millis = _each(values, _time_millis, pa.int32())
     elif found.root in TIMES:
@@ -183,6 +183,6 @@ def _times(values: pa.Array, found: DataType) -> pa.Array:
 def _time_millis(text: str) -> int:
     match = _TIME.fullmatch(text.strip())
     if match is None:
-        raise pa.ArrowInvalid(f"{text!r} is no time")
+        raise pa.ArrowInvalid(f"{text!r} is not a time")
     hours, minutes, seconds, fraction = match.groups(default="")
     return (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000 + int(fraction[:3].ljust(3, "0"))

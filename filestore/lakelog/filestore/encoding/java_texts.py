@@ -1,4 +1,4 @@
-"""Values as the texts that Java gives them: in names of folders, and where a column becomes text. Pure."""
+"""Values as the strings that Java makes of them: in names of folders, and where a column becomes STRING. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from lakelog.common.types import DataType, TypeRoot
 
 _MILLIS_DIGITS = 3
-_NOT_BLANK = "\x85\xa0\u2007\u202f"  # spaces of Python that are none in Java
+_NOT_BLANK = "\x85\xa0\u2007\u202f"  # whitespace in Python, but not in Java
 BLANKS = "".join(char for char in map(chr, range(0x1_0000)) if char.isspace() and char not in _NOT_BLANK)
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has nothing but what `Character.isWhitespace` calls white."""
+    """Whether a string has only characters for which `Character.isWhitespace` is true."""
     return not text.strip(BLANKS)
 
 
 def float_text(kind: DataType, value: float) -> str:
-    """The text of a number: with an exponent from 1.0E7 on and below 0.001."""
+    """The string of a number: with an exponent from 1.0E7 on and below 0.001."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     number = np.float32(value) if kind.root is TypeRoot.FLOAT else np.float64(value)
@@ -30,7 +30,7 @@ def float_text(kind: DataType, value: float) -> str:
 
 
 def time_text(millis: int, precision: int) -> str:
-    """The text of a TIME: up to `precision` digits of a second, without zeros at the end but the first one."""
+    """The string of a TIME: up to `precision` digits of a second, without zeros at the end but the first one."""
     seconds, fraction = divmod(millis, 1_000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     digits = f"{fraction:03}"[: min(precision, _MILLIS_DIGITS)]

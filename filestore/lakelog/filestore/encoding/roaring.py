@@ -18,7 +18,7 @@ Positions = npt.NDArray[np.uint32]
 
 
 def decode_roaring(data: bytes | memoryview, *, numbers_max: int = NUMBERS_MAX) -> tuple[Positions, int]:
-    """The numbers of a 32-bit bitmap, rising, and how many bytes it takes.
+    """The numbers of a 32-bit bitmap, rising, and the size of the bitmap in bytes.
 
     Raises ValueError for other bytes, and for more than `numbers_max` numbers: a few bytes may stand for 65,536.
     """
@@ -36,7 +36,7 @@ def encode_roaring(numbers: Positions) -> bytes:
     containers = [_packed(part) for part in np.split(low, starts[1:])] if len(keys) else []
     counts = np.diff(np.append(starts, len(numbers)))
     heads = np.column_stack([keys, counts - 1]).astype("<u2").tobytes()
-    first = 8 + 8 * len(keys)  # behind cookie, number of containers, their heads and their offsets
+    first = 8 + 8 * len(keys)  # behind cookie, number of containers, their headers and their offsets
     offsets = first + np.cumsum([0, *(len(container) for container in containers[:-1])])
     head = struct.pack("<II", _COOKIE_NO_RUNS, len(keys))
     return b"".join([head, heads, offsets.astype("<u4").tobytes() if containers else b"", *containers])
@@ -77,7 +77,7 @@ def _decode(view: memoryview, numbers_max: int) -> tuple[Positions, int]:
         is_run = bool(flags) and bool(flags[index // 8] >> index % 8 & 1)
         low, at = _container(view, at, cardinality, is_run=is_run)
         if len(low) != cardinality:
-            raise ValueError(f"container {index} has {len(low)} numbers, its head says {cardinality}")
+            raise ValueError(f"container {index} has {len(low)} numbers, its header says {cardinality}")
         parts.append(low + np.uint32(key << 16))
     return (np.concatenate(parts) if parts else np.zeros(0, np.uint32)), at
 
@@ -89,7 +89,7 @@ def _container(view: memoryview, at: int, cardinality: int, *, is_run: bool) -> 
         pairs = np.frombuffer(_cut(view, at + 2, 4 * runs), "<u2").astype(np.uint32).reshape(-1, 2)
         if int(pairs[:, 1].sum()) + runs != cardinality:
             raise ValueError(
-                f"a container has runs of {int(pairs[:, 1].sum()) + runs} numbers, its head says {cardinality}"
+                f"a container has runs of {int(pairs[:, 1].sum()) + runs} numbers, its header says {cardinality}"
             )
         ranges = [np.arange(start, start + length + 1, dtype=np.uint32) for start, length in pairs]
         return (np.concatenate(ranges) if ranges else np.zeros(0, np.uint32)), at + 2 + 4 * runs

@@ -20,7 +20,7 @@ from lakelog.filestore.io.integrity import damaged
 
 _CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "none": "null", "null": "null"}
 _CODECS |= {"uncompressed": "null", "deflate": "deflate", "gzip": "deflate"}
-# What fastavro and the libraries below it raise for bytes that are no Avro file.
+# What fastavro and its libraries raise for bytes that are not an Avro file.
 NOT_AVRO = (
     ArithmeticError,
     AttributeError,
@@ -36,8 +36,8 @@ NOT_AVRO = (
     struct.error,
     *INFLATE_ERRORS,
 )
-_PLAIN_BYTES_MIN = 16 << 20  # of the blocks of a file that is decoded whole, whatever its size
-_PLAIN_RATIO = 32  # and so many times its size
+_PLAIN_BYTES_MIN = 16 << 20  # bytes of all blocks before compression that a file may have, whatever its size
+_PLAIN_RATIO = 32  # and beyond that, this many times its size
 _OBJECTS_BYTES_MAX = 96 << 20  # of the records of a block in memory
 
 
@@ -72,17 +72,17 @@ def iter_container(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
 
 
 def plain_bytes_max(data: bytes) -> int:
-    """How many bytes a file that is decoded whole may have before compression."""
+    """The bytes before compression that a file may have to be decoded whole."""
     return max(_PLAIN_BYTES_MIN, _PLAIN_RATIO * len(data))
 
 
 def decoded(file: AvroBlocks, schema: bytes, *, bytes_max: int | None = None) -> Iterator[dict[str, Any]]:
-    """The records of a file by a text of its schema, once it is known that those of a block fit into memory.
+    """The records of a file by the JSON of its schema; those of each block are first checked to fit into memory.
 
     Its blocks have at most `bytes_max` before compression. Raises what `avro_errors_named` names.
     """
     stream = file.stream(_checked(file, file.plain(bytes_max=bytes_max)), schema)
-    # fastavro needs no more of a file than `read`, and gives any type: ours are records.
+    # fastavro needs only `read` of a file, and may give any type: the files of tables have records.
     yield from fastavro.reader(stream)  # type: ignore[misc,arg-type]
 
 
@@ -94,7 +94,7 @@ def _checked(file: AvroBlocks, blocks: Iterator[tuple[int, bytes]]) -> Iterator[
 
 @contextmanager
 def avro_errors_named(path: str) -> Iterator[None]:
-    """What Avro files raise, as CorruptDataError or UnsupportedError with the path."""
+    """Raise errors of Avro files as CorruptDataError or UnsupportedError with the path."""
     try:
         yield
     except UnsupportedError as error:

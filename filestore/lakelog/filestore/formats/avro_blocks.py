@@ -1,4 +1,4 @@
-"""Avro object files, block by block: what they claim is compared with what they are before anything is made of it."""
+"""Avro object files, block by block: the sizes that they claim are checked before any memory is taken for them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ SCHEMA_KEY = "avro.schema"
 CODEC_KEY = "avro.codec"
 BLOCK_BYTES_MAX = 64 << 20  # of a block before compression
 _VALUES_MAX = 300_000  # of a schema
-_REMEMBERED_MAX = 64 << 10
+_CACHED_MAX = 64 << 10
 _LONG_BYTES_MAX = 10
 _META_MAX = 1_000
 
 
 class Block(NamedTuple):
-    """One block as it is in the file: how many records, and their bytes as they are compressed."""
+    """One block of the file: the number of its records, and their compressed bytes."""
 
     records: int
     packed: bytes
 
 
 class AvroBlocks:
-    """The header and the blocks of a file. Raises ValueError, LookupError or EOFError for bytes that are none.
+    """The header and the blocks of a file. Raises ValueError, LookupError or EOFError for other bytes.
 
-    `schema` is that of the header as parsed JSON, and may be replaced by what reads the same bytes otherwise.
+    `schema` is the header's, as parsed JSON; it may be replaced by another schema that fits the same bytes.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -45,12 +45,12 @@ class AvroBlocks:
         self.meta = read_meta(source)
         self.codec = self.meta.get(CODEC_KEY, b"null").decode()
         text = self.meta[SCHEMA_KEY]
-        self.schema: Any = _remembered_schema(text) if len(text) <= _REMEMBERED_MAX else _parse_schema(text)
+        self.schema: Any = _cached_schema(text) if len(text) <= _CACHED_MAX else _parse_schema(text)
         self._sync = source.read(SYNC_BYTES)
         self._start = source.tell()
 
     def packed(self) -> Iterator[Block]:
-        """The blocks as they are, each with its marker at its end."""
+        """The compressed blocks; each is checked to end with the file's sync marker."""
         source = io.BytesIO(self._data)
         source.seek(self._start)
         while source.tell() < len(self._data):
@@ -63,9 +63,9 @@ class AvroBlocks:
             yield Block(count, block)
 
     def plain(self, *, bytes_max: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Of each block its records' number and bytes; all together have at most `bytes_max`.
+        """For each block the number of its records and their bytes, at most `bytes_max` in all.
 
-        Raises UnsupportedError for a codec that is not known.
+        Raises UnsupportedError for an unknown codec.
         """
         left = bytes_max
         for count, packed in self.packed():
@@ -80,12 +80,12 @@ class AvroBlocks:
             yield count, block
 
     def stream(self, blocks: Iterator[tuple[int, bytes]], schema: bytes) -> PlainStream:
-        """The file without compression, under another text of its schema."""
+        """The file without compression, with another JSON of its schema."""
         head = header_bytes(self.meta | {CODEC_KEY: b"null", SCHEMA_KEY: schema}) + self._sync
         return PlainStream(head, (self.block_bytes(count, block) for count, block in blocks))
 
     def block_bytes(self, count: int, block: bytes) -> bytes:
-        """A block without compression as a file has it."""
+        """The bytes of an uncompressed block in a file."""
         return b"".join((long_bytes(count), long_bytes(len(block)), block, self._sync))
 
 
@@ -95,11 +95,11 @@ def _parse_schema(text: bytes) -> Any:
     return schema
 
 
-_remembered_schema = lru_cache(maxsize=64)(_parse_schema)  # all manifests of a table have the same few
+_cached_schema = lru_cache(maxsize=64)(_parse_schema)  # all manifests of a table have the same few
 
 
 class PlainStream:
-    """What is read of a file whose blocks come one by one. No read goes over the end of a block."""
+    """A file whose blocks come one by one, for reading. A read ends at the end of a block at the latest."""
 
     def __init__(self, head: bytes, blocks: Iterator[bytes]) -> None:
         self._held = io.BytesIO(head)

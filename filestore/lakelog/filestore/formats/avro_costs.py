@@ -1,7 +1,7 @@
-"""What Avro records need in memory once they are Python objects: known before any is made.
+"""The memory that Avro records need as Python objects, estimated before any is made.
 
 A byte of Avro may become a record of 200 bytes, and a count of two bytes an array of any length. So arrays of values
-that take no bytes are refused, and large blocks are gone through, value by value, until it is clear that they fit.
+that take no bytes are refused, and large blocks are walked value by value until it is clear that they fit.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Sizes:
                     self.check(inner)
 
     def least(self, schema: Any, outer: tuple[str, ...]) -> int:
-        """A lower bound. A record inside of itself takes a byte: only a union ends it."""
+        """A lower bound. A recursive record takes a byte: only a union ends the recursion."""
         if isinstance(schema, list):
             return 1
         kind = _kind(schema)
@@ -87,7 +87,7 @@ def _inside(schema: Mapping[str, Any]) -> list[Any]:
 
 
 class _Walk:
-    """A place in a block, and the memory that the values before it need."""
+    """A position in a block, and the memory that the values before it need."""
 
     def __init__(self, named: Mapping[str, Any], block: bytes, limit: int) -> None:
         self._named = named
@@ -96,7 +96,7 @@ class _Walk:
         self._left = limit
 
     def skip(self, schema: Any) -> None:
-        """Go behind a value."""
+        """Skip a value."""
         if isinstance(schema, list):
             self.skip(schema[self._long()])
             return
@@ -151,4 +151,4 @@ class _Walk:
     def _needs(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise ValueError("its records need more memory than any that a table has")
+            raise ValueError("its records need more memory than those of any table")

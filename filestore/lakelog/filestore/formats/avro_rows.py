@@ -71,8 +71,8 @@ class AvroFile:
         file = self._file
         assert file is not None, "a closed file was read"
         with avro_errors_named(self._path):
-            # A schema that says nothing of logical types, and reads a map as the array of entries that its bytes are:
-            # then none of them hides another.
+            # A schema without logical types, which reads a map as an array of entries, so that duplicate keys stay:
+            # the bytes of both are the same.
             yield from decoded(file, json.dumps(file.schema).encode())
 
 

@@ -2,7 +2,7 @@
 
 A column becomes an array of bytes, one element a value; joined element by element the columns are the rows. Integers
 are zigzag varints. An array is a count, its items and a zero byte; a map is encoded as an array of records of key and
-value is, with or without text keys.
+value is, with string keys or others.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 _DECIMAL_BYTES = 16
 _VARINT_BYTES_MAX = 10
 _COUNT = DataType(root=TypeRoot.INT)
-TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.TIME)
-_MOMENTS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _BYTES = pa.large_binary()
 _EMPTY, _ZERO, _SECOND_OF_UNION = b"", b"\x00", b"\x02"
 
 
 @cache
 def _scalar(value: bytes) -> pa.Scalar:
-    """The bytes as Arrow has them; not made at import, since pyarrow then imports pandas."""
+    """The bytes as an Arrow scalar; not made at import, since pyarrow would import pandas."""
     return pa.scalar(value, _BYTES)
 
 
@@ -41,11 +41,11 @@ def encode_rows(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.LargeB
 
 
 def entry_types(kind: DataType) -> tuple[DataType, DataType]:
-    """The types of the keys and values of a MAP or MULTISET. Text keys are never null in Avro."""
+    """The types of the keys and values of a MAP or MULTISET. String keys are never null in Avro."""
     key, value = (kind.element, _COUNT) if kind.root is TypeRoot.MULTISET else (kind.key, kind.value)
     assert key is not None
     assert value is not None
-    return (key.with_nullable(False) if key.root in TEXTS else key), value
+    return (key.with_nullable(False) if key.root in STRINGS else key), value
 
 
 def long_bytes(number: int) -> bytes:
@@ -76,7 +76,7 @@ def _some(values: pa.Array, kind: DataType) -> pa.LargeBinaryArray:
     root = kind.root
     if root in _INTEGERS:
         return _varints(_integers(values))
-    if root in _MOMENTS:
+    if root in _TIMESTAMPS:
         unit = "ms" if (kind.precision or 0) <= 3 else "us"
         return _varints(_integers(values.cast(pa.timestamp(unit, values.type.tz))))
     if root is TypeRoot.BOOLEAN:
@@ -102,14 +102,14 @@ def _some(values: pa.Array, kind: DataType) -> pa.LargeBinaryArray:
 
 
 def _joined(*parts: pa.LargeBinaryArray | pa.Scalar, count: int) -> pa.LargeBinaryArray:
-    """The parts of each element behind each other."""
+    """For each element, its parts one after the other."""
     if not count:
         return pa.array([], _BYTES)
     return pc.binary_join_element_wise(*parts, _scalar(_EMPTY))
 
 
 def _lists(offsets: pa.Array, items: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Arrays of encoded items; `offsets` tell which of them belong together, counted from any start."""
+    """Arrays of encoded items; `offsets` bound the items of each, counted from any start."""
     bounds = offsets.to_numpy().astype(np.int64)
     counts = np.diff(bounds)
     if not len(counts):

@@ -7,10 +7,10 @@
 | DATE, TIME | int with date, time-millis |
 | TIMESTAMP to 3, to 6 digits | long with timestamp-millis, timestamp-micros |
 | TIMESTAMP_LTZ to 3, to 6 digits | long with local-timestamp-millis, local-timestamp-micros |
-| MAP, MULTISET with text keys | map |
+| MAP, MULTISET with string keys | map |
 | MAP, MULTISET with other keys | array of records of key and value, with the logical type map |
 
-The others are Avro's own. What is nullable is a union with null first. Source: Paimon, `AvroSchemaConverter`.
+Other types are Avro's own. A nullable type is a union with null first. Source: Paimon, `AvroSchemaConverter`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def avro_schema(fields: Sequence[DataField]) -> dict[str, object]:
 
 
 class AvroWriter:
-    """One new Avro file, written piece by piece. A context manager: what is not finished at its end is given up."""
+    """One new Avro file, written piece by piece. A context manager: an unfinished file is deleted at its end."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ def _blocks(rows: pa.LargeBinaryArray) -> Iterator[tuple[int, bytes]]:
 
 
 class _Names:
-    """Schemas of types. A record is named by the way to it; a name that is taken gets a number."""
+    """Schemas of types. A record is named by its path; a duplicate name gets a number."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

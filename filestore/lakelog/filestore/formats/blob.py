@@ -2,7 +2,7 @@
 
 A record a value: magic 1481511375 (4 bytes), the value, the bytes of the record (8 bytes), CRC-32 of all that before
 it (4 bytes). Behind the records: the lengths of the records as differences in zigzag varints, the bytes of that (4
-bytes), the version 1 (1 byte). Numbers are little endian. The length -1 is a null, -2 a value that an older file has.
+bytes), the version 1 (1 byte). Numbers are little endian. The length -1 is a null, -2 a value that is in an older file.
 Source: Paimon, `BlobFormatWriter` and `BlobFileMeta`.
 """
 
@@ -93,7 +93,7 @@ class BlobFile:
         present = lengths[lengths >= 0]
         is_known = ((lengths == NULL) | (lengths == ELSEWHERE) | (lengths >= _RECORD_BYTES_MIN)).all()
         if not is_known or (present > end).any() or int(present.sum()) != end:
-            raise damaged(self._path, f"its index tells of {int(present.sum())} bytes of records, it has {end}")
+            raise damaged(self._path, f"its index names {int(present.sum())} bytes of records, it has {end}")
         return lengths
 
 

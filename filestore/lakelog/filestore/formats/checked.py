@@ -2,8 +2,8 @@
 
 A file is cut into blocks of 512 KiB, the last one may be shorter. The manifest entry of the file holds, in the field
 `_LAKELOG_CHECKSUMS` that other readers skip, the CRC-32 of each block, four bytes big endian, one after the other. A
-reader fetches whole blocks and sees no byte that is not what was written: data, footers and statistics alike. And a
-file that was put in another's place has other blocks.
+reader fetches whole blocks and gives no byte that differs from what was written: data, footers and statistics alike.
+A file that was replaced by another one has other blocks.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _WRITE_BUFFER_BYTES = 256 << 10
 
 
 class ChecksummedOutput(io.RawIOBase):
-    """What is written goes to `output`; `checksums` are those of all blocks so far.
+    """A file whose bytes go to `output`; `checksums` are those of all blocks so far.
 
-    With `holds_errors` a write that fails raises nothing: its error is held, and what is written later is let go.
+    With `holds_errors` a write that fails raises nothing: its error is held, and later writes do nothing.
     """
 
     def __init__(self, output: OutputFile, *, holds_errors: bool = False) -> None:
@@ -59,7 +59,7 @@ class ChecksummedOutput(io.RawIOBase):
         if self._is_given_up:
             return len(view)
         if self._error is None:
-            self._write_on(data if isinstance(data, bytes) else bytes(view))  # whoever gave a buffer uses it again
+            self._write_on(data if isinstance(data, bytes) else bytes(view))  # the caller may reuse its buffer
         at = 0
         while at < len(view):
             inside = self._position % BLOCK_BYTES
@@ -81,7 +81,7 @@ class ChecksummedOutput(io.RawIOBase):
             self._error = error
 
     def give_up(self) -> None:
-        """Let go whatever is written from here on."""
+        """Ignore all later writes."""
         self._is_given_up = True
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class ChecksummedOutput(io.RawIOBase):
 class ChecksummedFile:
     """A new data file: what is written to `sink` goes into it. It is finished, or given up.
 
-    With `holds_errors` the sink raises nothing, for writers that do not survive it: `check` does, and `finish`.
+    With `holds_errors` the sink raises nothing, for libraries that abort on errors: `check` and `finish` raise.
     """
 
     def __init__(self, file_io: FileIO, path: str, *, holds_errors: bool = False) -> None:
@@ -106,7 +106,7 @@ class ChecksummedFile:
         self._path = path
         self._output = file_io.open_output(path)
         self._counted = ChecksummedOutput(self._output, holds_errors=holds_errors)
-        # Arrow writes a page in pieces, and a call for each costs more than its bytes.
+        # Arrow writes a page in pieces; without a buffer the calls would cost more than the bytes.
         self._buffered = io.BufferedWriter(self._counted, _WRITE_BUFFER_BYTES)
         self.sink = pa.PythonFile(self._buffered, mode="w")
         self.is_finished = False
@@ -126,11 +126,11 @@ class ChecksummedFile:
         self._counted.check()
 
     def give_up(self, close: Callable[[], None] | None = None) -> None:
-        """Abort the file unless it is finished; `close` ends what writes to it."""
+        """Abort the file unless it is finished; `close` closes the library's writer."""
         if self.is_finished:
             return
         if close is not None:
-            # Arrow puts a footer behind what is given up. That it cannot is no news: an error brought us here.
+            # Arrow writes a footer as it closes. That may fail: an earlier error led here, and is the one to report.
             with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
                 close()
         self.abort()
@@ -246,7 +246,7 @@ class CheckedInput(io.RawIOBase):
 def open_checked(
     file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
 ) -> pa.NativeFile:
-    """Open a data file whose size and checksums the manifest tells, as far as it does.
+    """Open a data file with its size and checksums from the manifest; None where the manifest has none.
 
     Raises CorruptDataError for a file of another size, and on reads of damaged blocks; NotFoundError.
     """
@@ -257,7 +257,7 @@ def open_checked(
 def open_input(
     file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
 ) -> CheckedInput | pa.NativeFile:
-    """As `open_checked`, with what checks the blocks where there are checksums."""
+    """As `open_checked`, but with checksums the file object that checks the blocks."""
     source = file_io.open_input(path)
     try:
         found = source.size()
@@ -267,7 +267,7 @@ def open_input(
             return source
         expected = -(-found // BLOCK_BYTES) * _CHECKSUM_BYTES
         if len(checksums) != expected:
-            raise damaged(path, f"it has {found} bytes, and its manifest {len(checksums)} of checksums, not {expected}")
+            raise damaged(path, f"it has {found} bytes, its manifest {len(checksums)} of checksums, not {expected}")
     except BaseException:
         source.close()
         raise
@@ -275,7 +275,7 @@ def open_input(
 
 
 class WatchedInput(io.RawIOBase):
-    """A file whose last error is held, for readers that make a text of it."""
+    """A file that holds its last error, for libraries that raise only the error's message."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._source = source
@@ -334,15 +334,15 @@ class WatchedInput(io.RawIOBase):
 
 @contextlib.contextmanager
 def errors_named(path: str, kind: str) -> Iterator[None]:
-    """What Arrow raises for a data file of a format, as CorruptDataError, or as UnavailableError for a failing read.
+    """Raise Arrow's errors for a data file as CorruptDataError, or as UnavailableError for a failing read.
 
-    A lack of memory says nothing about the file and goes on as it is.
+    MemoryError is not about the file, and is raised as it is.
     """
     try:
         yield
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, ValueError, ArithmeticError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the system's, not one of Arrow's about bytes
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, not of Arrow
             raise UnavailableError(f"{kind} file {path} could not be read: {cut(str(error), CAUSE_MAX)}") from error
         raise damaged(path, f"it is not readable as {kind}: {cut(str(error), CAUSE_MAX)}") from error

@@ -1,4 +1,4 @@
-"""Field ids of what a data file holds inside array elements and maps. Source: Paimon, `SpecialFields`."""
+"""Field ids of array elements, map keys and map values in data files. Source: Paimon, `SpecialFields`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed bytes as what they were, up to a limit: a file of 256 KiB may claim to hold gigabytes."""
+"""Decompression up to a limit: a file of 256 KiB may claim to hold gigabytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _READ_BYTES = 1 << 20
 
 
 def inflate(codec: str, block: bytes, limit: int) -> bytes:
-    """The bytes of a block of an Avro file. Raises one of INFLATE_ERRORS, or KeyError for a codec that is not known.
+    """The bytes of a block of an Avro file. Raises one of INFLATE_ERRORS, or KeyError for an unknown codec.
 
-    Memory beyond what is given is needed for one more MiB at most, and for the codec.
+    Beyond `limit` bytes it takes one more MiB at most, and the memory of the codec.
     """
     data = _CODECS[codec](block, limit)
     if len(data) > limit:

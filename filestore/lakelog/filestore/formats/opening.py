@@ -1,4 +1,4 @@
-"""Data files of any format: the part of a name after its last dot tells which."""
+"""Data files of any format, which is the part of their name after its last dot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DataFile(Protocol):
 
     @property
     def row_bytes(self) -> int:
-        """About the bytes of a row; 0 where the file does not tell."""
+        """About the bytes of a row; 0 where the file does not hold them."""
         ...
 
     def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -46,7 +46,7 @@ _READERS: dict[str, Callable[..., DataFile]] = {"parquet": ParquetFile, "orc": O
 def open_data_file(
     file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
 ) -> DataFile:
-    """Open a data file of the size and the checksums that a manifest tells; None where it tells none.
+    """Open a data file with its size and checksums from the manifest; None where the manifest has none.
 
     Raises NotFoundError, CorruptDataError, and UnsupportedError for formats without a reader.
     """

@@ -14,7 +14,7 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
-from lakelog.filestore.formats.orc_moments import check_decimals, read_moments
+from lakelog.filestore.formats.orc_moments import check_decimals, read_timestamps
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
 
@@ -53,7 +53,7 @@ class OrcFile:
         self._source.close()
 
     def _check_claims(self) -> None:
-        """Raise CorruptDataError for what no writer makes: blocks of gigabytes, stripes of rows without bytes."""
+        """Raise CorruptDataError for sizes that no writer makes: blocks of gigabytes, stripes of rows without bytes."""
         rows = self.row_count // max(1, self._file.nstripes)
         if self._file.compression_size > _BLOCK_BYTES_MAX:
             raise damaged(self._path, f"it has blocks of {self._file.compression_size} bytes")
@@ -67,7 +67,7 @@ class OrcFile:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row as the file's footer tells them; 0 where it does not."""
+        """Bytes of a row by the file's footer; 0 where it does not hold them."""
         return int(self._file.content_length) // max(1, self.row_count)
 
     def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ class OrcFile:
                 yield rows.slice(start, batch_rows)
 
     def _stripe(self, number: int, fields: Sequence[DataField]) -> list[pa.Array]:
-        """The columns of a stripe; those with timestamps that Arrow does not read in another way."""
+        """The columns of a stripe; timestamps beyond Arrow's range are read by `orc_timestamps`."""
         names = [field.name for field in fields]
         try:
             stripe = self._file.read_stripe(number, columns=names)
@@ -101,7 +101,7 @@ class OrcFile:
         timed = [name for name in names if _holds_timestamps(self._file.schema.field(name).type)]
         plain = self._file.read_stripe(number, columns=[name for name in names if name not in timed])
         try:
-            far = read_moments(self._read_at, self._source.size(), number, timed)
+            far = read_timestamps(self._read_at, self._source.size(), number, timed)
             found = {**far, **{name: plain.column(name) for name in names if name not in timed}}
             return [_as_type(found[field.name], field.type) for field in fields]
         except KeyError as error:
@@ -125,7 +125,7 @@ class OrcFile:
 
     @contextlib.contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Errors of the file itself come as they are, though Arrow makes a text of them."""
+        """Raise errors of the file itself as they are; Arrow would raise only their message."""
         with errors_named(self._path, "ORC"):
             try:
                 yield
@@ -145,8 +145,8 @@ def _holds_timestamps(kind: pa.DataType) -> bool:
 def _as_type(values: pa.Array, kind: DataType) -> pa.Array:
     """Values in a column's Arrow type.
 
-    ORC has no times, and its timestamps come in nanoseconds, or in microseconds where those do not hold them. CHAR
-    loses its padding, as with Paimon's own reader.
+    ORC has no type TIME. Arrow gives its timestamps in nanoseconds, or in microseconds beyond their range. CHAR loses
+    its padding, as with Paimon's own reader.
     """
     wanted = to_arrow_type(kind)
     if kind.root is TypeRoot.CHAR:

@@ -1,9 +1,9 @@
-"""Timestamps of ORC files beyond the years 1678 to 2261, which Arrow does not read: it counts nanoseconds in 64 bits.
+"""Timestamps of ORC files beyond the years 1678 to 2261, which Arrow does not read: it has nanoseconds in 64 bits.
 
 ORC stores a timestamp as two numbers: seconds since 2015 in the writer's zone (the stream DATA), and nanoseconds
-(SECONDARY). Each is read by Arrow from a file of one stripe that is made in memory of the stripe as it is: one whose
-footer calls the timestamps LONG, so that they come as seconds, and one whose seconds are all zero, so that the
-nanoseconds are what is left. Both have the file's nulls and nesting. Source: ORC specification v1, and the
+(SECONDARY). Arrow reads each from a file of one stripe, which is made in memory from the stripe: one has a footer
+in which the timestamps are LONG, so that Arrow gives the seconds; in the other all seconds are zero, so that Arrow
+gives the nanoseconds. Both have the file's nulls and nesting. Source: ORC specification v1, and the
 `TimestampColumnReader` of ORC in C++.
 """
 
@@ -42,11 +42,11 @@ _UTC = ("UTC", "GMT", "Etc/UTC", "Z")
 Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and its number where it is one
 
 
-def read_moments(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[str]) -> dict[str, pa.Array]:
+def read_timestamps(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[str]) -> dict[str, pa.Array]:
     """The columns `names` of a stripe, whose timestamps come in microseconds where nanoseconds do not hold them.
 
-    Raises ValueError or one of Arrow's errors for bytes that are no ORC file, KeyError for a compression that is not
-    taken apart here.
+    Raises ValueError or one of Arrow's errors for bytes that are not an ORC file, KeyError for a compression that is
+    not supported here.
     """
     try:
         given = _Tail(read_at, size_bytes).stripe(stripe)
@@ -59,9 +59,9 @@ def read_moments(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[
 
 
 def check_decimals(read_at: ReadAt, size_bytes: int) -> None:
-    """Raise ValueError for a file with a decimal of more digits than Arrow has: it ends the process on such a type.
+    """Raise ValueError for a decimal of more digits than Arrow has: Arrow aborts the process on such a type.
 
-    A file in a compression that is not taken apart here is not looked at.
+    A file in a compression that is not supported here is not checked.
     """
     try:
         tail = _Tail(read_at, size_bytes)
@@ -92,9 +92,9 @@ def _children(array: pa.Array) -> list[pa.Array]:
 
 
 def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
-    """The columns with their timestamps, of those with seconds in their place and those with nanoseconds."""
+    """Columns with timestamps, from the columns with their seconds and those with their nanoseconds."""
     if pa.types.is_timestamp(nanos.type):
-        return _moments(seconds, nanos, zone)
+        return _timestamps(seconds, nanos, zone)
     mask = seconds.is_null() if seconds.null_count else None
     pairs = zip(_children(seconds), _children(nanos), strict=True)
     children = [_joined(one, other, zone) for one, other in pairs]
@@ -110,14 +110,14 @@ def _offsets(lists: pa.Array) -> pa.Array:
     return pa.array(lists.offsets.to_numpy())
 
 
-def _moments(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
+def _timestamps(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
     """Timestamps from seconds since 2015 in the writer's zone, and from nanoseconds behind the start of 2015."""
     is_null = seconds.is_null().to_numpy(zero_copy_only=False)
     tz = nanos.type.tz
     since_2015 = seconds.fill_null(0).to_numpy()
     whole = since_2015 + _SINCE_2015 if tz or zone in _UTC else _wall_clock(since_2015, zone)
     parts = nanos.cast(pa.int64()).fill_null(_SINCE_2015 * _NANOS).to_numpy() - _SINCE_2015 * _NANOS
-    # Writers round what was before 1970 towards it: of Java's this tells, Arrow's have negative nanoseconds.
+    # Java's writers round times before 1970 towards 1970, which is mended here; Arrow's have negative nanoseconds.
     whole = whole - ((whole < 0) & (parts > 999_999))
     if not is_null.all() and np.abs(whole[~is_null]).max() < _NS_MAX:
         return pa.array(whole * _NANOS + parts, pa.timestamp("ns", tz), mask=is_null)
@@ -125,7 +125,7 @@ def _moments(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
 
 
 def _wall_clock(since_2015: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """What clocks of a zone showed, as seconds since 1970, from seconds since its clocks showed 2015."""
+    """The local times of a zone, as seconds since 1970, from seconds since the start of 2015 in that zone."""
     start = pc.assume_timezone(pa.array([_SINCE_2015], pa.timestamp("s")), zone).cast(pa.int64())[0].as_py()
     instants = pa.array(since_2015 + start, pa.timestamp("s", zone))
     shown: npt.NDArray[np.int64] = pc.local_timestamp(instants).cast(pa.int64()).to_numpy()
@@ -133,7 +133,7 @@ def _wall_clock(since_2015: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.
 
 
 class _Tail:
-    """The end of an ORC file: what it says of its compression, its types and its stripes."""
+    """The end of an ORC file: its compression, its types and its stripes."""
 
     def __init__(self, read_at: ReadAt, size_bytes: int) -> None:
         self._read_at = read_at
@@ -181,7 +181,7 @@ class _Tail:
         return data
 
     def packed(self, data: bytes) -> bytes:
-        """Bytes as blocks that are not compressed."""
+        """Bytes as uncompressed blocks."""
         if self.codec == "null":
             return data
         blocks = (data[at : at + self.block_bytes] for at in range(0, len(data), self.block_bytes))
@@ -210,7 +210,7 @@ class _Sizes:
 
 
 class _Stripe:
-    """One stripe, and the two files that are made of it."""
+    """One stripe, and the two files that are made from it."""
 
     def __init__(self, tail: _Tail, data: bytes, index_bytes: int, footer: list[Field], rows: int) -> None:
         self._tail, self._data, self._index_bytes, self._footer, self._rows = tail, data, index_bytes, footer, rows
@@ -225,8 +225,8 @@ class _Stripe:
     def as_nanos(self, count: int) -> bytes:
         """The file whose timestamps have the seconds zero, in columns of `count` values at most.
 
-        Where a stream is follows from the streams before it: the seconds stay there under a name that nobody reads, and
-        the zeros come behind all others.
+        The position of a stream is the length of those before it, so the seconds stay, as a stream of a kind that
+        Arrow ignores, and the zeros come behind all others.
         """
         moments = {at for at, kind in enumerate(self._tail.kinds) if kind in (_TIMESTAMP, _INSTANT)}
         encodings = [_number(_message(field[2]), 1) for field in self._footer if field[0] == 2]

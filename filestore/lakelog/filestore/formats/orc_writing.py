@@ -42,7 +42,7 @@ def orc_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 
 class OrcWriter:
-    """One new ORC file, written piece by piece. A context manager: what is not finished at its end is given up."""
+    """One new ORC file, written piece by piece. A context manager: an unfinished file is deleted at its end."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class OrcWriter:
         self._path = path
         self._schema = orc_schema(fields)
         codec = _compression(compression)
-        self._output = ChecksummedFile(file_io, path, holds_errors=True)  # Arrow aborts the process where a write fails
+        self._output = ChecksummedFile(file_io, path, holds_errors=True)  # Arrow aborts the process when a write raises
         self._writer = orc.ORCWriter(self._output.sink, compression=codec, stripe_size=stripe_bytes)
 
     def __enter__(self) -> OrcWriter:
@@ -67,7 +67,7 @@ class OrcWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far, without the stripe that is still gathered."""
+        """Bytes written so far, without the stripe in memory."""
         return self._output.size_bytes
 
     @property
@@ -80,12 +80,12 @@ class OrcWriter:
         """None: the statistics of this format are not read."""
 
     def write(self, table: pa.Table) -> None:
-        """Append rows. Raises InvalidRequestError for nulls in NOT NULL columns and moments that ORC cannot hold."""
+        """Append rows. Raises InvalidRequestError for nulls in NOT NULL columns and timestamps that ORC cannot hold."""
         stored = _from_the_start(stored_rows(table, self._schema, self._path))
         for name, column in zip(stored.column_names, stored.columns, strict=True):
             for chunk in column.chunks:
-                for moments in timestamps_in(chunk):
-                    _check_moments(name, moments)
+                for timestamps in timestamps_in(chunk):
+                    _check_timestamps(name, timestamps)
         self._writer.write(stored)
         self._output.check()
 
@@ -131,11 +131,11 @@ def _from_the_start(table: pa.Table) -> pa.Table:
     return table
 
 
-def _check_moments(name: str, values: pa.Array) -> None:
+def _check_timestamps(name: str, values: pa.Array) -> None:
     """Raise InvalidRequestError for timestamps that Arrow does not read back from ORC, or that others read wrong.
 
-    Arrow counts nanoseconds, from 1677 to 2262. What is below a millisecond it writes, before 1970, as a negative
-    number, which Java's reader refuses.
+    Arrow counts nanoseconds, from 1677 to 2262. Before 1970 it writes parts of a millisecond as a negative number,
+    which Java's reader refuses.
     """
     present = values.drop_null().cast(pa.int64()).to_numpy()
     if not len(present):
@@ -148,8 +148,8 @@ def _check_moments(name: str, values: pa.Array) -> None:
     if len(odd):
         found = _text(int(present[odd[0]]), per_second)
         raise InvalidRequestError(
-            f"column {name!r} holds the timestamp {found}, which ORC files cannot hold: they take moments from 1677 to "
-            "2262, and before 1970 whole milliseconds only; use file.format=parquet"
+            f"column {name!r} holds the timestamp {found}, which ORC files cannot hold: they hold timestamps from 1677 "
+            "to 2262, and before 1970 whole milliseconds only; use file.format=parquet"
         )
 
 

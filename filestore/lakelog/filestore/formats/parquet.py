@@ -1,4 +1,4 @@
-"""Parquet data files are read, and their checksums verified. For the types see `parquet_layout`."""
+"""Reading Parquet data files, with their checksums verified. For the types see `parquet_layout`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of, ranges
 from lakelog.filestore.formats.parquet_footer import (
     GroupBounds,
     ParquetFooter,
-    remember_footer,
-    remembered_footer,
+    cache_footer,
+    cached_footer,
 )
 from lakelog.filestore.formats.parquet_layout import type_has_nanos
 from lakelog.filestore.io.fileio import FileIO
 
 FETCH_BYTES = 32 << 20
-# Worth fetching at once however small a budget is: in parts it takes as much, a buffer for each column, and a block.
+# Fetched at once however small a budget is: in parts it would take as much, for a buffer a column and a block.
 FETCH_BYTES_MIN = 2 << 20
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -43,8 +43,8 @@ class _Part:
 class ParquetFile:
     """One open data file, read by columns. A context manager.
 
-    Every read verifies the checksums of blocks that the manifest tells, or without them the file's page checksums. A
-    footer that such checksums vouch for is kept for the next time: for the same name and the same checksums.
+    Every read verifies the checksums of blocks in the manifest, or without them the file's page checksums. A footer
+    that was verified by the manifest's checksums is cached, by the file's name and its checksums.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ParquetFile:
         self._checks_pages = checksums is None
         try:
             with errors_named(path, "Parquet"):
-                known = remembered_footer(path, checksums)
+                known = cached_footer(path, checksums)
                 metadata = None if known is None else known.metadata
                 self._file = pq.ParquetFile(
                     self._source,
@@ -70,7 +70,7 @@ class ParquetFile:
             self._source.close()
             raise
         if checksums is not None and known is None:
-            remember_footer(path, checksums, self.footer)
+            cache_footer(path, checksums, self.footer)
 
     def __enter__(self) -> ParquetFile:
         return self
@@ -109,9 +109,9 @@ class ParquetFile:
         return self.footer.row_groups
 
     def bounds_of(self, field: DataField) -> list[pa.Array | None]:
-        """For each row group the smallest and the largest value of a column; None where the file does not tell.
+        """For each row group the smallest and the largest value of a column; None where the file has no bounds.
 
-        Floats are never told: files disagree on NaN and -0.0.
+        Bounds of floats are not used: files disagree on NaN and -0.0.
         """
         kind = to_arrow_type(field.type)
         at = self.footer.leaves.get(field.name)
@@ -139,7 +139,7 @@ class ParquetFile:
             return self.footer.bounds(kind, leaf)
 
     def image(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> bytes | None:
-        """A file with the columns `fields` of neighbouring row groups where they are in this one, zeros for the others.
+        """A copy of the file with the columns `fields` of neighbouring row groups in their place, and zeros elsewhere.
 
         Its bytes are verified. None for a file without checksums of its blocks. Raises CorruptDataError.
         """
@@ -188,7 +188,7 @@ class ParquetFile:
                 if not tables:
                     break
                 yield from self._joined(tables, fields).to_batches()
-            batches = []  # they refer to what is held of the file
+            batches = []  # they refer to the fetched bytes of the file
 
     def _hold(self, fetch: Fetch) -> None:
         if self._checked is not None and fetch.span is not None:
@@ -199,7 +199,7 @@ class ParquetFile:
         """Which columns are read in which unit.
 
         INT96 holds timestamps of every precision. Arrow reads it in nanoseconds, which go from 1677 to 2262: columns of
-        fewer digits are read in microseconds, and the others once more in seconds, to see what did not fit.
+        fewer digits are read in microseconds, and the others once more in seconds, to find those that do not fit.
         """
         for column in fields:
             if column.name not in self.names:
@@ -214,7 +214,7 @@ class ParquetFile:
         return [_Part(self._handle(unit, buffer_bytes), names) for unit, names in wanted if names]
 
     def _handle(self, unit: str | None, buffer_bytes: int) -> pq.ParquetFile:
-        """A handle that reads INT96 in a unit, with buffers; the first one where it does."""
+        """A handle that reads INT96 in a unit, with buffers; the first handle where it fits."""
         if unit is None and not buffer_bytes:
             return self._file
         with errors_named(self._path, "Parquet"):
@@ -249,7 +249,7 @@ class ParquetFile:
     def _check_nanos(self, name: str, nanos: pa.ChunkedArray, seconds: pa.ChunkedArray) -> None:
         """Raise UnsupportedError where INT96 values did not fit into nanoseconds.
 
-        Paimon writes moments before 1970 with negative nanoseconds of the day, which come out 2**64 ns late in seconds.
+        Paimon writes times before 1970 as negative nanoseconds of the day, which Arrow gives in seconds 2**64 ns late.
         """
         floored = np.floor_divide(nanos.cast(pa.int64()).drop_null().to_numpy(), 1_000_000_000)
         late = seconds.cast(pa.int64()).drop_null().to_numpy() - floored

@@ -16,7 +16,7 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
-    """Where each column stands in the footer. A name that a member of a nested column shares is left out."""
+    """The position of each column in the footer. A name that a member of a nested column shares is left out."""
     paths = [footer.schema.column(index).path for index in range(footer.num_columns)]
     return {path: index for index, path in enumerate(paths) if paths.count(path) == 1}
 
@@ -24,7 +24,7 @@ def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
 def bounds_in_footer(
     kind: DataType, footer: pq.FileMetaData, leaf: int, row_groups: Sequence[int]
 ) -> tuple[StoredValue, StoredValue] | None:
-    """Least and most of a column over row groups, NaN aside; None where a group with values does not tell."""
+    """Least and most of a column over row groups, NaN aside; None where a group with values has no bounds."""
     leasts: list[StoredValue] = []
     mosts: list[StoredValue] = []
     for group in row_groups:
@@ -48,7 +48,7 @@ def bounds_in_footer(
 
 
 def _stored(kind: DataType, raw: Any) -> StoredValue:
-    """The stored value of what a Parquet column of lakelog holds."""
+    """The stored value of a raw value in a Parquet column of lakelog."""
     if kind.root in _TEXT:
         return bytes(raw).decode()
     if kind.root in _BYTES:
@@ -63,6 +63,6 @@ def _stored(kind: DataType, raw: Any) -> StoredValue:
 
 
 def null_count_in_footer(footer: pq.FileMetaData, leaf: int, row_group: int) -> int | None:
-    """Nulls of a column in a row group; None where the footer does not tell."""
+    """Nulls of a column in a row group; None where the footer has no count."""
     stats = footer.row_group(row_group).column(leaf).statistics
     return None if stats is None or not stats.has_null_count else int(stats.null_count)

@@ -1,11 +1,11 @@
-"""The footer of a Parquet file that no checksums vouch for is checked before Arrow is asked about its columns.
+"""The footer of a Parquet file without checksums of lakelog is checked before Arrow describes its columns.
 
 Arrow describes a column of a row group without catching its own errors: statistics that do not fit the column's type, a
-histogram of another length or an encrypted column end the process. Files with checksums of lakelog are as they were
-written, and need no check.
+histogram of another length or an encrypted column abort the process. Files with checksums of lakelog are as written,
+and need no check.
 
-A footer is a struct `FileMetaData`. Source: parquet-format, `parquet.thrift`. A field whose type is not the format's is
-passed over, as Arrow does.
+A footer is a struct `FileMetaData`. Source: parquet-format, `parquet.thrift`. A field of another type than the
+format's is skipped, as Arrow does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Leaf:
 
 @dataclass(slots=True)
 class _Chunk:
-    """What a row group says of a column: lengths of its bounds by their names, and of its histograms."""
+    """A column in a row group: the lengths of its bounds by their names, and of its histograms."""
 
     physical: int | None = None
     bounds: dict[str, int] = field(default_factory=dict)
@@ -81,12 +81,12 @@ def _read_end(source: pa.NativeFile, size: int, length: int) -> bytes:
     source.seek(size - length)
     data: bytes = source.read(length)
     if len(data) != length:
-        raise ValueError(f"its last {length} bytes were asked for, and {len(data)} came")
+        raise ValueError(f"of its last {length} bytes, {len(data)} were read")
     return data
 
 
 def check_footer(data: bytes, path: str) -> None:
-    """Raise ValueError for a footer that Arrow would not survive, UnsupportedError for encrypted columns."""
+    """Raise ValueError for a footer on which Arrow aborts, UnsupportedError for encrypted columns."""
     cursor = ThriftCursor(data)
     elements: list[_Element] = []
     groups: list[list[_Chunk]] = []
@@ -113,11 +113,11 @@ def check_footer(data: bytes, path: str) -> None:
 
 
 def _misfit(chunk: _Chunk, leaf: _Leaf) -> str | None:
-    """What does not fit between a column and what a row group says of it."""
+    """How a row group contradicts the schema about a column; None where it does not."""
     if chunk.physical != leaf.physical:
         return f"has the physical type {chunk.physical}, the schema says {leaf.physical}"
     for name, length in chunk.bounds.items():
-        # An empty bound is none, but for bytes of a fixed length, where Arrow would copy from nowhere.
+        # Arrow ignores an empty bound, but for bytes of a fixed length it would copy from a null pointer.
         if length < leaf.width and (length or leaf.physical == _FIXED_BYTES):
             return f"has a {name} of {length} bytes, expected {leaf.width}"
     for name, count, highest in (
@@ -127,12 +127,12 @@ def _misfit(chunk: _Chunk, leaf: _Leaf) -> str | None:
         if count and count != highest + 1:
             return f"has a histogram of {count} {name} levels, expected {highest + 1}"
     if chunk.has_array_bytes and leaf.physical != _BYTE_ARRAY:
-        return f"has a number of bytes for texts, and the physical type {leaf.physical}"
+        return f"has a number of bytes for strings, and the physical type {leaf.physical}"
     return None
 
 
 def _leaves(elements: list[_Element]) -> Iterator[_Leaf]:
-    """The columns of a schema, whose elements stand in depth-first order behind the root."""
+    """The columns of a schema, whose elements are in depth-first order behind the root."""
     ends: list[list[int]] = []  # members that are still to come, repetition and definition level, of each open group
     for at, element in enumerate(elements):
         _, repetition, definition = ends[-1] if ends else (0, 0, 0)

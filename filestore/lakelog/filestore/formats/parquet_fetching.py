@@ -1,8 +1,8 @@
-"""Which row groups of a Parquet file are fetched at a time, so that a reader holds only so much of the file. Pure.
+"""The row groups of a Parquet file that are fetched together, so that a reader holds a bounded part of the file. Pure.
 
-Arrow can fetch ahead itself, but then it keeps everything until the last row group that it was asked for is read: asked
-for a whole file it ends up with the whole file in memory. And its threads may still hold a file of Python's when the
-interpreter ends, which aborts the process.
+Arrow can prefetch itself, but then it keeps everything until the last requested row group is read: for a whole file it
+ends up with the whole file in memory. And its threads may still use a file object of Python when the interpreter ends,
+which aborts the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BUFFER_BYTES_MIN = 128 << 10  # each read verifies whole blocks: smaller ones r
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Row groups that are read together; with `buffer_bytes`, so much of each column at a time.
+    """Row groups that are read together; with `buffer_bytes`, that much of each column at a time.
 
     `span` is a range of the file's bytes to fetch at once, None where columns are better fetched one by one.
     """
@@ -50,14 +50,14 @@ def fetches_of(
 
 
 def ranges_of(footer: pq.FileMetaData, names: Sequence[str], groups: Sequence[int]) -> list[tuple[int, int]]:
-    """Where the columns `names` of row groups lie in the file, in the order of the file; `groups` are neighbours."""
+    """The byte ranges of the columns `names` of neighbouring row groups, in the order of the file."""
     columns = _Columns(footer, names)
     span = columns.span(groups)
     return [span] if span is not None else columns.chunks(groups)
 
 
 class _Columns:
-    """The parts of row groups that columns make up."""
+    """The parts of row groups that belong to some columns."""
 
     def __init__(self, footer: pq.FileMetaData, names: Sequence[str]) -> None:
         wanted = set(names)
@@ -68,7 +68,7 @@ class _Columns:
         self._dense_groups: dict[int, bool] = {}
 
     def fetched_bytes(self, groups: Sequence[int]) -> int:
-        """The most that is held of the file while row groups are read: whole blocks around their columns."""
+        """The most bytes of the file in memory while row groups are read: whole blocks around their columns."""
         span = self.span(groups)
         if span is not None:
             start, end = span
@@ -81,13 +81,13 @@ class _Columns:
         return sum(sizes) + 2 * BLOCK_BYTES * len(sizes)
 
     def span(self, groups: Sequence[int]) -> tuple[int, int] | None:
-        """The bytes from the first to the last of the columns; None where most of that is of others."""
+        """The bytes from the first to the last of the columns; None where most of them belong to other columns."""
         if not self._is_dense and not self._fills_blocks(groups[0]):
             return None
         return self._range_of(groups[0])[0], self._range_of(groups[-1])[1]
 
     def _fills_blocks(self, group: int) -> bool:
-        """Whether the columns are in most blocks of a row group: one by one they would fetch blocks more than once."""
+        """Whether the columns are in most blocks of a row group: fetched one by one, they would fetch blocks twice."""
         if group not in self._dense_groups:
             chunks = self.chunks([group])
             blocks = {at for start, end in chunks for at in range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))}

@@ -1,4 +1,4 @@
-"""The footers of Parquet files, kept in memory with what was asked of them."""
+"""The footers of Parquet files, cached with what was derived from them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lakelog.filestore.io.name_cache import NameCache
 I64 = npt.NDArray[np.int64]
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_FOOTER_FACTOR = 8  # what a footer takes in memory, and what was asked of it, in its bytes in the file
+_FOOTER_FACTOR = 8  # memory of a footer and what was derived from it, in multiples of its bytes in the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBounds:
-    """Of each row group: a column's least and most value, NaN aside, and its nulls. None is unknown.
+    """For each row group: a column's least and most value, NaN aside, and its nulls. None is unknown.
 
     `integers` are least and most as arrays where all that are known are integers; an unknown least is the lowest
     number, an unknown most the highest.
@@ -37,7 +37,7 @@ class GroupBounds:
 
 
 class ParquetFooter:
-    """The footer of one file. What was asked is remembered: Arrow takes microseconds an answer."""
+    """The footer of one file. Answers are cached: Arrow takes microseconds for each."""
 
     def __init__(self, metadata: pq.FileMetaData) -> None:
         self.metadata = metadata
@@ -55,7 +55,7 @@ class ParquetFooter:
 
     @cached_property
     def leaves(self) -> dict[str, int]:
-        """Where each column stands in the footer. A name that a member of a nested column shares is left out."""
+        """The position of each column in the footer. A name that a member of a nested column shares is left out."""
         return leaves_of(self.metadata)
 
     @cached_property
@@ -76,7 +76,7 @@ class ParquetFooter:
         return sum(size for _, size in self.row_groups) // max(1, int(self.metadata.num_rows))
 
     def bounds(self, kind: DataType, leaf: int) -> GroupBounds:
-        """The bounds of a column of the type `kind` that stands at `leaf`."""
+        """The bounds of the column at `leaf`, which has the type `kind`."""
         found = self._bounds.get((kind, leaf))
         if found is None:
             found = self._bounds[(kind, leaf)] = self._read_bounds(kind, leaf)
@@ -97,14 +97,14 @@ class ParquetFooter:
 FOOTER_CACHE: NameCache[tuple[bytes, ParquetFooter]] = NameCache(64 << 20)  # with the file's checksums
 
 
-def remembered_footer(path: str, checksums: bytes | None) -> ParquetFooter | None:
-    """A footer whose bytes had these checksums when it was read. A file without any is read anew each time."""
+def cached_footer(path: str, checksums: bytes | None) -> ParquetFooter | None:
+    """The cached footer of a file with these checksums. Footers of files without checksums are not cached."""
     held = FOOTER_CACHE.get(path)
     return held[0][1] if held and checksums is not None and held[0][0] == checksums else None
 
 
-def remember_footer(path: str, checksums: bytes, footer: ParquetFooter) -> None:
-    """Keep a footer for the next time that the file is read."""
+def cache_footer(path: str, checksums: bytes, footer: ParquetFooter) -> None:
+    """Cache the footer of a file."""
     FOOTER_CACHE.put(path, ((checksums, footer),), _FOOTER_FACTOR * footer.metadata.serialized_size)
 
 

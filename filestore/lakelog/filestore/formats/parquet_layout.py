@@ -40,14 +40,14 @@ def stored_type(kind: DataType) -> pa.DataType:
 class _Layout:
     """Arrow types as Arrow writes them to Parquet.
 
-    `in_micros`: the file's timestamps are INT96, Arrow can only choose for all of them. Those of fewer digits pass
-    through microseconds then, which keep to INT96's range of days.
+    `in_micros`: the file's timestamps are INT96, which Arrow writes for all columns or none. Those of fewer digits are
+    written as microseconds then, which have INT96's range of days.
     """
 
     in_micros: bool
 
     def field(self, name: str, kind: DataType, own_id: int, column_id: int, depth: int) -> pa.Field:
-        """A field; array elements and map entries have ids made of their column's and their depth."""
+        """A field; the ids of array elements and map entries come from their column's id and their depth."""
         arrow_type = self.type(kind, column_id, depth)
         return pa.field(name, arrow_type, kind.nullable, metadata={_ID_KEY: str(own_id).encode()})
 
@@ -84,12 +84,12 @@ class _Layout:
 
 
 def has_nanos(fields: Sequence[DataField]) -> bool:
-    """Whether columns hold moments of more than 6 digits."""
+    """Whether columns hold timestamps of more than 6 digits."""
     return any(type_has_nanos(column.type) for column in fields)
 
 
 def type_has_nanos(kind: DataType) -> bool:
-    """Whether a type holds moments of more than 6 digits."""
+    """Whether a type holds timestamps of more than 6 digits."""
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         return (kind.precision or 0) > 6
     inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]

@@ -1,4 +1,4 @@
-"""Parquet data files are written, with checksums of their pages. For the types see `parquet_layout`."""
+"""Writing Parquet data files, with checksums of their pages. For the types see `parquet_layout`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lakelog.filestore.io.fileio import FileIO
 
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 65_536
-LOOKED_UP_GROUP_ROWS = 16_384  # what a lookup must decode at least; fewer make footers long and writes slow
+LOOKED_UP_GROUP_ROWS = 16_384  # the least that a lookup must decode; fewer make footers long and writes slow
 _SAMPLE_ROWS = 2_048
-# The second day that INT96 counts, 23 November of the year -4713, in microseconds: Arrow reads what is before as days
-# without a sign, and shifts the first one.
+# The second day that INT96 counts, 23 November of the year -4713, in microseconds: Arrow reads earlier days as numbers
+# without a sign, and shifts the first day.
 _FIRST_INT96_MICROS = (1 - 2_440_588) * 86_400 * 1_000_000
-_INTEGER_DIGITS = 18  # decimals of more digits are no integers in Parquet
+_INTEGER_DIGITS = 18  # decimals of more digits are not integers in Parquet
 _COMPRESSIONS = {
     "zstd": "zstd",
     "snappy": "snappy",
@@ -63,7 +63,7 @@ def write_parquet(
 
 
 class ParquetWriter:
-    """One new data file, written piece by piece. A context manager: what is not finished at its end is given up."""
+    """One new data file, written piece by piece. A context manager: an unfinished file is deleted at its end."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ParquetWriter:
         row_group_rows: int = ROW_GROUP_ROWS,
         without_bounds: Collection[str] = (),
     ) -> None:
-        """Make the file. `without_bounds` names columns that get no statistics; nested ones get none beside them."""
+        """Make the file. `without_bounds` names columns that get no statistics; then nested columns get none either."""
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
@@ -98,7 +98,7 @@ class ParquetWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far, without what is still buffered."""
+        """Bytes written so far, without the buffered ones."""
         return self._output.size_bytes
 
     @property
@@ -125,7 +125,7 @@ class ParquetWriter:
         return self._footers[0]
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        """Arrow's writer, made when the first rows are there to see which columns are worth a dictionary."""
+        """Arrow's writer, made with the first rows, which show the columns that are worth a dictionary."""
         if self._writer is None:
             packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
             others = [
@@ -151,17 +151,17 @@ class ParquetWriter:
         return self._writer
 
     def _with_statistics(self) -> bool | list[str]:
-        """True for all columns."""
-        told = [
+        """The columns with statistics; True for all of them."""
+        names = [
             column.name
             for column in self._schema
             if column.name not in self._without_bounds and not pa.types.is_nested(column.type)
         ]
-        return told if self._without_bounds.intersection(self._schema.names) else True
+        return names if self._without_bounds.intersection(self._schema.names) else True
 
 
 def _check_days(table: pa.Table) -> None:
-    """Raise InvalidRequestError for timestamps before the days of INT96. Those in nanoseconds have none."""
+    """Raise InvalidRequestError for timestamps before the days of INT96. Nanoseconds do not reach them."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         for values in (values for chunk in column.chunks for values in timestamps_in(chunk)):
             first = pc.min(values.cast(pa.int64())).as_py() if values.type.unit == "us" else None
@@ -173,7 +173,7 @@ def _check_days(table: pa.Table) -> None:
 
 
 def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
-    """Whether a column is stored as differences of neighbours: integers get smaller by that, and both ways faster."""
+    """Whether a column is stored as differences of neighbours: makes integers smaller, and writes and reads faster."""
     if pa.types.is_timestamp(kind):
         return not in_int96
     return any(is_integer(kind) for is_integer in (pa.types.is_int32, pa.types.is_int64, pa.types.is_date32))
@@ -182,14 +182,14 @@ def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
 def _is_fixed_decimal(kind: pa.DataType) -> bool:
     """Whether a column is a decimal that is stored as bytes of fixed length.
 
-    Paimon's writers give those no dictionary, and its Java readers do not find a filter's value in one: they skip the
-    rows that have it.
+    Paimon's writers give such columns no dictionary, and its Java readers do not find a filter's value in one: they
+    skip the rows that have the value.
     """
     return bool(pa.types.is_decimal(kind) and kind.precision > _INTEGER_DIGITS)
 
 
 def _repetitive(table: pa.Table) -> list[str]:
-    """The columns worth a dictionary: those with few different values in a sample. Others it slows by half."""
+    """The columns worth a dictionary: those with few different values in a sample. Other columns get slower by half."""
     count = min(table.num_rows, _SAMPLE_ROWS)
     sample = table.take(np.linspace(0, max(table.num_rows - 1, 0), count, dtype=np.int64))
     return [

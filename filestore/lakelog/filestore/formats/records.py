@@ -1,8 +1,8 @@
-"""Manifests, their lists and index manifests: records of a file whose first bytes tell its format.
+"""Manifests, their lists and index manifests: records of a file whose first bytes show its format.
 
 Paimon writes them as Avro, and with the option `manifest.format`, which it dropped in 2026, as ORC or Parquet: the same
-fields, records as structs, bytes as binary. The format is told by the bytes and never by the option, which may have
-changed since a file was written.
+fields, records as structs, bytes as binary. The format is found from the bytes and never from the option, which may
+have changed since a file was written.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def columnar_records(data: bytes, *, path: str) -> pa.Table | None:
         if data.startswith(start):
             with errors_named(path, name):
                 table = read(data, path)
-                table.validate(full=True)  # texts are UTF-8, which nothing has looked at yet; so are names
+                table.validate(full=True)  # strings and names must be UTF-8, which Arrow has not checked yet
                 for field in table.schema:
                     _check_name(field)
                 return table
@@ -73,7 +73,7 @@ def read_records(file_io: FileIO, path: str, *, size_bytes: int | None = None) -
 
 
 def _check_name(field: pa.Field) -> None:
-    """Raise ValueError for a name that is no text, inside of the field too."""
+    """Raise ValueError for a name that is not a string, inside of the field too."""
     if not field.name.isprintable():
         raise ValueError(f"it has a column of the name {field.name!r}")
     for at in range(field.type.num_fields):

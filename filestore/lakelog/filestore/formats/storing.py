@@ -1,4 +1,4 @@
-"""Rows as a file holds them."""
+"""Rows in the types of a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.common.errors import InvalidRequestError
 
 
 def stored_rows(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
-    """The rows in the types that the file at `path` holds. Raises InvalidRequestError, also for nulls in NOT NULL."""
+    """The rows in the types of the file at `path`. Raises InvalidRequestError, also for nulls in NOT NULL columns."""
     for column, values in zip(schema, table.columns, strict=False):
         if not column.nullable and values.null_count:
             raise InvalidRequestError(f"column {column.name!r} is NOT NULL and has {values.null_count} nulls")

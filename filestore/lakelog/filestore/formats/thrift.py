@@ -1,6 +1,6 @@
-"""Thrift's compact protocol, read from bytes: what is looked for, and all else passed over. Knows no format of files.
+"""Thrift's compact protocol: wanted fields are read from bytes, others skipped. Knows no format of files.
 
-Source: Thrift, `thrift-compact-protocol.md`. Of bytes that end too soon an IndexError comes, else ValueError.
+Source: Thrift, `thrift-compact-protocol.md`. Bytes that end too soon raise IndexError, other errors are ValueError.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _BINARY, _LIST, _SET, _MAP, _STRUCT = 8, 9, 10, 11, 12
 
 
 class ThriftCursor:
-    """A place in bytes, which goes on with everything that is read or passed over."""
+    """A position in bytes, which advances with everything that is read or skipped."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """The number and type of each field of a struct; whoever iterates reads or skips its value.
+        """The number and type of each field of a struct; the caller reads or skips its value.
 
-        Raises ValueError for a field that is there twice: readers would mix both.
+        Raises ValueError for a duplicate field: readers would mix both.
         """
         seen = set()
         number = 0
@@ -65,7 +65,7 @@ class ThriftCursor:
             yield number, kind
 
     def items(self, expected: Collection[int]) -> range:
-        """As many numbers as a list has items; whoever iterates reads each. Raises ValueError for other types."""
+        """The indexes of the items of a list; the caller reads each item. Raises ValueError for other types."""
         count, kind = self._list_head()
         if count and kind not in expected:
             raise ValueError(f"a list has items of the type {kind}, expected {', '.join(map(str, expected))}")
@@ -77,13 +77,13 @@ class ThriftCursor:
         return (value >> 1) ^ -(value & 1)
 
     def binary_length(self) -> int:
-        """How many bytes a text has, which is passed over."""
+        """The bytes of a string, which is skipped."""
         length = self._varint()
         self._pass(length)
         return length
 
     def skip(self, kind: int, depth: int = 0) -> None:
-        """Pass over the value of a field."""
+        """Skip the value of a field."""
         if kind in _VARINTS:
             self._varint()
         elif kind == _BINARY:
@@ -132,7 +132,7 @@ class ThriftCursor:
             self._skip_item(kinds & 0x0F, depth)
 
     def _skip_item(self, kind: int, depth: int) -> None:
-        """Pass over an item: unlike a field, a truth value among them has a byte."""
+        """Skip an item: unlike a field, a boolean item has a byte."""
         if kind in (1, 2):
             self._pass(1)
         else:

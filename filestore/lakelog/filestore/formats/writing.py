@@ -1,4 +1,4 @@
-"""New data files of any format, and what a writer of a format must be able to do."""
+"""New data files of any format, and the interface of the writer of a format."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lakelog.filestore.io.fileio import FileIO
 
 
 class DataFileWriter(Protocol):
-    """One new data file, written piece by piece. A context manager: what is not finished at its end is given up."""
+    """One new data file, written piece by piece. A context manager: an unfinished file is deleted at its end."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far, without what is still buffered."""
+        """Bytes written so far, without the buffered ones."""
         ...
 
     @property
@@ -65,9 +65,9 @@ def create_data_file(
 ) -> DataFileWriter:
     """A new data file of the columns `fields`; the part of its name after the last dot is its format.
 
-    `block_bytes` is the size of a row group or stripe, None leaves it to the format. A file that `is_looked_up` more
-    often than it is written has few rows in a row group of Parquet. The columns `without_bounds` get
-    no statistics in a Parquet footer. Raises InvalidRequestError.
+    `block_bytes` is the size of a row group or stripe, None leaves it to the format. A file that `is_looked_up` has
+    smaller row groups in Parquet, since lookups read whole ones. The columns `without_bounds` get no statistics in a
+    Parquet footer. Raises InvalidRequestError.
     """
     extension = path.rpartition(".")[2]
     if extension == "parquet":

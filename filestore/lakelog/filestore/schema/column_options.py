@@ -1,4 +1,4 @@
-"""Options whose keys or values name columns, and options that what is stored depends on. Pure.
+"""Options whose keys or values name columns, and options that cannot change once rows are stored. Pure.
 
 `fields.<columns>.<suffix>` names columns in its key, `fields.<columns>.sequence-group` in its value too, and a few
 options are lists of columns. Source: Paimon, `SchemaManager` (options of a renamed column) and `CoreOptions`.
@@ -44,7 +44,7 @@ from lakelog.filestore.options.merging import (
 )
 from lakelog.filestore.options.parsing import parse_names
 
-# What is stored was written by these: its place, its buckets, its order, or what rows of one key come to.
+# Stored rows depend on these: their folder, their bucket, their order, or the merge of the rows of a key.
 _FIXED = frozenset(
     option.key
     for option in (
@@ -82,7 +82,7 @@ _FIXED = frozenset(
     "sequence.snapshot-ordering",
     "type",
 }
-# Their values are lists of columns. Some are others' options, which tables of theirs may hold.
+# Their values are lists of columns. Some are options of other engines, which their tables may hold.
 _LISTS = frozenset(
     {
         BUCKET_KEY.key,
@@ -98,7 +98,7 @@ _INDEX_PREFIX, _INDEX_SUFFIX = "file-index.", ".columns"
 
 
 def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
-    """Raise InvalidRequestError for an option that a table keeps for life, unless its value stays. None is unset."""
+    """Raise InvalidRequestError for an option that never changes in a table, unless its value stays. None is unset."""
     if found == wanted:
         return
     if key == BUCKET.key:
@@ -146,7 +146,7 @@ def options_naming(options: Mapping[str, str], name: str) -> Iterator[str]:
 
 
 def merge_rules(options: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """For each column that `fields.*` options name: what they say of how its values are merged."""
+    """For each column that `fields.*` options name: how its values are merged."""
     rules: dict[str, dict[str, object]] = {}
     for _, option in field_options(options):
         if option.suffix == SEQUENCE_GROUP:

@@ -22,7 +22,7 @@ _KEY = "key"
 
 
 def path_of(column: str | Sequence[str]) -> Path:
-    """The path that a text, the name of a column, or a sequence of names stands for. Raises InvalidRequestError."""
+    """The path of a column: of its name, or of a sequence of names. Raises InvalidRequestError."""
     path = (column,) if isinstance(column, str) else tuple(column)
     if not path or not all(path):
         raise InvalidRequestError(f"{column!r} names no column; expected a name, or the names on the way to a member")
@@ -30,12 +30,12 @@ def path_of(column: str | Sequence[str]) -> Path:
 
 
 def shown(path: Path) -> str:
-    """The path as text for messages."""
+    """The path as a string for messages."""
     return ".".join(path)
 
 
 def find(fields: Sequence[DataField], name: str, path: Path) -> int:
-    """The place of a field among its siblings. Raises InvalidRequestError, naming them."""
+    """The index of a field among its siblings. Raises InvalidRequestError, naming them."""
     for place, field in enumerate(fields):
         if field.name == name:
             return place
@@ -44,7 +44,7 @@ def find(fields: Sequence[DataField], name: str, path: Path) -> int:
 
 
 def edit_siblings(fields: Fields, path: Path, edit: Callable[[Fields], Fields]) -> Fields:
-    """The fields, with those beside and of the last name of the path edited. Raises InvalidRequestError."""
+    """The fields, with the field at the path and its siblings edited. Raises InvalidRequestError."""
     if len(path) == 1:
         return edit(fields)
 

@@ -1,8 +1,8 @@
-"""Change-log tables without primary key: the schema that users see, and the one that files have. Pure.
+"""Value-count tables: the schema that users see, and the one that files have. Pure.
 
-In files such a table is an LSM whose key is the whole row, with one more column for how often the row is there, which
-is summed: so deletes need no lookup, and it does not matter who writes first. Any reader of the format sees each
-distinct row once, with its count. A private option tells such tables from others with a key of all columns.
+In files such a table is an LSM whose key is the whole row, with one more column for the count of the row, which is
+summed: so deletes need no lookup, and the order of writes does not matter. Any reader of the format sees each distinct
+row once, with its count. A private option distinguishes such tables from others with a key of all columns.
 Source: FLIP-188, "write-mode"; docs/rfcs/0013-change-log-tables.md.
 """
 
@@ -41,7 +41,7 @@ _FOR_KEYS = (CHANGELOG_PRODUCER, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, 
 
 
 def is_change_log(schema: TableSchema) -> bool:
-    """Whether a schema, as users see it, is of a change-log table without primary key."""
+    """Whether a schema, as users see it, is of a value-count table."""
     return not schema.primary_keys and WRITE_MODE.of(schema.options) is StoreWriteMode.CHANGE_LOG
 
 
@@ -58,9 +58,9 @@ def count_field(schema: TableSchema) -> DataField:
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
-    """The schema that files have, of one as users see it: another one for change-log tables only.
+    """The schema that files have, for one as users see it: they differ for value-count tables only.
 
-    The key has the columns in the order in which the table got them, wherever they are shown.
+    The key has the columns in the order in which they were added, whatever their order in the table is.
     """
     if not is_change_log(schema):
         return schema
@@ -75,9 +75,9 @@ def stored_schema(schema: TableSchema) -> TableSchema:
 
 
 def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
-    """The schema as users see it, of one that the file at `path` has.
+    """The schema as users see it, for the one in the file at `path`.
 
-    Raises UnsupportedError for change-log tables that are not laid out like ours.
+    Raises UnsupportedError for value-count tables whose files have another layout than lakelog's.
     """
     if not is_counted(schema):
         if is_change_log(schema):
@@ -96,8 +96,8 @@ def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
     )
     if stored_schema(shown) != schema:
         raise UnsupportedError(
-            f"schema file {path} is of a change-log table, whose key is the whole row, and another engine has changed "
-            "its columns or options: lakelog cannot tell its rows any more; take the change back there"
+            f"schema file {path} is of a value-count table, whose key is the whole row, and another engine has changed "
+            "its columns or options: lakelog cannot read its rows any more; undo the change with that engine"
         )
     return shown
 
@@ -122,7 +122,7 @@ def _check_change_log(schema: TableSchema) -> None:
             )
         if field.name == COUNT_COLUMN:
             raise InvalidRequestError(
-                f"column name {COUNT_COLUMN!r} is the one of the count in the files of tables with "
+                f"column name {COUNT_COLUMN!r} is reserved for the count in the files of tables with "
                 f"{WRITE_MODE.key}=change-log; choose another"
             )
     if len(schema.partition_keys) == len(schema.fields):
@@ -139,7 +139,7 @@ def _check_change_log(schema: TableSchema) -> None:
     if odd:
         raise InvalidRequestError(
             f"option {odd[0]!r} = {schema.options[odd[0]]!r} does not go with {WRITE_MODE.key}=change-log without "
-            "primary key: rows are counted, and every change is told as it is; leave it out"
+            "primary key, whose rows are counted and whose changes are kept as written; leave it out"
         )
 
 

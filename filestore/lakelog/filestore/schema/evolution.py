@@ -21,7 +21,7 @@ _WIDENED = (INTEGERS, FLOATS, TEXT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldMapping:
-    """How to read columns from a file: `stored` are read from it, `sources` tells for each wanted column which."""
+    """How to read columns from a file: `stored` are those read; `sources` are their indexes by wanted column."""
 
     wanted: tuple[DataField, ...]
     stored: tuple[DataField, ...]
@@ -91,8 +91,8 @@ def check_cast(found: DataType, wanted: DataType, *, name: str) -> None:
 def check_not_narrowed(wanted: Sequence[DataField], stored: Sequence[DataField], *, path: str) -> None:
     """Raise ConflictError where a reader of an older schema would lose values of a newer file.
 
-    What the reader does not know it leaves out, and what was dropped since is null; but a type that has changed since
-    may hold values that the reader's type does not.
+    Columns that the reader does not know are left out, and columns dropped since are null; but a type that has changed
+    since may hold values that the reader's type cannot.
     """
     by_id = {field.id: field for field in stored}
     for field in wanted:
@@ -125,7 +125,7 @@ def keeps_order(stored: DataType, wanted: DataType) -> bool:
     """Whether values of one type, read as another, are the same and in the same order."""
     if stored.with_nullable(True) == wanted.with_nullable(True):
         return True
-    if stored.root in TEXT and (stored.length or 1) > (wanted.length or 1):  # they are cut
+    if stored.root in TEXT and (stored.length or 1) > (wanted.length or 1):  # longer values are cut
         return False
     return any(
         stored.root in family and wanted.root in family and family.index(stored.root) < family.index(wanted.root)

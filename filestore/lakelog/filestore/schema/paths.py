@@ -1,4 +1,4 @@
-"""Where each kind of file lives, and new names for files.
+"""The paths of each kind of file, and new names for files.
 
     <root>/schema/schema-N                              manifest/manifest-<uuid>-<n>, manifest-list-<uuid>-<n>
     <root>/snapshot/snapshot-N, LATEST, EARLIEST        manifest/index-manifest-<uuid>-<n>, index/index-<uuid>-<n>
@@ -7,7 +7,7 @@
     <root>/tag/tag-<name>, branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.state_keeping`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
-What lakelog writes into manifest/ and index/ has a digest at the end of its name, see `lakelog.filestore.io.integrity`.
+The names of lakelog's files in manifest/ and index/ end with a digest, see `lakelog.filestore.io.integrity`.
 Source: Paimon spec, "File layouts".
 """
 
@@ -46,20 +46,20 @@ _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^
 class TablePaths:
     """The paths of one table; `root` is the table's folder.
 
-    A branch has schemas, snapshots, changelogs, tags and consumers of its own; manifests, indexes and data are the
-    table's.
+    A branch has its own schemas, snapshots, changelogs, tags and consumers; it shares manifests, indexes and data
+    files with the table.
     """
 
     root: str
     branch: str = MAIN_BRANCH
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for the name of a branch that no folder can have."""
+        """Raise InvalidRequestError for a branch whose name cannot be a folder's."""
         check_user_name(self.branch, "branch")
 
     @property
     def own_root(self) -> str:
-        """The folder of what a branch has for itself: the table's for the main branch."""
+        """The folder of a branch's own files: the table's for the main branch."""
         return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/{BRANCH_PREFIX}{self.branch}"
 
     @property
@@ -132,22 +132,22 @@ class TablePaths:
         return f"{self.root}/statistics/{name}"
 
     def tag(self, name: str) -> str:
-        """The file of one tag. Raises InvalidRequestError for a name that no file can have."""
+        """The file of one tag. Raises InvalidRequestError for a name that cannot be a file's."""
         check_user_name(name, "tag")
         return f"{self.own_root}/tag/{TAG_PREFIX}{name}"
 
     def consumer(self, consumer_id: str) -> str:
-        """The file of one consumer. Raises InvalidRequestError for an id that no file can have."""
+        """The file of one consumer. Raises InvalidRequestError for an id that cannot be in a file's name."""
         check_user_name(consumer_id, "consumer id")
         return f"{self.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
     @property
     def state_mark(self) -> str:
-        """The file that says that lakelog has kept state in the snapshots."""
+        """The file whose presence means that lakelog has kept state in the snapshots."""
         return f"{self.own_root}/lakelog/state"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
-        """The folder of a bucket; `partition_path` is what the function of that name gives."""
+        """The folder of a bucket; `partition_path` comes from the function of that name."""
         name = "bucket-postpone" if bucket == -2 else f"bucket-{bucket}"
         return f"{self.root}/{partition_path}{name}"
 
@@ -157,7 +157,7 @@ class TablePaths:
 
 
 class FileNames:
-    """New file names of one writer: a uuid of its own, and a counter. Safe to share between threads."""
+    """New file names of one writer: its uuid and a counter. Safe to share between threads."""
 
     def __init__(self, writer_uuid: str | None = None) -> None:
         self.uuid = writer_uuid or str(uuid.uuid4())
@@ -213,7 +213,7 @@ def _escape(text: str) -> str:
 
 
 def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
-    """The text of a partition value; empty for null and blank text, which take the default name."""
+    """The string of a partition value; empty for null and blank strings, which have the default name."""
     kind = field.type
     if value is None:
         return ""
@@ -236,7 +236,7 @@ def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
 
 
 def _timestamp_text(kind: DataType, value: int, is_legacy: bool) -> str:
-    """Java's LocalDateTime text in the legacy form, else the SQL cast to text."""
+    """The string of Java's LocalDateTime in the legacy form, else that of the SQL cast to STRING."""
     seconds, fraction = divmod(value, _units_per_second(kind))
     whole = str(to_scalar(DataType(root=TypeRoot.TIMESTAMP, precision=0), seconds))  # YYYY-MM-DD HH:MM:SS
     if not is_legacy:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any  # what a file says of the schema before is compared, and nothing else
+from typing import Any  # a file's digest of the schema before is only compared
 
 import pyarrow as pa
 
@@ -66,7 +66,7 @@ class TableSchema:
     """One schema of a table, in the file `schema/schema-<id>`.
 
     A JSON object: version, id, fields [{id, name, type, description?, defaultValue?}], highestFieldId, partitionKeys,
-    primaryKeys, options {text: text}, comment?, timeMillis, and of lakelog's own lakelogBase, the digest of the schema
+    primaryKeys, options {string: string}, comment?, timeMillis, and lakelog's own lakelogBase, the digest of the schema
     before, and lakelogDigest, over all the others. Unknown keys are ignored, unknown options kept.
     Source: Paimon spec, "Schema".
     """
@@ -76,7 +76,7 @@ class TableSchema:
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # others may keep passwords in them
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # other engines may keep passwords in them
     comment: str | None = None
     time_millis: int = 0
     version: int = SCHEMA_VERSION
@@ -142,7 +142,7 @@ class TableSchema:
 
     @cached_property
     def bucket_count(self) -> int:
-        """Fixed number of buckets; -1 dynamic or, without primary key, none; -2 postponed."""
+        """Fixed number of buckets; -1: dynamic or, without primary key, none; -2: postponed."""
         if BUCKET.key in self.options:
             return BUCKET.of(self.options)
         return 1 if self.version == 1 else UNAWARE_BUCKET
@@ -154,13 +154,13 @@ class TableSchema:
 
     @property
     def has_dynamic_buckets(self) -> bool:
-        """Whether a HASH index says which bucket a key is in: not where keys move between partitions."""
+        """Whether a HASH index holds the bucket of each key; False where keys move between partitions."""
         has_key = bool(self.primary_keys) and set(self.primary_keys).issuperset(self.partition_keys)
         return has_key and self.bucket_count == UNAWARE_BUCKET
 
     @cached_property
     def bucket_function(self) -> BucketFunction:
-        """How the bucket follows from the bucket key."""
+        """How the bucket of a row is computed from its bucket key."""
         return BUCKET_FUNCTION.of(self.options)
 
     @cached_property
@@ -172,12 +172,12 @@ class TableSchema:
 
     @cached_property
     def is_change_log(self) -> bool:
-        """Whether the table counts equal rows: it has no primary key, and takes deletes."""
+        """Whether this is a value-count table: it has no primary key, counts equal rows and takes deletes."""
         return is_change_log(self)
 
     @cached_property
     def is_counted(self) -> bool:
-        """Whether this is the schema of the files of such a table: see `lakelog.filestore.schema.counted_schema`."""
+        """Whether this is the schema of the files of a value-count table."""
         return is_counted(self)
 
     @property
@@ -204,7 +204,7 @@ class TableSchema:
         return self.fields if columns is None else self.select(spelled(columns, self.field_names, what="columns"))
 
     def to_json(self, *, base: str | None = None) -> str:
-        """The text of the schema file, which vouches for the schema before by its digest `base`."""
+        """The JSON of the schema file; `base` is the digest of the schema before, which it holds too."""
         fields: dict[str, object] = {
             "version": self.version,
             "id": self.id,
@@ -228,7 +228,7 @@ class TableSchema:
 
 
 def parse_schema_file(text: str | bytes, *, path: str) -> tuple[TableSchema, str, Any]:
-    """What the schema file at `path` holds: the schema as it is stored, its digest, and that of the schema before.
+    """The contents of the schema file at `path`: the schema as stored, its digest, and that of the schema before.
 
     Raises as `TableSchema.from_json`.
     """
@@ -251,7 +251,7 @@ def parse_schema_file(text: str | bytes, *, path: str) -> tuple[TableSchema, str
         )
         for key in (*schema.partition_keys, *schema.primary_keys):
             schema.field(key)
-        return schema, digest, given.get(BASE_KEY)  # of whatever type: it is compared, and nothing else
+        return schema, digest, given.get(BASE_KEY)  # of any type: it is only compared
     except UnsupportedError as error:
         raise UnsupportedError(f"schema file {path}: {error}") from error
     except (KeyError, ValueError, LakelogError) as error:
@@ -361,22 +361,22 @@ def _not_null(column: DataField) -> DataField:
 
 
 def with_orc_options(schema: TableSchema, *, before: TableSchema | None = None) -> TableSchema:
-    """The schema with what keeps other engines from shifting moments in ORC files by the zone of their machine.
+    """The schema with the option that stops other engines from shifting timestamps in ORC files by their local zone.
 
-    Where the schema `before` had such files already, they may be of either kind: then it is left as it is.
+    Where the schema `before` had such files already, either kind may exist: then the schema stays as it is.
     """
     key = ORC_TIMESTAMP_LTZ_LEGACY_TYPE.key
-    if key in schema.options or not _has_moments_in_orc(schema) or (before and _has_moments_in_orc(before)):
+    if key in schema.options or not _has_timestamps_in_orc(schema) or (before and _has_timestamps_in_orc(before)):
         return schema
     return replace(schema, options={**schema.options, key: "false"})
 
 
-def _has_moments_in_orc(schema: TableSchema) -> bool:
+def _has_timestamps_in_orc(schema: TableSchema) -> bool:
     return FileFormat.ORC in schema.file_formats and holds_local_time(schema.fields)
 
 
 def _with_bucket_key(schema: TableSchema) -> TableSchema:
-    """The schema with the whole row, but its partition, as bucket key where rows have a bucket and no other key."""
+    """The schema with all columns but the partition columns as bucket key, where there is a bucket but no key."""
     if schema.bucket_count <= 0 or schema.primary_keys or BUCKET_KEY.of(schema.options):
         return schema
     others = [column for column in schema.fields if column.name not in schema.partition_keys]

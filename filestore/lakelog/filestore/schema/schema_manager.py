@@ -1,4 +1,4 @@
-"""The schema files of a table: found, read once, vouched for by each other, and created."""
+"""The schema files of a table: found, read once, checked by the digests in other files, and created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema, parse_schem
 
 @dataclass(frozen=True, slots=True)
 class _SchemaFile:
-    """What a schema file holds: the schema as users see it, the digest of the file, and that of the schema before."""
+    """The contents of a schema file: the schema as users see it, its digest, and that of the schema before."""
 
     schema: TableSchema
     digest: str
@@ -25,10 +25,10 @@ class _SchemaFile:
 
 
 class SchemaManager:
-    """The schemas of one table, as users see them. Remembers the schemas it has read: their files never change.
+    """The schemas of one table, as users see them. Caches the schemas it has read: their files never change.
 
-    A file that another table's was put in place of is told by what vouches for it: the newest by the snapshots of
-    lakelog (`check_named`), an older one by the schema that lakelog made after it.
+    A schema file that was replaced by another table's is found by its digest: that of the newest is in the snapshots of
+    lakelog (`check_named`), that of an older one in the schema that lakelog made after it.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
@@ -44,7 +44,7 @@ class SchemaManager:
         self._read = {}
 
     def latest(self) -> TableSchema | None:
-        """The newest schema, looked up now; None where no table is. Lists the folder."""
+        """The newest schema, read now; None without a table. Lists the folder."""
         newest = max(self.list_ids(), default=None)
         return None if newest is None else self.get(newest)
 
@@ -55,7 +55,7 @@ class SchemaManager:
     def get_beside(self, schema_id: int, newest: TableSchema) -> TableSchema:
         """The schema of an id, for a table that was opened with `newest`. Raises NotFoundError.
 
-        Raises CorruptDataError for an older one that the schema after it does not vouch for.
+        Raises CorruptDataError for an older one whose digest is not the one in the schema after it.
         """
         if schema_id == newest.id:
             return newest
@@ -64,13 +64,13 @@ class SchemaManager:
         return self.get(schema_id)
 
     def digest_of(self, schema_id: int) -> str:
-        """The digest of the schema's file, whoever wrote it. Raises NotFoundError."""
+        """The digest of the schema's file, also of one that another engine wrote. Raises NotFoundError."""
         return self._file(schema_id).digest
 
     def check_named(self, schema_id: int, digest: str, *, newest_id: int) -> None:
         """Raise CorruptDataError where a schema is not the one that a snapshot names by `digest`.
 
-        The same where those up to `newest_id` do not follow each other from it.
+        Also where a schema from it up to `newest_id` was not made from the one before it.
         """
         found = self._file(schema_id).digest
         if found != digest:
@@ -115,7 +115,7 @@ class SchemaManager:
         return self._read[schema_id]
 
     def _check_base(self, schema_id: int) -> None:
-        """Raise CorruptDataError where a schema was made after another one than is there."""
+        """Raise CorruptDataError where a schema was made from another one than the one before it."""
         base = self._file(schema_id).base
         found = base if base is None else self._file(schema_id - 1).digest
         if found != base:

@@ -1,4 +1,4 @@
-"""What must hold of a table's schema before lakelog makes or writes the table. Pure; each rule raises a clear error."""
+"""The rules that a schema must keep before lakelog makes or writes its table. Pure; each rule has an error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VAR
 
 
 def check_writable(schema: TableSchema) -> None:
-    """Raise UnsupportedError where lakelog cannot write a table of this schema right."""
+    """Raise UnsupportedError where lakelog cannot write a table of this schema correctly."""
     check_foreign_options(schema.options, Use.WRITE)
     _check_producer(schema)
     _check_rowkind_field(schema)
@@ -48,7 +48,7 @@ def check_writable(schema: TableSchema) -> None:
 
 
 def _check_dynamic(schema: TableSchema) -> None:
-    """Raise UnsupportedError where the bucket of a key does not follow from the HASH index of its partition."""
+    """Raise UnsupportedError where the HASH index of a partition cannot hold the bucket of each key."""
     if schema.bucket_count != UNAWARE_BUCKET:
         raise UnsupportedError(
             f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
@@ -70,7 +70,7 @@ def _check_index_folder(schema: TableSchema, what: str) -> None:
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where the column that tells row kinds is none, or is no text."""
+    """Raise InvalidRequestError where the column of the row kinds does not exist or is not a string."""
     name = ROWKIND_FIELD.of(schema.options)
     if name is None:
         return
@@ -80,7 +80,7 @@ def _check_rowkind_field(schema: TableSchema) -> None:
         raise InvalidRequestError(f"{ROWKIND_FIELD.key} names column {name!r}, which does not exist; they are {known}")
     if not _has_text(kind):
         raise InvalidRequestError(
-            f"{ROWKIND_FIELD.key} names column {name!r}, which has the type {kind}; row kinds are texts: use STRING"
+            f"{ROWKIND_FIELD.key} names column {name!r}, which has the type {kind}; row kinds are strings: use STRING"
         )
 
 
@@ -88,8 +88,8 @@ def _check_orc(fields: Sequence[DataField]) -> None:
     for column in fields:
         if any(part.root is TypeRoot.CHAR for part in _leaves(column.type)):
             raise UnsupportedError(
-                f"column {column.name!r} has the type {column.type}: readers of ORC take the blanks at the end of a "
-                f"CHAR away; use VARCHAR, or {FILE_FORMAT.key}=parquet"
+                f"column {column.name!r} has the type {column.type}: readers of ORC remove the blanks at the end of "
+                f"a CHAR; use VARCHAR, or {FILE_FORMAT.key}=parquet"
             )
 
 
@@ -104,7 +104,7 @@ def _check_avro(fields: Sequence[DataField]) -> None:
         if any(part.root is TypeRoot.MULTISET and not _has_text(part.element) for part in _parts(column.type)):
             raise UnsupportedError(
                 f"column {column.name!r} has the type {column.type}: Paimon reads a MULTISET from Avro files only "
-                f"where its elements are text; use a MAP, or {FILE_FORMAT.key}=parquet"
+                f"where its elements are strings; use a MAP, or {FILE_FORMAT.key}=parquet"
             )
         for name in (column.name, *(member.name for members in _rows(column.type) for member in members)):
             if not _AVRO_NAME.fullmatch(name):
@@ -124,7 +124,7 @@ def holds_local_time(fields: Sequence[DataField]) -> bool:
 
 
 def _check_producer(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where a changelog producer has nothing to go by."""
+    """Raise InvalidRequestError where a changelog producer does not fit the keys or the merge engine."""
     engine = MERGE_ENGINE.of(schema.options)
     producer = CHANGELOG_PRODUCER.of(schema.options)
     if producer is not ChangelogProducer.NONE and not schema.primary_keys:
@@ -144,7 +144,7 @@ def _check_producer(schema: TableSchema) -> None:
             )
     if producer is ChangelogProducer.LOOKUP and FULL_COMPACTION_DELTA_COMMITS.of(schema.options) is not None:
         raise InvalidRequestError(
-            f"{CHANGELOG_PRODUCER.key}=lookup tells changes at every compaction: leave out "
+            f"{CHANGELOG_PRODUCER.key}=lookup writes a changelog at every compaction: leave out "
             f"{FULL_COMPACTION_DELTA_COMMITS.key}, or use {CHANGELOG_PRODUCER.key}=full-compaction"
         )
 
@@ -159,13 +159,13 @@ def is_writable(schema: TableSchema) -> bool:
 
 
 def check_names(fields: Sequence[DataField]) -> None:
-    """Raise InvalidRequestError for column names that are missing, twice there or reserved; ROW members too."""
+    """Raise InvalidRequestError for column names that are empty, duplicate or reserved; ROW members too."""
     if not fields:
         raise InvalidRequestError("a table needs at least one column")
     counts = (len(fields), *(len(members) for column in fields for members in _rows(column.type)))
     if max(counts) > FIELDS_MAX:
         raise InvalidRequestError(
-            f"a table has at most {FIELDS_MAX} columns, and a ROW so many members; found {max(counts)}"
+            f"a table has at most {FIELDS_MAX} columns, and a ROW as many members; found {max(counts)}"
         )
     seen: set[str] = set()
     for column in fields:
@@ -202,7 +202,7 @@ def check_keys(schema: TableSchema) -> None:
                 f"add {listed(missing)}"
             )
         if not schema.trimmed_primary_keys:
-            raise InvalidRequestError("the primary key must have a column that is no partition column")
+            raise InvalidRequestError("the primary key must have a column that is not a partition column")
     for column in schema.partition_fields:
         if column.type.root in _NO_PATH_TYPES:
             raise UnsupportedError(f"partition column {column.name!r} has the type {column.type}, which has no path")
@@ -248,7 +248,7 @@ def _parts(kind: DataType) -> Iterator[DataType]:
 
 
 def _leaves(kind: DataType) -> Iterator[DataType]:
-    """The types inside a type that have no types inside; a ROW without members is one of them."""
+    """The innermost types of a type; a ROW without members is one of them."""
     inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
     inner += [member.type for member in kind.fields]
     if not inner:
@@ -258,7 +258,7 @@ def _leaves(kind: DataType) -> Iterator[DataType]:
 
 
 def check_bucket(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where the bucket key is none, or is none for the bucket function."""
+    """Raise InvalidRequestError where columns cannot be a bucket key, or not one of the bucket function."""
     for column in schema.bucket_fields:
         if column.type.is_nested:
             raise InvalidRequestError(f"bucket key column {column.name!r} has the type {column.type}; use atomic types")
@@ -281,7 +281,7 @@ def check_bucket(schema: TableSchema) -> None:
             if column.type.root in _TIMESTAMPS:
                 raise InvalidRequestError(
                     f"bucket key column {column.name!r} has the type {column.type}, which bucket-function.type=hive "
-                    "does not know; use the default function"
+                    "cannot hash; use the default function"
                 )
     if schema.bucket_count < 1 and BUCKET_KEY.of(schema.options):
         raise InvalidRequestError(f"bucket={schema.bucket_count} takes no bucket-key; leave it out or set bucket")
