@@ -285,7 +285,7 @@ def test_no_sequence_number_is_given_beyond_the_last(tmp_path: Path) -> None:
     entries = prepare_batch(table, 0)
     last = [replace(entry, file=replace(entry.file, max_sequence_number=(1 << 63) - 1)) for entry in entries]
     append_commit(table, user="job", identifier=0, digest="0", entries=last, clock=NO_WAIT)
-    with pytest.raises(CorruptDataError, match="has the sequence number 9223372036854775807, and none is left"):
+    with pytest.raises(CorruptDataError, match="has the sequence number 9223372036854775807, which leaves none"):
         prepare_batch(table, 1)
     header = replace(HEADER, files=(BucketFile(partition=bytes(12), meta=last[0].file),))
     with pytest.raises(CorruptDataError, match=r"sequence numbers . to 9223372036854775807"):

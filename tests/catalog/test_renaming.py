@@ -116,13 +116,13 @@ def test_who_opened_a_table_before_writes_nothing_at_its_old_place(
 def test_a_renamed_table_is_not_read_as_an_empty_one(catalog: Catalog, table: Table) -> None:
     catalog.rename_table("db.t", "db.u")
     for read in (table.to_arrow, table.snapshot, lambda: list(table.changes()), lambda: table.to_polars().collect()):
-        with pytest.raises(ConflictError, match=r"was dropped, renamed, or made anew, since .* by its new name"):
+        with pytest.raises(ConflictError, match=r"was dropped, renamed, or created again, since .* by its new name"):
             read()
 
 
 def test_a_writer_that_is_late_says_that_the_table_was_renamed(catalog: Catalog, table: Table) -> None:
     catalog.rename_table("db.t", "db.u")
-    with pytest.raises((ConflictError, NotFoundError), match=r"was dropped, renamed, or made anew|does not exist"):
+    with pytest.raises((ConflictError, NotFoundError), match=r"was dropped, renamed, or created again|does not exist"):
         table.write(rows(2))
 
 
@@ -173,7 +173,7 @@ def test_a_task_of_a_stream_stops_at_its_look_at_the_old_place(catalog: Catalog,
         TableCommit(table._files).commit(lambda _latest: request)
     assert newest_state(table._files, topic_id="i").snapshot_id == int(has_snapshots)
     catalog.rename_table("db.t", "db.u")
-    with pytest.raises(ConflictError, match="was dropped, renamed, or made anew"):
+    with pytest.raises(ConflictError, match="was dropped, renamed, or created again"):
         newest_state(table._files, topic_id="i")
 
 

@@ -131,7 +131,7 @@ def test_a_log_state_that_other_engines_expired_is_an_error_and_a_new_identity_g
     expire_as_others_do(table._files)
 
     fresh = open_table(table.path)
-    with pytest.raises(StreamingQueryException, match=r"has lost what lakelog knew .* table new-identity PATH"):
+    with pytest.raises(StreamingQueryException, match=r"has lost lakelog's state .* table new-identity PATH"):
         run(source(spark, tmp_path / "a", 4), fresh, tmp_path / "c")
     fresh.new_identity()
     renewed = open_table(table.path)

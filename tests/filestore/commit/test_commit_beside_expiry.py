@@ -242,5 +242,5 @@ def test_reads_of_what_has_expired_say_so(tmp_path: Path) -> None:
     table.write(rows_of(0))
     late = in_new_process(table.path)
     others(table)()
-    with pytest.raises(NotFoundError, match=r"snapshot 1 .* does not exist; snapshots 4 to 4 are there"):
+    with pytest.raises(NotFoundError, match=r"snapshot 1 .* does not exist; snapshots 4 to 4 exist"):
         late.to_arrow(snapshot_id=1)

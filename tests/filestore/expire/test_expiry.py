@@ -76,7 +76,7 @@ def test_what_is_kept_is_whole_and_nothing_else_is_left(table: FileStoreTable) -
     assert all_contents(in_new_process(table.path)) == {key: before[key] for key in (*ids, "third")}
     assert on_disk(table) == referenced(table)
     assert table.snapshots.earliest_id() == ids[0]
-    with pytest.raises(NotFoundError, match=f"snapshots {ids[0]} to {ids[-1]} are there"):
+    with pytest.raises(NotFoundError, match=f"snapshots {ids[0]} to {ids[-1]} exist"):
         content(table, snapshot_id=1)
     table.write(rows_of(12))
     assert content(in_new_process(table.path))[41] == 12

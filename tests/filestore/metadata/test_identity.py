@@ -48,7 +48,7 @@ def test_a_table_that_was_made_anew_refuses_an_older_handle(tmp_path: Path, new_
     anew = made_anew(stale, tmp_path)
     for batch in range(new_snapshots):
         commit_batch(anew, batch)
-    with pytest.raises(ConflictError, match="was dropped, renamed, or made anew, since it was opened"):
+    with pytest.raises(ConflictError, match="was dropped, renamed, or created again, since it was opened"):
         commit_batch(stale, 1)
     with pytest.raises(ConflictError, match="made anew"):
         stale.write(rows_of(5))

@@ -188,7 +188,7 @@ def test_expired_snapshots_end_the_walk_and_are_named(tmp_path: Path) -> None:
     newest = manager.get(5)
     assert [snapshot.id for snapshot in manager.walk_back(newest)] == [5, 4, 3]
     assert manager.earliest_id() == 3
-    with pytest.raises(NotFoundError, match=r"snapshot 2 of .* does not exist; snapshots 3 to 5 are there"):
+    with pytest.raises(NotFoundError, match=r"snapshot 2 of .* does not exist; snapshots 3 to 5 exist"):
         manager.get(2)
 
 

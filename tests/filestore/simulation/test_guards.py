@@ -130,7 +130,7 @@ def test_a_batch_that_comes_again_is_known(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_state_is_kept_from_other_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StateKeeper, "_put", lambda self, snapshot_id: None)
-    check_breaks("has lost what lakelog knew")
+    check_breaks("has lost lakelog's state")
 
 
 def test_rows_that_lost_a_race_get_younger_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

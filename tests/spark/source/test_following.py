@@ -300,5 +300,5 @@ def test_a_stream_reads_nothing_of_a_table_that_was_made_in_the_place_of_its_own
     for number in range(snapshots):
         put(anew, {100 + number: "b"})
 
-    with pytest.raises(ConflictError, match="was dropped, renamed, or made anew, since it was opened"):
+    with pytest.raises(ConflictError, match="was dropped, renamed, or created again, since it was opened"):
         drain(reader, end)

@@ -1,1 +1,1 @@
-"""What a snapshot names: manifests, data files, changelogs, users; and the times of commits."""
+"""The metadata of a table: snapshots, manifests, data files, changelogs, consumers, users, and times of commits."""

@@ -1,4 +1,4 @@
-"""Changelogs that outlive their snapshots: what `changes` reads once a snapshot has expired.
+"""Changelogs that outlive their snapshots: `changes` reads them once a snapshot has expired.
 
 When a snapshot expires whose changes are kept longer, its file moves from `snapshot/snapshot-N` to
 `changelog/changelog-N`, the same JSON, and the files that hold its changes stay: the changelog files, or in tables
@@ -18,7 +18,7 @@ from lakelog.filestore.schema.paths import CHANGELOG_PREFIX, TablePaths
 
 
 class ChangelogManager:
-    """The changelogs of one branch of a table. Remembers nothing."""
+    """The changelogs of one branch of a table. Caches nothing."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -36,7 +36,7 @@ class ChangelogManager:
         return min(self.ids(), default=None)
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The expired snapshot of an id; None when its changelog is not there. Raises CorruptDataError."""
+        """The expired snapshot of an id; None when its changelog is missing. Raises CorruptDataError."""
         path = self._paths.changelog(snapshot_id)
         try:
             snapshot = Snapshot.from_json(self._file_io.read_bytes(path), path=path)
@@ -50,16 +50,16 @@ class ChangelogManager:
         return self._file_io.exists(self._paths.changelog(snapshot_id))
 
     def put(self, snapshot: Snapshot) -> None:
-        """Keep the changes of a snapshot that is about to expire; again after a crash is fine."""
+        """Keep the changes of a snapshot that is about to expire; may be repeated after a crash."""
         self._file_io.write_bytes(self._paths.changelog(snapshot.id), snapshot.to_json().encode())
         self._file_io.write_bytes(f"{self._paths.changelog_dir}/LATEST", str(snapshot.id).encode())
 
     def delete(self, snapshot_id: int) -> None:
-        """Forget the changes of a snapshot."""
+        """Delete the changelog of a snapshot, without its files of rows."""
         self._file_io.delete(self._paths.changelog(snapshot_id))
 
     def write_earliest_hint(self) -> None:
-        """Say where the oldest changelog is, after an expiry; without any there are no hints."""
+        """Write the hint of the oldest changelog, after an expiry; delete the hints when there is no changelog."""
         ids = self.ids()
         folder = self._paths.changelog_dir
         if ids:

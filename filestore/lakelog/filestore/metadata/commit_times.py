@@ -1,9 +1,9 @@
-"""When snapshots were committed, though some of the clocks that say so were wrong.
+"""The times of commits, found even when some of the clocks that dated them were wrong.
 
-A snapshot is dated by the clock of its writer, whichever engine that was. Clocks that differ by seconds do no harm: a
-commit is never dated before the one that it follows. But a clock that is a year ahead must not date all commits after
-its own, and one that was never set must not date its commit before the table. Here is what writers do against it, and
-how the snapshots of a time are found all the same.
+A snapshot is dated by the clock of its writer, whichever engine that is. Clocks that differ by seconds do no harm: a
+commit is never dated before the one that it follows. But a clock that is a year ahead must not date all later commits,
+and one that was never set must not date its commit before the table. This module holds what writers do against it, and
+how the snapshots of a time are found nevertheless.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Sequence
 
-CLOCK_SKEW_MAX_MILLIS = 60_000  # what clocks that are kept right may differ by
+CLOCK_SKEW_MAX_MILLIS = 60_000  # the most by which correct clocks differ
 CLOCK_SET_MILLIS = 1_577_836_800_000  # 2020: a clock before it was never set
 
 
 def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
-    """For each of the dates of snapshots that follow each other, the time by which it was committed. Pure.
+    """For the dates of consecutive snapshots, the times by which they were committed, never falling. Pure.
 
-    The result never falls. Dates after now are wrong, and those of clocks that were never set; of the others the fewest
-    that contradict the rest are. A snapshot with a wrong date was committed by the date of the next one with a right
-    date; None where none follows.
+    Wrong are dates after now and those of clocks that were never set, and of the other dates the fewest whose removal
+    makes the rest rise. A snapshot with a wrong date was committed by the date of the next one with a right date; None
+    where no right date follows.
     """
     right = _longest_rise(_believable(times, now_millis), times)
     known: list[int | None] = [None] * len(times)
@@ -32,29 +32,29 @@ def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
     return known
 
 
-def newest_at(times: Sequence[int], moment_millis: int, *, now_millis: int) -> int | None:
+def newest_at(times: Sequence[int], time_millis: int, *, now_millis: int) -> int | None:
     """The index of the newest of snapshots with these dates that was committed at or before a timestamp. Pure.
 
-    Snapshots whose time of commit is unknown are there from now on. None when all are younger.
+    Snapshots whose time of commit is unknown count as committed now. None when all are younger.
     """
     known = [time for time in committed_by(times, now_millis=now_millis) if time is not None]
-    reached = bisect.bisect_right(known, moment_millis)
-    if reached == len(known) and moment_millis >= now_millis - CLOCK_SKEW_MAX_MILLIS:
+    reached = bisect.bisect_right(known, time_millis)
+    if reached == len(known) and time_millis >= now_millis - CLOCK_SKEW_MAX_MILLIS:
         reached = len(times)
     return reached - 1 if reached else None
 
 
 class CommitTimes:
-    """Of a line of snapshots the times by which they were committed, for who asks from the oldest on.
+    """The times by which consecutive snapshots were committed, for callers that go from the oldest on.
 
-    While the dates rise, only those that are asked for are read, and the one before each; else all up to the newest.
-    So a date that was ahead when it was given, and is past by now, is believed: what it keeps goes a little later.
+    While the dates rise, only the requested dates are read, and the one before each; else all up to the newest. So a
+    date that was ahead when it was given, and is past by now, is taken as right: its snapshot expires a little later.
     """
 
     def __init__(
         self, date_of: Callable[[int], int | None], *, ids: Callable[[], Iterable[int]], newest_id: int, now_millis: int
     ) -> None:
-        """`date_of` gives the date of a snapshot's file; None for one that is not there. `ids` lists those that are."""
+        """`date_of` gives the date of a snapshot's file; None for a missing one. `ids` lists the existing ones."""
         self._date_of = date_of
         self._ids = ids
         self._newest_id = newest_id
@@ -63,7 +63,7 @@ class CommitTimes:
         self._times: dict[int, int] | None = None
 
     def of(self, number: int) -> int:
-        """The time by which a snapshot was committed; now where it is unknown, 0 for one that is not there."""
+        """The time by which a snapshot was committed; now where it is unknown, 0 for a missing snapshot."""
         date = self._date(number)
         if date is None:
             return 0
@@ -95,8 +95,8 @@ def _believable(times: Sequence[int], now_millis: int) -> list[int]:
 
 
 def _longest_rise(indexes: Sequence[int], times: Sequence[int]) -> set[int]:
-    """The most of these indexes whose times never fall; of several such sets that with the later times."""
-    starts: list[int] = []  # from behind: of the rises of each length, the negative of the latest start
+    """The largest set of these indexes whose times never fall; of several such sets the one with the later times."""
+    starts: list[int] = []  # from the end: for the rises of each length, the negative of the latest start
     starting: list[int] = []
     behind: dict[int, int | None] = {}
     for at in reversed(indexes):

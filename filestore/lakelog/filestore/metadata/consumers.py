@@ -1,7 +1,7 @@
-"""Consumers: readers that say how far they are, so that what they have not read does not expire.
+"""Consumers: readers that record their progress, so that snapshots which they have not read do not expire.
 
 A consumer is the JSON object {"nextSnapshot": id} in `consumer/consumer-<consumer id>`; the id is that of the first
-snapshot which it has not read whole. Every engine of the format respects them. Source: Paimon spec, "Consumer ID".
+snapshot that it has not read whole. Every engine of the format respects consumers. Source: Paimon spec, "Consumer ID".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.state_keeping`
 LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
-LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for so long belongs to a run that is over
+LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belongs to a run that has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Consumer:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is not a reader's but lakelog's own: it keeps what lakelog knows of writers from other engines."""
+        """Whether it is `lakelog-state`, which keeps lakelog's state of writers from the expiry of other engines."""
         return self.consumer_id == STATE_CONSUMER
 
 
@@ -56,7 +56,7 @@ class ConsumerManager:
         return [Consumer(consumer_id=one, next_snapshot=at) for one, at in found if at is not None]
 
     def find(self, consumer_id: str) -> int | None:
-        """The first snapshot that the consumer has not read; None for one that is not there."""
+        """The first snapshot that the consumer has not read; None for a missing consumer."""
         return self._read(self._paths.consumer(consumer_id))
 
     def _read(self, path: str) -> int | None:
@@ -70,16 +70,16 @@ class ConsumerManager:
             ) from error
 
     def put(self, consumer_id: str, next_snapshot: int) -> None:
-        """Record how far a consumer is, or make it."""
+        """Record the progress of a consumer, or create it."""
         data = json.dumps({"nextSnapshot": next_snapshot}).encode()
         self._file_io.write_bytes(self._paths.consumer(consumer_id), data)
 
     def delete(self, consumer_id: str) -> None:
-        """Forget a consumer; one that is not there is fine."""
+        """Delete a consumer; a missing one is fine."""
         self._file_io.delete(self._path_of_found(consumer_id))
 
     def _path_of_found(self, consumer_id: str) -> str:
-        """The file of an id that the folder lists: other engines also have ids that lakelog gives no consumer.
+        """The file of an id that the folder lists: other engines also have ids that lakelog does not allow.
 
         Raises CorruptDataError for a control character, which no engine writes, or a slash.
         """
@@ -91,13 +91,13 @@ class ConsumerManager:
         return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
     def first_wanted(self) -> int | None:
-        """The first snapshot that some reader has not read; None without readers."""
+        """The first snapshot that some consumer has not read; None without consumers."""
         return min((consumer.next_snapshot for consumer in self.all() if not consumer.is_own), default=None)
 
     def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
-        """Forget consumers that recorded nothing for `age_millis`, and leases of streams after a day; gives their ids.
+        """Delete consumers without progress for `age_millis`, and leases of streams after a day; gives their ids.
 
-        A file's modification time counts. None as age leaves consumers other than leases alone.
+        The modification time of a consumer's file is its last progress. None as age keeps all consumers but leases.
         """
         expired: list[str] = []
         for entry in self._file_io.list_entries(self._paths.consumer_dir):
@@ -114,16 +114,16 @@ class ConsumerManager:
 
 
 def check_reader_id(consumer_id: str) -> None:
-    """Raise InvalidRequestError for the id that is lakelog's own."""
+    """Raise InvalidRequestError for the id of lakelog's own consumer."""
     if consumer_id == STATE_CONSUMER:
         raise InvalidRequestError(
-            f"consumer {consumer_id!r} is lakelog's own: it keeps what lakelog knows of a table's writers from the "
+            f"consumer {consumer_id!r} is lakelog's own: it keeps lakelog's state of a table's writers from the "
             "expiry of other engines; choose another name for a reader"
         )
 
 
 def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
-    """Let a consumer read from this snapshot on, back or ahead, or make it.
+    """Set the next snapshot of a consumer, back or ahead, or create the consumer.
 
     Raises InvalidRequestError for a snapshot whose changes were deleted, or that is more than one ahead of the newest.
     """

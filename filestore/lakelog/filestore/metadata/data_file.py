@@ -1,4 +1,4 @@
-"""What a table knows of one data file."""
+"""The metadata of one data file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any  # Any: parsed JSON and Avro records are untyped until th
 from lakelog.common.file_names import check_file_name, check_file_names
 from lakelog.common.json_fields import INT, binary, items, optional, text, texts, whole
 
-SEQUENCE_MAX = (1 << 63) - (1 << 32)  # behind it there is room for the rows of a batch
+SEQUENCE_MAX = (1 << 63) - (1 << 32)  # leaves numbers for the rows of a batch
 EMPTY_ROW = bytes(12)  # a serialized BinaryRow of no fields
 
 
 class FileSource(IntEnum):
-    """How a data file came to be; the value is what manifests store."""
+    """What wrote a data file; the value is the one in manifests."""
 
     APPEND = 0
     COMPACT = 1
@@ -46,8 +46,9 @@ class DataFileMeta:
     `min_key` and `max_key` are the serialized trimmed primary keys of the first and last row, exact; without primary
     key they are rows of no fields. `value_stats_cols` names the columns that `value_stats` covers: None is all of
     them, in the order of the file's schema. `creation_time_millis` is the wall clock of the writer's zone, read as if
-    it were UTC: what the format stores, see `wall_clock_millis`. `delete_row_count` None is unknown. `checksums` are
-    those of the file's blocks, see `lakelog.filestore.formats.checked`; None where others wrote file or manifest.
+    it were UTC, as the format stores it, see `wall_clock_millis`. `delete_row_count` None is unknown. `checksums` are
+    those of the file's blocks, see `lakelog.filestore.formats.checked`; None where another engine wrote the file or
+    its manifest.
     """
 
     file_name: str
@@ -77,8 +78,8 @@ class DataFileMeta:
 
         Keys: n name, z bytes, r rows, k [min key, max key], ks and vs [min, max, null counts], s [min, max sequence
         number], i schema id, l level, x extra files, t creation time, d deleted rows, e embedded index, o source,
-        c value stats columns, p external path, f first row id, w write columns, h checksums. Bytes are base64; what
-        equals the default is left out; `ks` is left out when its bounds are the keys and nothing is null.
+        c value stats columns, p external path, f first row id, w write columns, h checksums. Bytes are base64; values
+        equal to the default are left out; `ks` is left out when its bounds are the keys and nothing is null.
         """
         fields: dict[str, Any] = {
             "n": self.file_name,
@@ -139,14 +140,14 @@ class DataFileMeta:
 
 
 def wall_clock_millis(epoch_millis: int) -> int:
-    """What `creation_time_millis` holds for a timestamp: the local wall clock, read as if it were UTC."""
+    """The `creation_time_millis` of a timestamp: the local wall clock, read as if it were UTC."""
     offset = datetime.fromtimestamp(epoch_millis / 1000).astimezone().utcoffset()
     assert offset is not None
     return epoch_millis + round(offset.total_seconds() * 1000)
 
 
 def _stats_of_keys(min_key: bytes, max_key: bytes) -> SimpleStats:
-    """The key stats of a file whose keys hold no nulls, where they are the keys themselves, as of one column."""
+    """The key stats of a file whose keys have no nulls, for keys of one column: the stats are the keys themselves."""
     arity = int.from_bytes(min_key[:4], "big")
     is_row = len(min_key) >= 12 + 8 * arity
     return SimpleStats(min_values=min_key, max_values=max_key, null_counts=(0,) * arity if is_row else None)

@@ -1,8 +1,8 @@
 """Rows that another engine wrote into a table with a log: they are in the files, and in no log.
 
-One rule: who reads the files reads them, with a warning; what goes by the log (streams, writers) refuses, in the same
-words. A snapshot that names no change is not meant: a streaming job of Flink makes one at each of its checkpoints,
-also when it has written nothing.
+One rule: reads of the files give these rows, with a warning; streams and writers, which rely on the log, refuse the
+table, with the same text. Snapshots without changes do not count: a streaming job of Flink makes one at each of its
+checkpoints, also when it has written nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def snapshot_with_rows(table: TableStore, foreign: Iterable[Snapshot]) -> Snapsh
 
 
 def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
-    """What such a snapshot means, and what to do."""
+    """The message about such a snapshot, with the way out."""
     return (
         f"snapshot {snapshot.id} of {table_path} is an {snapshot.commit_kind} by {snapshot.commit_user!r}, not by "
         "lakelog: its rows are not in the log, so log and files differ. Batch reads show its rows, streams and writers "
@@ -45,9 +45,9 @@ def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
 
 
 def _has_rows(table: TableStore, snapshot: Snapshot) -> bool:
-    """Whether a snapshot may have changed rows. An index can hide rows without a file: with one, it may have.
+    """Whether a snapshot may have changed rows; True where it names an index, which can hide rows without a file.
 
-    Reads the list of what it changed, unless its kind says it.
+    Reads the list of its changes, unless its commit kind decides.
     """
     if snapshot.commit_kind in _WITHOUT_ROWS:
         return False

@@ -1,8 +1,9 @@
-"""Which table a folder holds, and whether it still knows who wrote it.
+"""Checks of the table in a folder: that it is the one that was opened, and that lakelog's state was not lost.
 
 Every snapshot of lakelog names the table's uuid (property `lakelog.table-uuid`), so that a writer whose table was
-dropped and made anew under the same name is found by the snapshot that it reads anyway. Tables of others have no
-uuid: there the time in the schema's file is compared. `filestore.metadata.state_keeping` says what must not be lost.
+dropped and created again under the same name notices it by the snapshot that it reads anyway. Tables of other engines
+have no uuid: there the time in the schema's file is compared. For lakelog's state see
+`filestore.metadata.state_keeping`.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ PLACE_KEY = TABLE_PLACE.key
 
 
 class StateLostError(CorruptDataError):
-    """What lakelog knew of the writers of a table was in snapshots that another engine has expired."""
+    """Lakelog's state of the writers of a table was in snapshots that another engine has expired."""
 
 
 class OutdatedSnapshotError(NotFoundError):
-    """A snapshot is not the newest any more, and the one whose properties it carried on has expired: look again."""
+    """A snapshot is no longer the newest, and the one that held lakelog's state for it has expired: read again."""
 
 
 def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
-    """What a snapshot carries of lakelog's, for those who commit behind it or read its log.
+    """The state of lakelog as of a snapshot, for commits after it and readers of its log.
 
-    Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots that would
-    have it have expired, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
+    Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots with the
+    state have expired, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
     """
     carried = carried_anyhow(table, snapshot)
     if not carried.properties and snapshot is not None:
@@ -39,7 +40,7 @@ def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedPropertie
 
 
 def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
-    """As `carried_by`, and nothing where the snapshots that would have it have expired."""
+    """As `carried_by`, but empty where the snapshots with the state have expired."""
     carried = carried_properties(snapshot, table.snapshots)
     check_same_table(table, carried.properties.get(UUID_KEY))
     return carried
@@ -52,9 +53,9 @@ def check_same_table(table: TableStore, found: str | None) -> None:
     """
     if not (found and found == table.uuid) and not is_same_table(table):
         raise ConflictError(
-            f"table {table.path} was dropped, renamed, or made anew, since it was opened: nothing is written or read "
-            "by the older one. Open the table again, a renamed one by its new name; a stream goes on in a renamed "
-            "table, into a table made anew it needs a new checkpoint location"
+            f"table {table.path} was dropped, renamed, or created again, since it was opened: nothing is written or "
+            "read by this handle. Open the table again, a renamed one by its new name; a stream continues in a renamed "
+            "table, for a table created again it needs a new checkpoint location"
         )
 
 
@@ -74,7 +75,7 @@ def is_same_table(table: TableStore) -> bool:
 def latest_of(table: TableStore) -> Snapshot | None:
     """The newest snapshot, read now; None before the first commit. Raises ConflictError as `check_same_table`.
 
-    A table that was renamed or dropped would look like an empty one.
+    Without the check a table that was renamed or dropped would look like an empty one.
     """
     latest = table.snapshots.latest()
     if latest is None:
@@ -83,7 +84,7 @@ def latest_of(table: TableStore) -> Snapshot | None:
 
 
 def check_is_of(table: TableStore, snapshot: Snapshot) -> None:
-    """Raise ConflictError for a snapshot of another table, made under the same name since this one was opened.
+    """Raise ConflictError for a snapshot of another table, created under the same name since this one was opened.
 
     Snapshots without a uuid pass.
     """
@@ -92,10 +93,10 @@ def check_is_of(table: TableStore, snapshot: Snapshot) -> None:
 
 
 def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
-    """Raise NotFoundError where the schema of a snapshot was lost; a table may have been opened before it was made.
+    """Raise NotFoundError where the schema of a snapshot was lost; it may be newer than the table handle.
 
-    Raises ConflictError where the snapshot is of another table, which was made under the same name since, and
-    CorruptDataError where the schema is not the one that the snapshot names: another table's was put there.
+    Raises ConflictError where the snapshot is of another table, which was created under the same name since, and
+    CorruptDataError where the schema is not the one that the snapshot names but another table's.
     """
     if snapshot is None:
         return
@@ -108,17 +109,17 @@ def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
 
 
 def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int) -> None:
-    """Raise StateLostError when the oldest living snapshot is not the first, and older ones knew more."""
+    """Raise StateLostError when the oldest living snapshot is not the first, and an expired one had the state."""
     if oldest > 1 and (table.has_log or table.file_io.exists(table.paths.state_mark)):
-        if table.snapshots.latest_id() != snapshot.id:  # which has what this one lacks, or gets that error
+        if table.snapshots.latest_id() != snapshot.id:  # the newest may have the state, or gets the error below
             raise OutdatedSnapshotError(
-                f"snapshot {snapshot.id} of {table.path} is of another engine, and the one before it that says what "
-                "lakelog knew then has expired: name a newer snapshot"
+                f"snapshot {snapshot.id} of {table.path} is of another engine, and the one before it with lakelog's "
+                "state of that time has expired: name a newer snapshot"
             )
         raise StateLostError(
-            f"table {table.path} has lost what lakelog knew of its writers: the snapshots before {oldest} had it, and "
+            f"table {table.path} has lost lakelog's state of its writers: the snapshots before {oldest} had it, and "
             "another engine has expired them. A batch that is in the table already could not be distinguished from a "
-            f"new one. Restore a snapshot file before {oldest} and what it names from a copy; or find out which batch "
-            "of each stream was the last, run `lakelog table new-identity PATH`, which goes on from the files as they "
-            "are, and start the streams with new checkpoint locations"
+            f"new one. Restore a snapshot file before {oldest} and the files that it names from a copy; or find out "
+            "the last batch of each stream, run `lakelog table new-identity PATH`, which continues with the files as "
+            "they are, and start the streams with new checkpoint locations"
         )

@@ -1,11 +1,11 @@
-"""A map that never changes and gives changed copies of itself at the price of the change."""
+"""An immutable map whose changed copies cost as much as the change, not as much as the map."""
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from math import isqrt
-from typing import Any, Generic, TypeVar  # Any: the keys, which do not follow from the values
+from typing import Any, Generic, TypeVar  # Any: the types of keys and values are independent
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -13,38 +13,38 @@ _LAYER_MIN = 32
 
 
 class LayeredMap(Mapping[Key, Value], Generic[Key, Value]):
-    """A dict that copies share, and a small layer of what each has added and taken away. Immutable.
+    """A dict that copies share, and a small layer of the entries that each copy has added and removed. Immutable.
 
-    The layer holds some square roots of the dict's entries at most, then both become a new dict: a chain of changes
-    copies that many entries a change, whatever the map holds. Entries come in the order in which they were added; one
-    that is replaced counts as added anew. Safe to share between threads.
+    For n entries in the dict the layer holds a few times sqrt(n) entries at most, then both become a new dict: so in a
+    chain of changes, each copies about sqrt(n) entries. Entries come in the order in which they were added; a replaced
+    one counts as added again. Safe to share between threads.
     """
 
-    __slots__ = ("_added", "_base", "_gone")
+    __slots__ = ("_added", "_base", "_removed")
 
     def __init__(self, base: dict[Key, Value] | None = None) -> None:
-        """A map of the entries of `base`, which does not change from here on."""
+        """A map of the entries of `base`, which must not change any more."""
         self._base = {} if base is None else base
-        self._gone: set[Key] = set()  # of the base
+        self._removed: set[Key] = set()  # keys of the base
         self._added: dict[Key, Value] = {}  # not in the base, or removed from it
 
     def __getitem__(self, key: Key) -> Value:
         if key in self._added:
             return self._added[key]
-        if key in self._gone:
+        if key in self._removed:
             raise KeyError(key)
         return self._base[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._added or (key in self._base and key not in self._gone)
+        return key in self._added or (key in self._base and key not in self._removed)
 
     def __len__(self) -> int:
-        return len(self._base) - len(self._gone) + len(self._added)
+        return len(self._base) - len(self._removed) + len(self._added)
 
     def __iter__(self) -> Iterator[Key]:
         return chain(self._left(), self._added)
 
-    # What Mapping makes of __iter__ and __getitem__ takes several times as long.
+    # Mapping's own methods, over __iter__ and __getitem__, take several times as long.
     def values(self) -> ValuesView[Value]:
         """The values."""
         return _Values(self)
@@ -54,15 +54,15 @@ class LayeredMap(Mapping[Key, Value], Generic[Key, Value]):
         return _Items(self)
 
     def draft(self) -> Draft[Key, Value]:
-        """What a changed copy is made with."""
+        """A draft of a changed copy."""
         return Draft(self)
 
     def _left(self) -> Iterable[Key]:
-        return (key for key in self._base if key not in self._gone) if self._gone else self._base
+        return (key for key in self._base if key not in self._removed) if self._removed else self._base
 
     def _left_items(self) -> Iterable[tuple[Key, Value]]:
         items = self._base.items()
-        return (item for item in items if item[0] not in self._gone) if self._gone else items
+        return (item for item in items if item[0] not in self._removed) if self._removed else items
 
 
 class _Values(ValuesView[Value]):
@@ -70,7 +70,7 @@ class _Values(ValuesView[Value]):
 
     def __iter__(self) -> Iterator[Value]:
         layered = self._mapping
-        left = (item[1] for item in layered._left_items()) if layered._gone else layered._base.values()
+        left = (item[1] for item in layered._left_items()) if layered._removed else layered._base.values()
         return chain(left, layered._added.values())
 
 
@@ -82,20 +82,20 @@ class _Items(ItemsView[Key, Value]):
 
 
 class Draft(Generic[Key, Value]):
-    """A changed copy of a map in the making: `done` gives it. The map itself stays as it is."""
+    """A builder of a changed copy of a map: `done` gives the copy. The map itself stays as it is."""
 
-    __slots__ = ("_added", "_base", "_gone")
+    __slots__ = ("_added", "_base", "_removed")
 
     def __init__(self, before: LayeredMap[Key, Value]) -> None:
         self._base = before._base
-        self._gone = before._gone.copy()
+        self._removed = before._removed.copy()
         self._added = before._added.copy()
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._added or (key in self._base and key not in self._gone)
+        return key in self._added or (key in self._base and key not in self._removed)
 
     def add(self, key: Key, value: Value) -> None:
-        """Add an entry whose key is not there."""
+        """Add an entry with a new key."""
         self._added[key] = value
 
     def put(self, key: Key, value: Value) -> None:
@@ -104,17 +104,17 @@ class Draft(Generic[Key, Value]):
         self._added[key] = value
 
     def discard(self, key: Key) -> None:
-        """Take an entry away if it is there."""
+        """Remove an entry, if it exists."""
         if key in self._added:
             del self._added[key]
         elif key in self._base:
-            self._gone.add(key)
+            self._removed.add(key)
 
     def done(self) -> LayeredMap[Key, Value]:
-        """The changed copy. The draft is of no use after."""
+        """The changed copy. The draft must not be used afterwards."""
         if not self._base:
             return LayeredMap(self._added)
         made = LayeredMap(self._base)
-        made._gone, made._added = self._gone, self._added
-        is_large = len(self._gone) + len(self._added) > _LAYER_MIN + 4 * isqrt(len(self._base))
+        made._removed, made._added = self._removed, self._added
+        is_large = len(self._removed) + len(self._added) > _LAYER_MIN + 4 * isqrt(len(self._base))
         return LayeredMap(dict(made.items())) if is_large else made

@@ -56,7 +56,7 @@ class SortedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Runs, youngest first, whose files overlap each other in key range and nothing outside of the section."""
+    """Runs, youngest first, whose files overlap each other in key range, but no file outside of the section."""
 
     runs: tuple[SortedRun, ...]
 
@@ -81,13 +81,13 @@ class Section:
 def may_hold_deletes(file: DataFileMeta) -> bool:
     """False when no row of the file is a delete. An unknown number counts as some.
 
-    So does every file of level 0: pypaimon 2.1 says that its files hold no deletes even when they do.
+    So does every file of level 0: pypaimon 2.1 records no deletes for its files even when they hold some.
     """
     return file.level == 0 or file.delete_row_count != 0
 
 
 def highest_level(options: Mapping[str, str], levels: Iterable[int]) -> int:
-    """The highest level of a bucket whose files are on `levels`: what the options say, or more where files show it."""
+    """The highest level of a bucket whose files are on `levels`: the options' one, or a higher one of a file."""
     count = NUM_LEVELS.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + 1
     return max([count - 1, *levels])
 

@@ -18,13 +18,13 @@ from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
 BucketId = tuple[bytes, int]
 _NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
 _STATES_HELD = 4
-_WHOLE_MAX = 20_000  # entries that are made into objects even if few are wanted
-_STEPS_MAX = 32  # a state that is further behind is loaded anew
+_WHOLE_MAX = 20_000  # entries that become objects even if few are wanted
+_STEPS_MAX = 32  # an older state is loaded again instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFiles:
-    """What is live in one snapshot: the ADD entries of each (partition, bucket). Immutable."""
+    """The live files of one snapshot: the ADD entries of each (partition, bucket). Immutable."""
 
     buckets: LayeredMap[BucketId, LayeredMap[FileIdentifier, ManifestEntry]] = field(default_factory=LayeredMap)
 
@@ -47,7 +47,7 @@ class LiveFiles:
         highest = max((entry.file.max_sequence_number for entry in live.values()), default=-1)
         if highest >= SEQUENCE_MAX:
             raise CorruptDataError(
-                f"a file of bucket {bucket} has the sequence number {highest}, and none is left for rows after it; "
+                f"a file of bucket {bucket} has the sequence number {highest}, which leaves none for rows after it; "
                 "restore the table to a snapshot without that file, or copy its rows into a new table"
             )
         return highest + 1
@@ -88,7 +88,7 @@ class LiveFiles:
 
 
 class BucketChoice(Protocol):
-    """Chooses manifests by what their list says of them, buckets, and the lowest level."""
+    """Chooses manifests by their entries in the list, buckets, and the lowest level."""
 
     min_level: int
 
@@ -102,7 +102,7 @@ class BucketChoice(Protocol):
 
 
 class LiveFilesCache:
-    """The live files of a few snapshots. A later state is made from an earlier one by the deltas in between.
+    """A cache of the live files of a few snapshots. A later state is made from an earlier one by the deltas in between.
 
     Safe to share between threads.
     """
@@ -128,8 +128,8 @@ class LiveFilesCache:
     def matching(self, snapshot: Snapshot, wanted: BucketChoice) -> LiveFiles:
         """The live files of a snapshot, or at least those of the buckets and levels that `wanted` may need.
 
-        A file's ADD and DELETE are of one bucket and level, so both are read or neither. What is known already, and
-        what is small and would be read as a whole, is given as a whole, and remembered.
+        A file's ADD and DELETE are of one bucket and level, so both are read or neither. States that
+        are cached, and small ones, are given whole, and cached.
         """
         with self._lock:
             held = self._held.get(snapshot.id)
@@ -148,7 +148,7 @@ class LiveFilesCache:
         return self._merged(snapshot, entries)
 
     def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
-        """Remember a state that the caller has made itself, such as the one it has just committed."""
+        """Cache a state that the caller has made itself, such as the one it has just committed."""
         with self._lock:
             self._held[snapshot.id] = (snapshot, live)
             self._held.move_to_end(snapshot.id)
@@ -165,7 +165,7 @@ class LiveFilesCache:
 
     def _merged(self, snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> LiveFiles:
         with paused_collection():
-            found = list(entries)  # before: a damaged manifest is not one that contradicts others
+            found = list(entries)  # outside of the try: a damaged manifest is not a contradiction between manifests
             try:
                 return LiveFiles().apply(found)
             except CorruptDataError as error:
@@ -174,17 +174,17 @@ class LiveFilesCache:
                 ) from error
 
     def _is_near(self, snapshot: Snapshot) -> bool:
-        """Whether a state is known that few snapshots lead from to this one."""
+        """Whether a state of a few snapshots before is cached."""
         return any(0 < snapshot.id - held <= _STEPS_MAX for held in self._held)
 
     def _step_to(self, snapshot: Snapshot) -> LiveFiles | None:
-        """The state made from the nearest earlier one that is still part of the table's history."""
+        """The state made from the nearest earlier one that is still in the table's history."""
         earlier = max((held for held in self._held if held < snapshot.id), default=None)
         if earlier is None or snapshot.id - earlier > _STEPS_MAX:
             return None
         before, live = self._held[earlier]
         try:
-            if self._snapshots.get(earlier) != before:  # rolled back and written anew
+            if self._snapshots.get(earlier) != before:  # rolled back, and written again
                 del self._held[earlier]
                 return None
             between = [self._snapshots.get(number) for number in range(earlier + 1, snapshot.id)]

@@ -44,8 +44,8 @@ __all__ = [
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_META_BYTES = 1_000  # of a manifest's line in a list, in memory
-_ENTRY_BYTES = 1_600  # of an entry in memory, without the rows of its statistics
+_META_BYTES = 1_000  # memory of the entry of a manifest in a list
+_ENTRY_BYTES = 1_600  # memory of an entry, without the rows of its statistics
 
 
 _KINDS = {int(kind): kind for kind in FileKind}
@@ -54,7 +54,7 @@ _SOURCES: dict[int | None, FileSource | None] = {None: None, **{int(source): sou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One manifest in a list, with what can be known of its entries unread. Bounds None are unknown."""
+    """One manifest in a list, with a summary of its entries. Bounds None are unknown."""
 
     file_name: str
     file_size_bytes: int
@@ -71,10 +71,10 @@ class ManifestFileMeta:
 
 
 def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """What is left once every DELETE has cancelled its ADD, in order of appearance.
+    """The entries that remain when every DELETE has cancelled its ADD, in order of appearance.
 
     A DELETE whose ADD is not among the entries stays, so that parts of a table's manifests can be merged.
-    Raises CorruptDataError when a file is added that is there already.
+    Raises CorruptDataError when a file is added twice.
     """
     left: dict[FileIdentifier, ManifestEntry] = {}
     for entry in entries:
@@ -109,10 +109,10 @@ LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(32 << 20)
 
 @dataclass(frozen=True, slots=True)
 class ManifestFiles:
-    """Reads and writes manifests and manifest lists of one table. What was read or written is remembered per process.
+    """Reads and writes manifests and manifest lists of one table. A process caches what it has read or written.
 
     Both are Avro object files with the record names that Paimon's Java code gives, one record an entry. Their names
-    end with a digest of their bytes. Those that others wrote as ORC or Parquet are read too.
+    end with a digest of their bytes. ORC and Parquet files of other engines are read too.
     """
 
     file_io: FileIO
@@ -144,7 +144,7 @@ class ManifestFiles:
     ) -> Iterator[ManifestEntry]:
         """The entries of a manifest of `min_level` and above whose bucket `keeps` is true for.
 
-        Only these become objects; what stays in memory of the others are columns. Raises NotFoundError, or
+        Only these become objects; the others stay in memory as columns. Raises NotFoundError, or
         CorruptDataError, also for a manifest that lacks entries.
         """
         path = self.paths.manifest(manifest.file_name)
@@ -160,7 +160,7 @@ class ManifestFiles:
         return _parsed(entries_of(left), _same, path)
 
     def _columns(self, path: str, size_bytes: int | None) -> pl.DataFrame | bytes:
-        """The entries of a manifest as columns, or its bytes where only records can be read from them."""
+        """The entries of a manifest as columns, or its bytes where they must be decoded record by record."""
         held = COLUMNS_CACHE.get(path)
         if held is not None:
             return held[0]
@@ -178,7 +178,7 @@ class ManifestFiles:
         return _parsed(entries_of(found), _same, path)
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
-        """Write a manifest list, of no manifests too; gives its name and size in bytes."""
+        """Write a manifest list, which may be empty; gives its name and size in bytes."""
         data = encode_container(
             LIST_SCHEMA, [_manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
         )
@@ -194,7 +194,7 @@ class ManifestFiles:
         held = LIST_CACHE.get(path)
         if held is None:
             held = tuple(_parsed(read_records(self.file_io, path, size_bytes=size_bytes), _parse_manifest, path))
-            if size_bytes is not None or has_digest(path):  # what was not compared with anything is read again
+            if size_bytes is not None or has_digest(path):  # a file without a known size or digest is not cached
                 LIST_CACHE.put(path, held, _META_BYTES * len(held))
         return held
 
@@ -234,7 +234,7 @@ class ManifestFiles:
 
     def _create(self, path: str, data: bytes) -> None:
         if not self.file_io.create_new(path, data):
-            raise CorruptDataError(f"{path} exists already, though its name was made from a new uuid")
+            raise CorruptDataError(f"{path} exists already, though its name has a new uuid")
 
 
 def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:

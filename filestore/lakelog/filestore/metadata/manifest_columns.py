@@ -1,7 +1,7 @@
-"""The entries of a manifest as columns: those of few buckets are found without making objects of the others.
+"""The entries of a manifest as columns: those of a few buckets are found without making objects of the others.
 
-polars decodes Avro into columns several times faster than records are made one by one. It knows no zstd: the bytes are
-decompressed here first. What it does not decode is left to the reader of records. ORC and Parquet files are columns.
+polars decodes Avro into columns several times faster than records are made one by one. It has no zstd: the bytes are
+decompressed here first. Files that it does not decode are decoded record by record. ORC and Parquet files are columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BucketFilter = Callable[[bytes, int], bool]
 
 
 def decode_columns(data: bytes, *, path: str) -> pl.DataFrame | None:
-    """The records of a manifest, those of the file beside the others; None for bytes that polars does not decode.
+    """The records of a manifest, with the fields of the file as columns too; None for bytes that polars cannot decode.
 
     Raises CorruptDataError, naming `path`, for ORC and Parquet files that are not readable.
     """
@@ -119,7 +119,7 @@ def _are_bytes(kind: pl.DataType) -> bool:
     return kind in (pl.Binary, pl.Null)
 
 
-def _are_texts(kind: pl.DataType) -> bool:
+def _are_strings(kind: pl.DataType) -> bool:
     return kind in (pl.String, pl.Null, pl.List(pl.String), pl.List(pl.Null))
 
 
@@ -127,7 +127,7 @@ _TYPES: Mapping[Sequence[str], Callable[[pl.DataType], bool]] = {
     ("_VERSION", "_KIND", "_BUCKET", "_TOTAL_BUCKETS", "_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL"): _are_whole,
     ("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FILE_SOURCE", "_FIRST_ROW_ID"): _are_whole,
     ("_PARTITION", "_MIN_KEY", "_MAX_KEY", "_EMBEDDED_FILE_INDEX", CHECKSUMS_KEY): _are_bytes,
-    ("_FILE_NAME", "_EXTRA_FILES", "_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_WRITE_COLS"): _are_texts,
+    ("_FILE_NAME", "_EXTRA_FILES", "_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_WRITE_COLS"): _are_strings,
 }
 
 

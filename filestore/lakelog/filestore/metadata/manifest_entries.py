@@ -1,4 +1,4 @@
-"""One line of a manifest: a file that a snapshot added or deleted."""
+"""One entry of a manifest: a file that a snapshot added or deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str 
 
 
 class FileKind(IntEnum):
-    """Whether an entry adds or deletes its file; the value is what manifests store."""
+    """Whether an entry adds or deletes its file; the value is the one in manifests."""
 
     ADD = 0
     DELETE = 1
@@ -34,7 +34,7 @@ class ManifestEntry:
 
     @property
     def identifier(self) -> FileIdentifier:
-        """What a DELETE entry shares with the ADD entry that it takes back."""
+        """The identity that a DELETE entry shares with the ADD entry that it cancels."""
         file = self.file
         return (
             self.partition,

@@ -1,4 +1,4 @@
-"""Which manifests of a base list a commit joins, so that lists stay short and commits cheap. Pure.
+"""The choice of manifests that a commit joins, so that lists stay short and commits cheap. Pure.
 
 Newest manifests are joined first and grow like the digits of a counter: each entry is rewritten a number of times that
 grows with the logarithm of the table's history, and the list holds `count_min` manifests and that logarithm.
@@ -18,8 +18,8 @@ def pick_manifests(
     """The manifests at the end of the list that are due to be joined; none below `count_min`.
 
     They are the longest end of the list whose oldest manifest is no larger than the others together. All are taken when
-    much of what they say cancels out, or when those with deletes exceed `full_size_bytes`: only then can every DELETE
-    be dropped with its ADD.
+    many entries cancel each other, or when those with deletes exceed `full_size_bytes`: only then can every DELETE be
+    dropped with its ADD.
     """
     if len(manifests) < count_min:
         return ()

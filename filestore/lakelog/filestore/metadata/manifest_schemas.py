@@ -1,6 +1,6 @@
 """Avro schemas of manifests and their lists: names, order and types of Paimon's Java code.
 
-Readers match fields by name; the six top fields of a manifest entry must stand in this order and never be null, and a
+Readers match fields by name; the six top fields of a manifest entry must have this order and never be null, and a
 union has null first. Source: Paimon spec, "Manifest".
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fastavro
 
-CHECKSUMS_KEY = "_LAKELOG_CHECKSUMS"  # a field of lakelog's own, which others skip
+CHECKSUMS_KEY = "_LAKELOG_CHECKSUMS"  # a field of lakelog, which other engines skip
 
 
 def _optional(name: str, kind: object) -> dict[str, object]:

@@ -26,10 +26,10 @@ from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePat
 SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 DIGEST_KEY = "lakelog.digest"
-SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # of the file of the schema that the snapshot names
+SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # the digest of the schema file of the snapshot
 TAG_KEY = "lakelogTag"
 _OWN_WRITER = "lakelog"
-# What a digest is over: the fields that Paimon's readers of every age keep when they write a snapshot as a tag.
+# The fields in the digest: those that every release of Paimon keeps when it writes a snapshot as a tag.
 _DIGESTED = (
     "id",
     "schema_id",
@@ -47,7 +47,7 @@ _DIGESTED = (
     "watermark",
     "properties",
 )
-_READ_ALONE_MAX = 64  # more snapshots are read by threads: those of an object store take their time
+_READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes long for each
 _READERS = 16
 _FILE_NAMES = (
     "base_manifest_list",
@@ -56,12 +56,12 @@ _FILE_NAMES = (
     "index_manifest",
     "statistics",
 )
-_PARSED_BYTES_MAX = 1 << 20  # what is larger is not held in memory for the next look
-_PROBES_MAX = 64  # a hint that is further behind is not worth probing: list instead
+_PARSED_BYTES_MAX = 1 << 20  # a larger file is not kept in memory for the next read
+_PROBES_MAX = 64  # for an older hint the folder is listed instead
 
 
 class CommitKind(StrEnum):
-    """What a commit did; the value is what the snapshot file holds."""
+    """What a commit did; the value is the one in the snapshot file."""
 
     APPEND = "APPEND"
     COMPACT = "COMPACT"
@@ -73,10 +73,10 @@ class CommitKind(StrEnum):
 class Snapshot:
     """One committed state of a table, in the file `snapshot/snapshot-<id>`.
 
-    A JSON object whose keys are the attributes in camelCase; what is None or empty is left out, unknown keys are
+    A JSON object whose keys are the attributes in camelCase; None and empty values are left out, unknown keys are
     ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
     id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown.
-    In the file a property `lakelog.digest` joins the others, see `lakelog.filestore.io.integrity`.
+    The file has the property `lakelog.digest` too, see `lakelog.filestore.io.integrity`.
     Source: Paimon spec, "Snapshot".
     """
 
@@ -110,7 +110,7 @@ class Snapshot:
         return f"Snapshot(id={self.id}, {self.commit_kind.value}, {time}, schema {self.schema_id})"
 
     def _repr_html_(self) -> str:
-        """What the snapshot is, as notebooks show it; no I/O."""
+        """The snapshot as notebooks show it; no I/O."""
         rows = [
             ("kind", self.commit_kind.value),
             ("time", shown_millis(self.time_millis)),
@@ -124,12 +124,12 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """What shows whether the snapshot's file holds what was committed."""
+        """The digest by which readers check that the snapshot's file is as it was committed."""
         values = {name: getattr(self, name) for name in _DIGESTED}
         return json_digest(values | {"properties": dict(self.properties)})
 
     def to_json(self, *, tag: str | None = None) -> str:
-        """The text of the snapshot file, or of the file of a tag of that name."""
+        """The JSON of the snapshot file, or of the file of a tag of that name."""
         fields: dict[str, object] = {} if tag is None else {TAG_KEY: tag}
         for name, key in _JSON_KEYS.items():
             value = {**self.properties, DIGEST_KEY: self.digest} if name == "properties" else getattr(self, name)
@@ -141,8 +141,8 @@ class Snapshot:
     def from_json(cls, text: str | bytes, *, path: str, tag: str | None = None) -> Snapshot:
         """Parse the snapshot file at `path`, or the file of a tag; ignores keys it does not know.
 
-        Raises CorruptDataError, also when the digest is another one, is missing in a snapshot of lakelog, or when a
-        tag's file is that of another tag.
+        Raises CorruptDataError, also when the digest is wrong or is missing in a snapshot of lakelog, or when a tag's
+        file is that of another tag.
         """
         try:
             given = parse_object(text)
@@ -209,7 +209,7 @@ def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
 class SnapshotManager:
     """The snapshots of one table, read from their files at every call.
 
-    Remembers the newest id that it has seen, as a place to start from, and the file that it parsed last.
+    Keeps the newest id that it has seen, where the next search starts, and the file that it parsed last.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
@@ -234,11 +234,11 @@ class SnapshotManager:
                 return None
             try:
                 return self._read(newest)
-            except NotFoundError:  # a rollback or a fresh table between the look and the read
+            except NotFoundError:  # a rollback or a new table since the id was read
                 self._seen = None
 
     def latest_id(self) -> int | None:
-        """The newest snapshot's id, looked up now: where one was seen or hinted, the ids after it are probed."""
+        """The newest snapshot's id, read now: the ids after the last one seen, or after the hint, are probed."""
         newest = self._probe(self._seen)
         if newest is None:
             newest = self._probe(self._hint(self._paths.latest_hint))
@@ -249,15 +249,15 @@ class SnapshotManager:
         return newest
 
     def _check_not_lost(self, newest: int | None) -> None:
-        """Raise CorruptDataError when the hint names the snapshot after the newest: its file was there once.
+        """Raise CorruptDataError when the hint names the snapshot after the newest: its file was lost.
 
-        A rollback writes the hint before it deletes snapshots. Hints that are further off are stale or damaged.
+        A rollback writes the hint before it deletes snapshots. Hints with other ids are stale or damaged.
         """
         hint = self._hint(self._paths.latest_hint)
         if hint is not None and hint == (newest or 0) + 1 and not self._exists(hint):
             raise CorruptDataError(
                 f"{self._paths.snapshot(hint)} is missing, though {self._paths.latest_hint} names it as the newest; "
-                f"restore the file, or delete LATEST to go on from snapshot {newest or 'none'} and lose its rows"
+                f"restore the file, or delete LATEST to continue from snapshot {newest or 'none'} and lose its rows"
             )
 
     def earliest_id(self) -> int | None:
@@ -265,7 +265,7 @@ class SnapshotManager:
         return self.look_for_earliest()[0]
 
     def look_for_earliest(self) -> tuple[int | None, bool]:
-        """The oldest living snapshot's id, and whether the hint had it, so that no folder was listed."""
+        """The oldest living snapshot's id, and whether it came from the hint, without a listing."""
         hint = self._hint(self._paths.earliest_hint)
         if hint is not None and self._exists(hint) and not self._exists(hint - 1):
             return hint, True
@@ -276,19 +276,19 @@ class SnapshotManager:
         return numbers_of(self._file_io.list_names(self._paths.snapshot_dir), SNAPSHOT_PREFIX)
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot of an id; None when it is not there."""
+        """The snapshot of an id; None when it is missing."""
         try:
             return self._read(snapshot_id)
         except NotFoundError:
             return None
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of an id. Raises NotFoundError, naming the ids that live."""
+        """The snapshot of an id. Raises NotFoundError, naming the living ids."""
         try:
             return self._read(snapshot_id)
         except NotFoundError as error:
             ids = self.ids()
-            living = f"snapshots {ids[0]} to {ids[-1]} are there" if ids else "the table has no snapshot yet"
+            living = f"snapshots {ids[0]} to {ids[-1]} exist" if ids else "the table has no snapshot yet"
             path = self._paths.snapshot(snapshot_id)
             raise NotFoundError(
                 f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}: name one of these. When it "
@@ -301,7 +301,7 @@ class SnapshotManager:
         return sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
 
     def tagged(self, tag: str) -> Snapshot:
-        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the tags that are there."""
+        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
         path = self._paths.tag(tag)
         try:
             return Snapshot.from_json(self._file_io.read_bytes(path), path=path, tag=tag)
@@ -331,7 +331,7 @@ class SnapshotManager:
         between = range(earliest, latest + 1)
         if len(between) <= _READ_ALONE_MAX:
             return [snapshot for number in between if (snapshot := self.find(number)) is not None]
-        ids = [number for number in self.ids() if number in between]  # the newest may be far beyond the others
+        ids = [number for number in self.ids() if number in between]  # the newest id may be far above the others
         with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
             return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
 
@@ -345,28 +345,28 @@ class SnapshotManager:
                 return
 
     def create_new(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot's file, or give False when its id is taken. The hint is the caller's to write."""
+        """Create the snapshot's file; False when its id is taken. The caller writes the hint."""
         if snapshot.id not in COUNT:
             raise InvalidRequestError(
-                f"snapshot {snapshot.id} of {self._paths.root} would not be read again: ids end at {COUNT.stop - 1}; a "
-                f"snapshot file with a wrong number is in {self._paths.snapshot_dir}: take it away"
+                f"snapshot {snapshot.id} of {self._paths.root} would not be readable: ids end at {COUNT.stop - 1}; a "
+                f"snapshot file with a wrong number is in {self._paths.snapshot_dir}: remove it"
             )
         data = snapshot.to_json().encode()
         try:
             check_json_size(data)
         except ValueError as error:
             raise InvalidRequestError(
-                f"snapshot {snapshot.id} of {self._paths.root} would not be read again: {error}; its properties hold "
+                f"snapshot {snapshot.id} of {self._paths.root} would not be readable: {error}; its properties hold "
                 "too much, such as the users of the table or the lineage of a batch"
             ) from error
         return self._file_io.create_new(self._paths.snapshot(snapshot.id), data)
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Say where the newest snapshot is; a stale hint only costs later readers a few looks."""
+        """Write the hint of the newest snapshot; a stale hint only costs later readers a few probes."""
         self._file_io.write_bytes(self._paths.latest_hint, str(snapshot_id).encode())
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Say where the oldest snapshot is, after an expiry or a rollback."""
+        """Write the hint of the oldest snapshot, after an expiry or a rollback."""
         self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
 
     def _read(self, snapshot_id: int) -> Snapshot:
@@ -387,7 +387,7 @@ class SnapshotManager:
         return self._file_io.exists(self._paths.snapshot(snapshot_id))
 
     def _probe(self, start: int | None) -> int | None:
-        """The last id without a gap from `start` on; None when `start` is not there or the end too far away."""
+        """The last id without a gap from `start` on; None when `start` is missing or the end too far away."""
         if start is None or not self._exists(start):
             return None
         for snapshot_id in range(start, start + _PROBES_MAX):
@@ -400,7 +400,7 @@ class SnapshotManager:
 
 
 def read_hint(file_io: FileIO, path: str) -> int | None:
-    """The number in a hint; None when the hint is missing, half-written or no number that an id can be."""
+    """The number in a hint; None when the hint is missing, half-written or not a valid id."""
     try:
         text = file_io.read_bytes(path).decode().strip()
         return number_of(text, COUNT)

@@ -1,16 +1,16 @@
-"""What lakelog knows of a table's writers survives the upkeep of other engines.
+"""Keeps lakelog's state of a table's writers through the expiry of other engines.
 
-It is in the properties of lakelog's own snapshots, see `filestore.metadata.users`, and other engines carry none of it.
-One that compacts and expires could leave only its own snapshots. Against that stands the consumer `lakelog-state`: a
-file which every engine of the format respects, and which names a snapshot from which on everything is kept. It is never
-ahead of the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits: so most
-commits pay nothing for it, and other engines, which keep 10 snapshots by default, expire as without it.
+The state is in the properties of lakelog's own snapshots, see `filestore.metadata.users`; other engines do not copy it
+into theirs. An engine that compacts and expires could leave only its own snapshots. The consumer `lakelog-state`
+prevents that: every engine of the format keeps the snapshots from a consumer's on. It is never ahead of the newest
+snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits: so most commits do not
+write it, and other engines, which keep 10 snapshots by default, expire as without it.
 
-The option `consumer.expiration-time` of a table takes that protection away: other engines delete each consumer that was
-not put for so long, this one too, and a quiet table puts none. So it is a warning.
+The option `consumer.expiration-time` of a table defeats this: other engines delete each consumer that was not written
+for that long, this one too, and without commits it is not written. A table with the option gets a warning.
 
-A crash leaves it where it was, which keeps more. It is put before the first snapshot that has something to keep, behind
-all others. When all the same no snapshot of lakelog is left, the file `lakelog/state` says that there was one.
+After a crash the consumer is further behind, which keeps more. It is written before the first snapshot with state, and
+after all others. When nevertheless no snapshot of lakelog is left, the file `lakelog/state` shows that there was one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LAG_MILLIS = 60_000
 
 
 def has_state(properties: Mapping[str, str]) -> bool:
-    """Whether snapshot properties hold something that must not be lost: users, or positions in a log."""
+    """Whether snapshot properties hold state that must not be lost: users, or the log's offsets and ledger."""
     return LOG_STATE_KEY in properties or properties.get(USERS_KEY, NO_USERS) != NO_USERS
 
 
 class StateKeeper:
     """Moves the consumer of one table behind the commits of this process.
 
-    `consumer_millis` is the table's `consumer.expiration-time`; None keeps consumers for ever.
+    `consumer_millis` is the table's `consumer.expiration-time`; None keeps consumers forever.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths, *, consumer_millis: int | None = None) -> None:
@@ -50,14 +50,14 @@ class StateKeeper:
         self._is_marked = False
 
     def before_commit(self, snapshot_id: int, properties: Mapping[str, str], *, carried: Mapping[str, str]) -> None:
-        """Ask other engines to keep the first snapshot that has something to keep. Raises UnavailableError."""
+        """Write the consumer before the first snapshot with state. Raises UnavailableError."""
         if self._put_at is None and has_state(properties) and not has_state(carried):
             self._put(snapshot_id)
 
     def after_commit(self, snapshot_id: int, properties: Mapping[str, str], *, now_millis: int) -> None:
-        """Let other engines expire what is behind a snapshot that is in the table now, when that is due.
+        """Move the consumer to a snapshot that was just committed, when that is due.
 
-        The snapshot is there, so an error is logged and not raised: the next commit tries again.
+        The commit has succeeded, so an error is logged and not raised: the next commit tries again.
         """
         if not has_state(properties):
             return
@@ -74,7 +74,7 @@ class StateKeeper:
     def _is_due(self, snapshot_id: int, now_millis: int) -> bool:
         if self._put_at is None or not self._put_at <= snapshot_id < self._put_at + LAG_SNAPSHOTS:
             return True
-        if self._put_millis is None:  # put before this very snapshot
+        if self._put_millis is None:  # written before this snapshot
             self._put_millis = now_millis
         return not self._put_millis <= now_millis < self._put_millis + LAG_MILLIS
 
@@ -82,8 +82,8 @@ class StateKeeper:
         if self._put_at is None and self._consumer_millis is not None:
             logger.warning(
                 "%s has the option consumer.expiration-time (%d s): another engine that expires its snapshots deletes "
-                "the consumer %s too when nothing was committed for so long, and then what lakelog knows of the "
-                "table's writers. Where others keep the table in order, take the option out",
+                "the consumer %s too when nothing was committed for that long, and then the snapshots with lakelog's "
+                "state of the table's writers. Where another engine expires this table, remove the option",
                 self._paths.root,
                 self._consumer_millis // 1000,
                 STATE_CONSUMER,

@@ -1,4 +1,4 @@
-"""What every verb of the file store needs of a table: its schema, its paths and its metadata files."""
+"""A table as every verb of the file store needs it: its schema, its paths and its metadata files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(ro
 
 @dataclass(frozen=True, kw_only=True)
 class TableStore:
-    """One table as of one schema. Pickles small: what it has read and remembered stays behind."""
+    """One table with one schema. Pickled without its caches."""
 
     path: str
     file_io: FileIO
@@ -62,22 +62,22 @@ class TableStore:
 
     @property
     def uuid(self) -> str:
-        """The identity that lakelog gave the table; empty for tables that others made."""
+        """The identity that lakelog gave the table; empty for tables of other engines."""
         return TABLE_UUID.of(self.schema.options)
 
     @property
     def has_log(self) -> bool:
-        """Whether the table has a log, so that its snapshots are made together with it."""
+        """Whether the table has a log, with which its snapshots must agree."""
         return has_log(self.schema.options)
 
     @property
     def bucket_count(self) -> int:
-        """Fixed number of buckets; -1 dynamic or none, -2 postponed."""
+        """Fixed number of buckets; -1 for dynamic buckets or none, -2 for postponed ones."""
         return self.schema.bucket_count
 
     @cached_property
     def paths(self) -> TablePaths:
-        """Where the table's files live."""
+        """The paths of the table's files."""
         return TablePaths(self.path, self.branch)
 
     def branches(self) -> list[str]:
@@ -110,27 +110,27 @@ class TableStore:
 
     @cached_property
     def live_files(self) -> LiveFilesCache:
-        """The live files of snapshots, remembered between calls."""
+        """The live files of snapshots, cached between calls."""
         from lakelog.filestore.metadata.live_files import LiveFilesCache
 
         return LiveFilesCache(self.manifests, self.snapshots)
 
     @cached_property
     def state_keeper(self) -> StateKeeper:
-        """What keeps lakelog's state from other engines."""
+        """Keeps lakelog's state through the expiry of other engines."""
         consumer_millis = CONSUMER_EXPIRATION_TIME.of(self.schema.options)
         return StateKeeper(self.file_io, self.paths, consumer_millis=consumer_millis)
 
     @property
     def stored(self) -> TableStore:
-        """The table as its files have it: another one for change-log tables, whose files count rows."""
+        """The table with the schema of its files, which differs for value-count tables: their files count rows."""
         return self._counted if self.schema.is_change_log else self
 
     @cached_property
     def _counted(self) -> TableStore:
         counted = replace(self, schema=stored_schema(self.schema))
         shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
-        vars(counted).update(shared, state_keeper=self.state_keeper)  # read once
+        vars(counted).update(shared, state_keeper=self.state_keeper)  # shared, so that they are read once
         return counted
 
     @cached_property
@@ -145,17 +145,17 @@ class TableStore:
         return root.bucket_dir(partition_path(self.schema, partition), bucket)
 
     def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
-        """Where a data file is."""
+        """The path of a data file."""
         if file.external_path is not None:
             return plain_path(file.external_path)
         return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
 
     def files_at(self, folder: str) -> FileIO:
-        """The files of another folder in the same store, and no others: of another table, or of the warehouse."""
+        """The FileIO for another folder alone, such as that of another table or the warehouse, in the same store."""
         return bounded(self.file_io, folder, ())
 
     def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
-        """Where a data file is, for a library that opens it by itself. Raises as `BoundedFileIO.check_readable`."""
+        """The path of a data file for a library that opens it itself. Raises as `BoundedFileIO.check_readable`."""
         path = self.data_path(partition, bucket, file)
         if isinstance(self.file_io, BoundedFileIO):
             self.file_io.check_readable(path)

@@ -1,4 +1,4 @@
-"""The data files of a snapshot as a user looks at them, with values in place of bytes."""
+"""The data files of a snapshot for users, with values in place of bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TableFile:
 
     `partition` is column -> value, empty without partitions. `min_key` and `max_key` are the values of the primary key
     without partition columns in the first and the last row, both within the file; None without primary key.
-    `row_count` counts rows of the file: of a key that stands in several files only one row is the table's.
+    `row_count` counts rows of the file: a key may be in several files, and only one of its rows is a row of the table.
     """
 
     path: str

@@ -1,8 +1,8 @@
-"""Files that no snapshot names: those of a commit under way, and those that no commit will name.
+"""Files that no snapshot names: those of a commit in progress, and those that no commit will name.
 
-Until a snapshot names a file, its age alone protects it from `remove_orphan_files`: at least an hour. A writer that
-took longer, or whose machine slept, asks for its files before it names them. Between this look and the snapshot a file
-can still go: when a removal began before the commit, and the file was older than the removal's age by then.
+Until a snapshot names a file, only its age protects it from `remove_orphan_files`: at least an hour. A writer that took
+longer, or whose machine slept, checks that its files exist before it commits. Between the check and the snapshot a file
+can still be deleted: when a removal began before the commit, and the file was older than the removal's age by then.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ ASKED_FROM_MILLIS = AGE_MILLIS_MIN // 2  # an hour by one clock may be less by a
 def check_not_removed(
     table: TableStore, entries: Sequence[ManifestEntry], index_files: Iterable[str], *, now_millis: int
 ) -> None:
-    """Raise ConflictError when a file that these entries add was removed before. Files just written are not looked for.
+    """Raise ConflictError when a file that these entries add was removed. Files just written are not checked.
 
-    `index_files` are the paths of index files that were written with them. Files at external paths are not lakelog's to
-    remove.
+    `index_files` are the paths of index files that were written with them. Files at external paths are never
+    removed by lakelog.
     """
     before = wall_clock_millis(now_millis) - ASKED_FROM_MILLIS
     old = [entry for entry in entries if entry.kind is FileKind.ADD and _is_older(entry, before)]
@@ -48,7 +48,7 @@ def _is_older(entry: ManifestEntry, before_millis: int) -> bool:
 
 
 def discard_files(table: TableStore, paths: Iterable[str]) -> None:
-    """Delete files that no snapshot names. One that cannot be deleted is left behind, and does no harm."""
+    """Delete files that no snapshot names. A file that cannot be deleted is left as an orphan file."""
     for path in paths:
         try:
             table.file_io.delete(path)

@@ -1,7 +1,7 @@
-"""What commits remember in snapshot properties: the last batch of each user, and everything else of lakelog's.
+"""Lakelog's state in snapshot properties: the last batch of each user, and the state of the log.
 
-Properties whose keys start with `lakelog.` are carried from snapshot to snapshot. Snapshots of other engines carry
-none: then the newest snapshot before them that has some is looked for.
+Properties whose keys start with `lakelog.` are copied from snapshot to snapshot. Snapshots of other engines have none:
+then the newest snapshot before them that has some is searched.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
 PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
-LOG_STATE_KEY = "lakelog.log"  # what it holds is the business of tables with a log
+LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol
 NO_USERS = "{}"
-FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was forgotten
-_NOT_CARRIED = {LINEAGE_KEY}  # what made one snapshot is said in that snapshot alone
+FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
+_NOT_CARRIED = {LINEAGE_KEY}  # lineage belongs to one snapshot alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +40,14 @@ class CommitUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedProperties:
-    """What the next commit carries on, and the snapshots of others, newest first, that were passed to find it."""
+    """The properties that the next commit copies, and the newer snapshots of other engines, newest first."""
 
     properties: Mapping[str, str]
     foreign: tuple[Snapshot, ...]
 
 
 def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> CarriedProperties:
-    """The properties of lakelog as of a snapshot. Reads older snapshots only where other engines' are newest."""
+    """The properties of lakelog as of a snapshot. Reads older snapshots only behind those of other engines."""
     foreign: list[Snapshot] = []
     for found in () if snapshot is None else manager.walk_back(snapshot):
         own = {key: text for key, text in found.properties.items() if key.startswith(PROPERTY_PREFIX)}
@@ -79,7 +79,7 @@ def _parse_user(last: Mapping[str, Any]) -> CommitUser:
 
 
 def users_to_json(users: Mapping[str, CommitUser]) -> str:
-    """The text of the snapshot property."""
+    """The JSON of the snapshot property."""
     return json.dumps(
         {
             user: {"id": last.identifier, "digest": last.digest, "time": last.time_millis}
@@ -90,9 +90,9 @@ def users_to_json(users: Mapping[str, CommitUser]) -> str:
 
 
 def is_same_source(one: str | None, other: str | None) -> bool:
-    """True unless two digests are known to stand for different source offsets.
+    """True unless two digests are known to be of different source offsets.
 
-    A digest has parts with dots between them; a part that only one of the two has, or that is empty, is not compared.
+    A digest has parts separated by dots; a part that only one of the two has, or that is empty, is not compared.
     """
     if one is None or other is None:
         return True
@@ -101,7 +101,7 @@ def is_same_source(one: str | None, other: str | None) -> bool:
 
 
 def forgotten_millis(properties: Mapping[str, str]) -> int | None:
-    """When the youngest user that the table has forgotten committed last; None when none was forgotten."""
+    """The last commit of the youngest user that the table has dropped; None when no user was dropped."""
     found = properties.get(FORGOTTEN_KEY)
     try:
         return None if found is None else int(found)
@@ -112,7 +112,7 @@ def forgotten_millis(properties: Mapping[str, str]) -> int | None:
 def without_old_users(
     users: Mapping[str, CommitUser], *, before_millis: int, in_use: Collection[str]
 ) -> tuple[dict[str, CommitUser], int | None]:
-    """The users that committed since or are in use, and when the youngest of the others did; None without any. Pure."""
+    """The users that committed since or are in use, and the last commit of the youngest other one, if any. Pure."""
     kept = {user: last for user, last in users.items() if last.time_millis >= before_millis or user in in_use}
     return kept, max((last.time_millis for user, last in users.items() if user not in kept), default=None)
 
@@ -128,8 +128,8 @@ def users_properties(
     """The properties of a snapshot with these users, but for those that wrote nothing for `kept_millis`.
 
     `carried` are the properties of the snapshot below, which is dated `base_millis`; None keeps all. That date may be
-    wrong, and so may the clock of this process, by which the users `in_use` have written: no user is forgotten that is
-    not old by both, and who writes now is not taken for older than the snapshot below.
+    wrong, and so may the clock of this process, by which the users `in_use` have written: a user is dropped only when
+    it is old by both, and a user that writes now is not taken for older than the snapshot below.
     """
     if base_millis is None:
         return {USERS_KEY: users_to_json(users)}
@@ -146,14 +146,14 @@ def users_properties(
 
 
 def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUser], forgotten: int | None) -> None:
-    """Raise InvalidRequestError for a batch in the middle of a stream that the table may have known and forgotten."""
+    """Raise InvalidRequestError for a batch in the middle of a stream that the table may have dropped."""
     if user in users or identifier == 0 or forgotten is None:
         return
     last = datetime.fromtimestamp(forgotten / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     raise InvalidRequestError(
-        f"batch {identifier} of {user} cannot be distinguished from one that is in the table already: the table does "
-        f"not know this writer, and has forgotten writers whose last batch was at {last} or before "
-        "(users.time-retained). Look whether the rows of the batch are in the table, then start the stream with a new "
+        f"batch {identifier} of {user} cannot be distinguished from one that is in the table already: the table has "
+        f"no batch of this writer, and has dropped writers whose last batch was at {last} or before "
+        "(users.time-retained). Check whether the rows of the batch are in the table, then start the stream with a new "
         "checkpoint location (and another commit_user, where one is given)"
     )
 
