@@ -239,11 +239,11 @@ LITERALS: dict[str, list[Literal]] = {
     "id": [Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) for value in ("0", "3", "4.5", "9")],
     "i": [Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) for value in ("-5", "0", "3", "6.5", "10")],
     "f": [Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) for value in ("-1.5", "0", "2.5", "3")],
-    "s": [Literal(kind=LiteralKind.TEXT, value=value) for value in TEXTS],
+    "s": [Literal(kind=LiteralKind.STRING, value=value) for value in TEXTS],
     "d": [
         Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) for value in ("-1", "0", "5", "99999999999999999999.25")
     ],
-    "t": [Literal(kind=LiteralKind.TEXT, value=value) for value in ("1970-01-01", "2023-11-14 22:13:20.000001")],
+    "t": [Literal(kind=LiteralKind.STRING, value=value) for value in ("1970-01-01", "2023-11-14 22:13:20.000001")],
     "b": [Literal(kind=LiteralKind.BYTES, value=value) for value in (b"", b"\x00", b"\x7f" * 20, b"\xff")],
     "renamed": [Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) for value in ("-5", "3", "5000000000")],
     "new": [Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) for value in ("1", "2")],

@@ -1,1 +1,1 @@
-"""Merging sorted runs in columns."""
+"""Merge engines: the rows of a key in sorted runs become one row, column by column."""

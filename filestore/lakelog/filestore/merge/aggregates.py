@@ -1,8 +1,8 @@
 """Aggregate functions of merge engines: one value of a column for each key. Pure.
 
-Nulls are left out but by `first_value` and `last_value`. A retraction (-U or -D) takes back what sums, products, lists,
-maps and the last values have; the other functions cannot. What has no columnar form, and what depends on the order in
-which late rows of a sequence group came, is folded value by value, see `lakelog.filestore.merge.folds`.
+Nulls are ignored except by `first_value` and `last_value`. Sums, products, lists, maps and last values can take back a
+retraction (-U or -D); the other functions cannot. Functions without a columnar form, and those that depend on the order
+of late rows in a sequence group, are folded value by value, see `lakelog.filestore.merge.folds`.
 Source: Paimon spec, "Aggregation"; Paimon, `FieldAggregator`.
 """
 
@@ -152,7 +152,7 @@ def last_value(field: DataField) -> Aggregate:
 
 
 def has_aggregate(field: DataField, options: Mapping[str, str]) -> bool:
-    """Whether options name a function for a column."""
+    """Whether the options name a function for a column."""
     return field_key(field.name, AGGREGATE) in options or DEFAULT_AGGREGATE in options
 
 
@@ -282,7 +282,7 @@ _FUNCTIONS: Mapping[str, Callable[[Aggregate, GroupedRows, Flags, Flags], pa.Arr
     "first_non_null_value": _first_non_null_value,
 }
 _RETRACTING = {"sum", "product", _LAST_VALUE, "last_non_null_value", "collect", "merge_map", "nested_update"}
-# The types that a function is for, as Paimon has it; functions without an entry take all.
+# The types that a function takes, as in Paimon; functions without an entry take all.
 _ROOTS: Mapping[str, tuple[TypeRoot, ...]] = {
     **dict.fromkeys(("sum", "product"), _NUMBERS),
     **dict.fromkeys(("bool_and", "bool_or"), (TypeRoot.BOOLEAN,)),

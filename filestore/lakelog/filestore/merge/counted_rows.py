@@ -1,7 +1,7 @@
-"""Change-log tables without primary key: rows and their kinds as counts, and counts as rows. Pure.
+"""Value-count tables: rows and their kinds as counts, and counts as rows. Pure.
 
-A row that is written counts 1 or, taken away, -1. The merge of the files sums the counts of equal rows, and a sum of 0
-is no row. What is read is each row as often as its count says. See `lakelog.filestore.schema.counted_schema`.
+An added row counts 1, a deleted one -1. The merge of the files sums the counts of equal rows; with a sum of 0 there is
+no row. A read gives each row as often as its count. See `lakelog.filestore.schema.counted_schema`.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _VALUE_BYTES = 16  # of any value that is not a string, at most
 
 
 def counted_rows(rows: pa.Table, kinds: pa.Array) -> tuple[pa.Table, pa.Array]:
-    """The rows as files have them, each with a count of 1 or -1 by its kind; and their kinds then, which are adds."""
+    """The rows as in files, each with a count of 1 or -1 by its kind; and their new kinds, which are all adds."""
     counts = np.where(are_adds(to_series(kinds)).to_numpy(), 1, -1).astype(np.int64)
     count = pa.field(COUNT_COLUMN, pa.int64(), nullable=False)
     return rows.append_column(count, pa.array(counts)), pa.array(np.zeros(rows.num_rows, np.int8))
 
 
 def without_uncounted(rows: pa.Table) -> pa.Table:
-    """The rows that are not taken away as often as they were added; one that is, is as good as none."""
+    """The rows with a count other than 0: those that were not deleted as often as they were added."""
     counts = _counts(rows)
     return rows if counts.all() else rows.filter(pa.array(counts != 0))
 
 
 def present_rows(rows: pa.Table, *, piece_bytes: int) -> Iterator[pa.Table]:
-    """Each row as often as its count says, never for a count below zero; in pieces of about `piece_bytes`."""
+    """Each row as often as its count, without rows of negative counts; in pieces of about `piece_bytes`."""
     return _repeated(rows, np.maximum(_counts(rows), 0), piece_bytes)
 
 
 def changed_rows(rows: pa.RecordBatch, *, piece_bytes: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """What counts mean as changes: each row as often as it was added or taken away, and the row kinds (int8)."""
+    """Counts as changes: each row as often as it was added or deleted, and the row kinds (int8)."""
     for piece in _repeated(rows, np.abs(_counts(rows)), piece_bytes):
         kinds = np.where(_counts(piece) > 0, RowKind.INSERT.value, RowKind.DELETE.value)
         yield piece, pa.array(kinds.astype(np.int8))
@@ -66,7 +66,7 @@ def _repeated(rows: Rows, times: npt.NDArray[np.int64], piece_bytes: int) -> Ite
 
 
 def _row_bytes(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """About the bytes of each row in memory: texts may differ much, and one of them may be there many times."""
+    """About the bytes of each row in memory: strings may differ much in length, and one row may be repeated often."""
     sizes = np.full(rows.num_rows, _VALUE_BYTES * rows.num_columns, np.int64)
     for column in rows.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

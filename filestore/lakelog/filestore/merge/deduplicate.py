@@ -1,7 +1,7 @@
-"""The merge engine `deduplicate`: of the rows of a key the last one stays, and none when it is a delete. Pure.
+"""The merge engine `deduplicate`: of the rows of a key the last one stays, unless it is a delete. Pure.
 
-Winners are decided on keys, sequence numbers and row kinds alone; the other columns are gathered by index, so every
-Arrow type survives. Source: Paimon, `DeduplicateMergeFunction`.
+The rows that stay are found from keys, sequence numbers and row kinds alone; the other columns are gathered by index,
+so every Arrow type is supported. Source: Paimon, `DeduplicateMergeFunction`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.merge.order import is_last_of_key, to_series
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
-_OVERLAY_RATIO_MIN = 4  # below, sorting everything costs no more than looking up the younger keys in the older rows
+_OVERLAY_RATIO_MIN = 4  # below, sorting all rows costs no more than a lookup of the younger keys in the older
 _ROW = "row"
 _SEQUENCE = "sequence"
 _IS_ADD = "is_add"
@@ -27,8 +27,8 @@ _IS_ADD = "is_add"
 class Slice:
     """Rows of one run in key order, each key once. `keys` is the key frame of `rows`, `level` the run's.
 
-    `rows` has the column _VALUE_KIND where the run may hold deletes or kinds are wanted, and _SEQUENCE_NUMBER where
-    the order of the runs does not say which row is younger or numbers are wanted.
+    `rows` has the column _VALUE_KIND where the run may hold deletes or kinds are requested, and _SEQUENCE_NUMBER where
+    the order of the runs does not decide which row is younger or numbers are requested.
     """
 
     keys: pl.DataFrame
@@ -45,7 +45,7 @@ def newest_rows(keys: pl.DataFrame) -> pl.Series:
 def merge_ordered(slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
     """The rows that stay, in key order, with all columns of the slices.
 
-    `slices` goes from youngest to oldest; only kinds may be missing, where all rows are adds. `is_ranked` says that
+    `slices` goes from youngest to oldest; only kinds may be missing, where all rows are adds. `is_ranked` means that
     every row of a slice is younger than every row of the next; else sequence numbers decide, for equal ones an add
     wins over a delete, then the younger run.
     """
@@ -118,12 +118,12 @@ def _inserts(count: int) -> pa.Array:
 
 
 def are_adds(kinds: pl.Series) -> pl.Series:
-    """For each row kind: whether the row is there after the change."""
+    """For each row kind: whether the row exists after the change."""
     return (kinds == int(RowKind.INSERT)) | (kinds == int(RowKind.UPDATE_AFTER))
 
 
 def merged_kinds(kinds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The kinds that a merge stores: +I for every add; -U and -D stay what they are, for engines distinguish them."""
+    """The kinds that a merge stores: +I for every add; -U and -D stay as they are, for engines distinguish them."""
     insert = pa.scalar(int(RowKind.INSERT), pa.int8())
     return pc.if_else(are_adds(to_series(kinds)).to_arrow(), insert, kinds)
 

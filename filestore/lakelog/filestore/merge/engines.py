@@ -1,4 +1,4 @@
-"""The merge engines: what becomes of the rows of one key. Pure. Source: Paimon spec, "Merge engines".
+"""The merge engines: how the rows of one key become one row. Pure. Source: Paimon spec, "Merge engines".
 
 A key with one row keeps it as it is, kind and all: engines fold two rows and more.
 """
@@ -55,13 +55,13 @@ class RowMerge:
     schema: TableSchema
     engine: MergeEngine
     sequence_fields: tuple[DataField, ...]
-    is_descending: bool = False  # of values of the sequence fields the smallest is the last, not the largest
+    is_descending: bool = False  # the row with the smallest sequence fields is the last, not the one with the largest
     groups: tuple[SequenceGroup, ...]
-    removal_groups: tuple[SequenceGroup, ...] = ()  # of `groups`, those whose newer deletes remove the whole row
+    removal_groups: tuple[SequenceGroup, ...] = ()  # those of `groups` whose newer deletes remove the whole row
     has_whole_rows: bool = False  # above level 0, see `needs_lookup`
 
     def needed(self, fields: Sequence[DataField]) -> list[DataField]:
-        """The columns that must be read to know the columns `fields`."""
+        """The columns that must be read to merge the columns `fields`."""
         by = [field for group in self.groups for field in group.by]
         wanted = dict.fromkeys([*fields, *self.schema.key_fields, *self.sequence_fields, *by])
         return list(wanted)
@@ -86,7 +86,7 @@ class RowMerge:
         if not given.rows.num_rows:
             return given.rows
         merged = self._merged(given)
-        if self.schema.is_counted:  # whatever older rows count, 0 adds nothing to it
+        if self.schema.is_counted:  # a count of 0 adds nothing to those of older rows
             merged = without_uncounted(merged)
         return merged if keeps_deletes else without_deletes(merged)
 
@@ -122,7 +122,7 @@ class RowMerge:
         used = given
         if AGGREGATION_REMOVE_ON_DELETE.of(options):
             is_there = ~given.deletes[given.ends]
-            # What follows a -D adds to the values of the -D, as Paimon has it.
+            # Rows after a -D add to the values of the -D, as in Paimon.
             last = given.last(given.deletes)
             used = _with_adds(given, np.isin(np.arange(given.rows.num_rows), last)).kept(given.since(last))
         columns: Columns = {}
@@ -140,11 +140,11 @@ class RowMerge:
         removes = self._removing(given)
         last = given.last(removes)
         since = given.since(last)
-        # What follows a removal starts from the values of the delete, as Paimon has it; also from those of groups that
-        # it has no number for, which a later merge of the result skips.
+        # Rows after a removal start from the values of the delete, as in Paimon; also from those of groups without a
+        # sequence number in the delete, which a later merge of the result skips.
         bases = np.isin(np.arange(given.rows.num_rows), last)
-        # A removal holds until an add, also one that is late for every group. Without a removal, what was only taken
-        # back is no -D: merged again, it would remove the row. Paimon forgets both between two merges.
+        # A removal holds until an add, also one that is late for every group. Without a removal, a key that was only
+        # retracted is not stored as -D: merged again, it would remove the row. Paimon does neither between merges.
         is_there = given.last(given.adds & since) >= 0
         removed = np.where((last >= 0) | (not self._may_remove), int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
         kinds = np.where(is_there, int(RowKind.INSERT), removed)
@@ -174,7 +174,7 @@ class RowMerge:
         if not self.groups and not given.adds.all():
             raise InvalidRequestError(
                 "merge-engine=partial-update takes no -U and -D unless ignore-delete, "
-                f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups say what they do"
+                f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups define their effect"
             )
         return np.zeros(given.rows.num_rows, np.bool_)
 
@@ -183,7 +183,7 @@ class RowMerge:
         newest = in_order.last(counts)
         columns: Columns = {field.name: in_order.gather(field.name, newest) for field in group.by}
         plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
-        # A key that has only been retracted stays a delete, to be taken back from older rows: its values add up.
+        # A key that has only been retracted stays a delete, to be subtracted from older rows: its values add up.
         is_gone = in_order.last(in_order.adds) < 0
         folded = _with_adds(given, is_gone[given.groups])
         does_count = np.logical_or.reduce([given.valid(field.name) for field in group.by]) | bases

@@ -1,7 +1,7 @@
-"""Aggregates that have no columnar form: the values of one key one after the other, as Paimon's functions see them.
+"""Aggregates without a columnar form: the values of one key are folded one by one, as in Paimon's functions.
 
 Pure. A value is added, or taken back (-U, -D). In a sequence group a row may also be late: its sequence fields are
-smaller than those of a row before it; it is added as if it had come first. Source: Paimon, `FieldAggregator` and the
+smaller than those of a row before it; it is added as if it were the first. Source: Paimon, `FieldAggregator` and the
 classes that extend it.
 """
 
@@ -39,7 +39,7 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldSettings:
-    """What folds depend on besides the values."""
+    """The options of a fold."""
 
     kind: DataType
     delimiter: str = ","
@@ -55,26 +55,26 @@ class Fold:
         self.settings = settings
 
     def added(self, held: Any, value: Any) -> Any:
-        """What is held after a value was added."""
+        """The result after a value was added."""
         if held is None or value is None:
             return value if held is None else held
         return self.joined(held, value)
 
     def added_late(self, held: Any, value: Any) -> Any:
-        """What is held after a late value was added."""
+        """The result after a late value was added."""
         return self.added(value, held)
 
     def taken_back(self, held: Any, value: Any) -> Any:
-        """What is held after a value was taken back."""
+        """The result after a value was taken back."""
         return held if held is None or value is None else self.left(held, value)
 
     def joined(self, held: Any, value: Any) -> Any:
         """`added` of two values."""
-        raise NotImplementedError  # of functions that have their own `added`, which does not ask
+        raise NotImplementedError  # not called by functions that override `added`
 
     def left(self, held: Any, value: Any) -> Any:
         """`taken_back` of two values."""
-        raise NotImplementedError  # of functions from which nothing is taken back: aggregates refuse it before
+        raise NotImplementedError  # not called where aggregates refuse retractions
 
 
 class Sum(Fold):
@@ -116,7 +116,7 @@ class Product(Fold):
 
 
 class ListAgg(Fold):
-    """Texts with a delimiter between them; blank ones are left out, and add as little as a null."""
+    """Strings joined by a delimiter; blank strings and nulls are left out."""
 
     def added(self, held: str | None, value: str | None) -> str | None:
         if value is None or is_blank(value):
@@ -135,7 +135,7 @@ class ListAgg(Fold):
 
 
 class FirstValue(Fold):
-    """The first value, be it null; of late ones the last."""
+    """The first value, also when it is null; of late values the last."""
 
     has_begun = False
 
@@ -147,7 +147,7 @@ class FirstValue(Fold):
 
 
 class FirstNonNullValue(Fold):
-    """The first value that is not null; of late ones the last."""
+    """The first value that is not null; of late values the last."""
 
     has_begun = False
 
@@ -159,12 +159,12 @@ class FirstNonNullValue(Fold):
 
 
 class LastValue(Fold):
-    """The last value, be it null."""
+    """The last value, also when it is null."""
 
     def added(self, held: Any, value: Any) -> Any:  # noqa: ARG002  # the last one alone counts
         return value
 
-    def taken_back(self, held: Any, value: Any) -> Any:  # noqa: ARG002  # whatever is taken back
+    def taken_back(self, held: Any, value: Any) -> Any:  # noqa: ARG002  # any retraction gives null
         return None
 
 
@@ -213,7 +213,7 @@ class Collect(Fold):
 
 
 class MergeMap(Fold):
-    """The entries of all maps; of one key the last."""
+    """The entries of all maps; for each key the last one."""
 
     def joined(self, held: list[tuple[Any, Any]], value: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         return list(dict([*held, *value]).items())
@@ -224,9 +224,9 @@ class MergeMap(Fold):
 
 
 class NestedUpdate(Fold):
-    """The rows of all lists, or with `nested_key` of each key the last; none are added beyond `count_limit`."""
+    """The rows of all lists, or with `nested_key` the last of each key; at most `count_limit` rows are added."""
 
-    is_newest_first = False  # of keys with one place in Java's hash table
+    is_newest_first = False  # order of keys in one slot of Java's hash table
 
     def joined(self, held: list[Row | None], value: list[Row | None]) -> list[Row | None]:
         limit = self.settings.count_limit
@@ -255,12 +255,12 @@ class NestedUpdate(Fold):
         return [found[index] for index in hash_order(hashes, is_newest_first=self.is_newest_first)]
 
     def put(self, kept: dict[object, Row], key: object, row: Row) -> None:
-        """Keep a row of a key, of which there may be one."""
+        """Keep a row of a key, which may have one already."""
         kept[key] = row
 
 
 class NestedPartialUpdate(NestedUpdate):
-    """Of each key of nested rows the last values that are not null."""
+    """For each key of nested rows, the last values that are not null."""
 
     is_newest_first = True
 
@@ -289,8 +289,8 @@ def wrapped(value: int, kind: DataType) -> int:
 def fold(make: Callable[[], Fold], values: Sequence[Any], steps: Sequence[Step | None], *, is_swapped: bool) -> Any:
     """The value of one key. None in place of a step leaves a value out.
 
-    `is_swapped` adds late values as if they had come first whatever the function says, as Paimon does where a
-    function ignores retractions.
+    `is_swapped` adds late values as if they were the first for every function, as Paimon does where a function
+    ignores retractions.
     """
     one, held = make(), None
     for value, step in zip(values, steps, strict=True):

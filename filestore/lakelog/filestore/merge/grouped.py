@@ -1,4 +1,4 @@
-"""Rows of several runs side by side, key by key, oldest first: what merge engines other than `deduplicate` fold.
+"""Rows of several runs grouped by key, oldest first, for merge engines other than `deduplicate`.
 
 Every fold is a choice of rows by index, or an aggregate of a column over the rows of a key, so no engine looks at rows
 one by one. Pure.
@@ -36,7 +36,7 @@ class GroupedRows:
 
     @cached_property
     def adds(self) -> Flags:
-        """For each row, whether it is there after its change."""
+        """For each row, whether it exists after its change."""
         return are_adds(to_series(self.rows.column(VALUE_KIND))).to_numpy()
 
     @cached_property
@@ -55,7 +55,7 @@ class GroupedRows:
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, self.rows.num_rows)))
 
     def kept(self, keeps: Flags) -> GroupedRows:
-        """Some of the rows; keys without a row are left out."""
+        """The rows where `keeps` is true; keys without such a row are left out."""
         if keeps.all():
             return self
         groups = self.groups[keeps]
@@ -88,7 +88,7 @@ class GroupedRows:
     def by_columns(self, fields: Sequence[DataField], *, also: Flags) -> tuple[GroupedRows, Flags]:
         """The rows of each key sorted by columns, nulls first, then by age; and which of the sorted rows count.
 
-        That are those where one of the columns is not null, and the given rows that are marked in `also`.
+        Rows count where one of the columns is not null, and where `also` is true.
         """
         keys = key_frame(self.rows, fields)
         frame = keys.with_columns(pl.Series(_GROUP, self.groups)).with_row_index(_ROW)

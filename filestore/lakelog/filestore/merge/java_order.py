@@ -1,6 +1,6 @@
-"""The order in which Java's hash collections give what they hold. Pure.
+"""The iteration order of Java's hash collections. Pure.
 
-Aggregates of Paimon that keep sets or rows by key give them in this order. Source: Java, `HashMap`; Paimon,
+Aggregates of Paimon that hold sets or rows by key give them in this order. Source: Java, `HashMap`; Paimon,
 `MurmurHashUtils`.
 """
 
@@ -20,8 +20,8 @@ _SEED = 42
 def hash_order(hashes: Sequence[int], *, is_newest_first: bool = False) -> list[int]:
     """The indices of elements in the order of a hash table, from those in the order in which they were put.
 
-    Elements with one place in the table come in the order in which they were put, or in the opposite one where they
-    were put by `computeIfAbsent`.
+    Elements in one slot of the table come in the order in which they were put, or in reverse order where they were put
+    by `computeIfAbsent`.
     """
     size = _SMALLEST_TABLE
     while len(hashes) * 4 > size * 3:
@@ -32,7 +32,7 @@ def hash_order(hashes: Sequence[int], *, is_newest_first: bool = False) -> list[
 
 
 def hash_code(kind: DataType, value: object) -> int:
-    """Java's hash of an element; 0 for types whose hashes are not known here, which keep the order they came in."""
+    """Java's hash of an element; 0 for types whose hashes are not known here: their elements stay in order."""
     if isinstance(value, bool):
         return 1231 if value else 1237
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def _folded(value: int) -> int:
 
 
 def _murmur(data: bytes) -> int:
-    """Murmur3 (x86, 32 bits), with each byte of the tail as a word of its own."""
+    """Murmur3 (x86, 32 bits), with each byte of the tail as a word."""
     words = [*struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])]
     tail = struct.unpack(f"<{len(data) % 4}b", data[len(data) // 4 * 4 :])
     found = _SEED

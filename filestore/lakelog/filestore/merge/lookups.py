@@ -1,4 +1,4 @@
-"""Which tables have whole rows above level 0: those whose compactions look up what a key was before. Pure."""
+"""Tables with whole rows above level 0: those whose compactions look up the old row of a key. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lakelog.filestore.options.merging import (
 )
 from lakelog.filestore.schema.schema import TableSchema
 
-_FORCE_LOOKUP = "force-lookup"  # of Paimon: lakelog does not offer it
+_FORCE_LOOKUP = "force-lookup"  # of Paimon; lakelog reads such tables, and does not offer the option
 
 
 def needs_lookup(schema: TableSchema) -> bool:
     """Whether compactions take every level-0 file at once and look up the rows that its keys had before.
 
-    Above level 0 the youngest row of a key is the whole row then, whatever older levels hold. Source: Paimon,
+    Above level 0 the youngest row of a key is then the whole row, without those of older levels. Source: Paimon,
     `CoreOptions.needLookup` and `LookupMergeFunction`.
     """
     options = schema.options

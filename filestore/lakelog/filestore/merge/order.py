@@ -72,13 +72,13 @@ def _equal_rows(keys: pl.DataFrame, key: OrderedKey) -> tuple[int, int]:
 
 def _position(values: pl.Series, value: object, side: Literal["left", "right"]) -> int:
     """Where `value` belongs in sorted values without nulls, before or behind those that equal it."""
-    if values.dtype.is_integer():  # polars takes 30 times as long to get to the search
+    if values.dtype.is_integer():  # polars has an overhead of 30 times this search
         return int(np.searchsorted(values.to_numpy(), cast(int, value), side))  # a column of integers holds integers
     return int(values.search_sorted(pl.Series([value], dtype=values.dtype), side)[0])
 
 
 def is_last_of_key(ordered: pl.DataFrame, names: Sequence[str]) -> pl.Series:
-    """For rows sorted by the columns `names`: whether the next row has another key, or there is none."""
+    """For rows sorted by the columns `names`: whether each is the last row of its key."""
     changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in names)
     is_end = pl.int_range(pl.len()) == pl.len() - 1
     return ordered.select(changes | is_end).to_series()
@@ -94,7 +94,7 @@ def _order_column(values: pa.ChunkedArray, root: TypeRoot) -> pl.Series:
 
 
 def _float_order(values: pa.ChunkedArray) -> pl.Series:
-    """Integers in the order of `Double.compare`: negative numbers' bits are reversed, NaNs are one and the largest."""
+    """Integers in the order of `Double.compare`: negative numbers' bits are inverted, NaNs are equal and largest."""
     doubles = values.cast(pa.float64())
     bits = pa.chunked_array([chunk.view(pa.int64()) for chunk in doubles.chunks], pa.int64())
     frame = pl.DataFrame({"value": to_series(doubles), "bits": to_series(bits)})

@@ -1,4 +1,4 @@
-"""Rows of `partial-update` that are newer or older by a sequence group: deletes that remove all, and late rows. Pure.
+"""Rows of `partial-update` in the order of a sequence group: deletes that remove the whole row, and late rows. Pure.
 
 Source: Paimon, `PartialUpdateMergeFunction` (`partial-update.remove-record-on-sequence-group`).
 """
@@ -18,11 +18,11 @@ _ROW = "row"
 
 
 def removing(given: GroupedRows, groups: Sequence[Sequence[DataField]]) -> Flags:
-    """For each row, whether it removes the row of its key: a -D that is at least as new as all before, in some group.
+    """For each row, whether it removes the row of its key: a -D that is at least as new, in some group, as all before.
 
-    `groups` are the sequence fields of the groups that remove. A removal starts anew from its own sequence fields,
-    which may let a later delete remove by another group; so this is done until no more removals are found, which is
-    once more than the longest chain of removals that needed one before them.
+    `groups` are the sequence fields of the groups that remove. After a removal only its own sequence fields count,
+    which may let a later delete remove by another group; so this is repeated until no more removals are found: once
+    more than the longest chain of removals that depend on one before.
     """
     ranks = [_ranks(given, fields) for fields in groups]
     begins = np.zeros(given.rows.num_rows, np.bool_)
@@ -46,7 +46,7 @@ def late_rows(given: GroupedRows, fields: Sequence[DataField]) -> Flags:
 
 
 def _ranks(given: GroupedRows, fields: Sequence[DataField]) -> Indices:
-    """For each row, the place of its values in the order of columns, from 1 on; 0 where all of them are null."""
+    """For each row, the rank of its values in the order of the columns, from 1 on; 0 where all of them are null."""
     keys = key_frame(given.rows, fields)
     ordered = keys.with_row_index(_ROW).sort(keys.columns, nulls_last=False, maintain_order=True)
     ends = is_last_of_key(ordered, keys.columns).to_numpy()
@@ -61,5 +61,5 @@ def _largest_before(ranks: Indices, begins: Flags, removes: Flags) -> Indices:
     """For each row, the largest rank of the rows of its key before it, since the last removal; 0 for the first row."""
     part = np.cumsum(begins | removes)
     step = int(ranks.max(initial=0)) + 1
-    largest = np.maximum.accumulate(part * step + ranks) - part * step  # starts anew in each part
+    largest = np.maximum.accumulate(part * step + ranks) - part * step  # each part starts from its own ranks
     return np.where(begins, 0, np.append(0, largest[:-1]))

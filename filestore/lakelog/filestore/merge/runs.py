@@ -1,4 +1,4 @@
-"""Sorted runs side by side, a key range at a time, so that memory is bounded by a budget and not by the bucket."""
+"""Sorted runs side by side, a key range at a time: memory is bounded by a budget, not by the size of the bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.levels import SortedRun
 class RunCursor:
     """One run of a level, read piece by piece in key order.
 
-    `tables` gives the pieces; `rows_left` counts down the rows that they still hold.
+    `tables` gives the pieces; `rows_left` counts the rows that they still hold.
     """
 
     tables: Iterator[pa.Table]
@@ -30,7 +30,7 @@ class RunCursor:
     _keys: pl.DataFrame | None = None
 
     def fill(self) -> bool:
-        """Load the next piece when nothing is left of the last one. False at the end of the run."""
+        """Load the next piece when the last one is used up. False at the end of the run."""
         while self._rows is None:
             rows = next(self.tables, None)
             if rows is None:
@@ -41,12 +41,12 @@ class RunCursor:
         return True
 
     def last_key(self) -> OrderedKey:
-        """The largest key of what is loaded."""
+        """The largest loaded key."""
         assert self._keys is not None
         return key_at(self._keys, self._keys.height - 1)
 
     def take_up_to(self, key: OrderedKey | None) -> Slice | None:
-        """Hand out the loaded rows at or before `key`, or all of them; None when there are none."""
+        """The loaded rows up to `key`, or all of them, which are then used up; None when there are none."""
         assert self._keys is not None
         assert self._rows is not None
         keys, rows = self._keys, self._rows
@@ -59,8 +59,8 @@ class RunCursor:
 def aligned_slices(cursors: Sequence[RunCursor]) -> Iterator[list[Slice]]:
     """Slices of the runs, in the order of the cursors, that hold every row of their key range; ranges rise.
 
-    A range ends at the smallest last key of the loaded pieces that have more behind them. A list is emptied when the
-    next one is asked for, so that its rows are freed before others are read.
+    A range ends at the smallest last key of the loaded pieces of runs with more pieces. A list is emptied when the
+    next one is requested, so that its rows are freed before others are read.
     """
     open_cursors = list(cursors)
     while True:
@@ -76,6 +76,6 @@ def aligned_slices(cursors: Sequence[RunCursor]) -> Iterator[list[Slice]]:
 def are_ranked(runs: Sequence[SortedRun]) -> bool:
     """True when every row of a run is younger than every row of the runs after it, by their sequence numbers.
 
-    Two writers that took the same numbers, or whose files met a compaction in another order, make it False.
+    It is False after two writers have used the same numbers, or when their files were compacted in another order.
     """
     return all(younger.min_sequence_number > older.max_sequence_number for younger, older in itertools.pairwise(runs))

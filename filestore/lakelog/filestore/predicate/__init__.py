@@ -52,15 +52,15 @@ __all__ = [
 ]
 
 
-_REMEMBERED_MAX = 10_000  # characters of a filter
+_CACHED_MAX = 10_000  # characters of a filter
 
 
 def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
-    """The filter of a Spark SQL condition. Raises InvalidRequestError, quoting what is not understood.
+    """The filter of a Spark SQL condition. Raises InvalidRequestError, quoting the part that cannot be parsed.
 
-    `zone` is where the clock of TIMESTAMP literals stands when they are compared with TIMESTAMP_LTZ columns.
+    `zone` is the time zone of TIMESTAMP literals that are compared with TIMESTAMP_LTZ columns.
     """
-    return _parsed(sql, zone) if len(sql) <= _REMEMBERED_MAX else parse(sql, zone=zone)
+    return _parsed(sql, zone) if len(sql) <= _CACHED_MAX else parse(sql, zone=zone)
 
 
 def predicate_of(where: object) -> Predicate | None:
@@ -109,14 +109,14 @@ class RowTest:
     """Whether rows pass a filter, for many pieces of rows: the filter is bound once."""
 
     def __init__(self, predicate: Predicate, fields: Sequence[DataField]) -> None:
-        """The test by a filter over rows with at least those of the columns `fields` that it reads."""
+        """The test by a filter, for rows with at least the columns that the filter reads."""
         self.bound = bind(predicate, fields)
         self.columns = columns_of(self.bound, fields)
         self._names = [field.name for field in self.columns]
         self._expression = expression_of(self.bound).fill_null(False)
 
     def passing(self, rows: pa.Table) -> pa.Array:
-        """For each row whether it passes; unknown is no."""
+        """For each row whether it passes; False where the filter is unknown."""
         frame = pl.from_arrow(rows.select(self._names or rows.column_names[:1]))
         assert isinstance(frame, pl.DataFrame)
         return frame.with_columns(passes=self._expression)["passes"].to_arrow()

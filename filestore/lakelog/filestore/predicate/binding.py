@@ -39,13 +39,13 @@ from lakelog.filestore.predicate.tree import (
 _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _NOT_FINITE = ("nan", "inf", "infinity")
 _LONG_DIGITS = 40  # more than any column has
-_EXACT = Context(prec=3_000)  # what a filter says is never rounded
+_EXACT = Context(prec=3_000)  # numbers of a filter are never rounded
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NANOS = 86_400 * 1_000_000_000
 _OFFSET_MINUTES_MAX = 18 * 60
-_WILDCARDS_MAX = 4_000  # what a regular expression can be made of
+_WILDCARDS_MAX = 4_000  # a limit of regular expressions
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_MOMENT = re.compile(
+_TIMESTAMP = re.compile(
     r"^\s*(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
     r"(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2}|[A-Za-z]+/[A-Za-z_]+)?)?\s*$"
@@ -64,7 +64,7 @@ class BoundCompare:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundIn:
-    """field [NOT] IN values; `has_null` when NULL was among them, which makes every miss unknown."""
+    """field [NOT] IN values; `has_null` when NULL is among them: then a row that matches no value is unknown."""
 
     field: DataField
     values: tuple[StoredValue, ...]
@@ -73,7 +73,7 @@ class BoundIn:
 
     @cached_property
     def ordered(self) -> Sequence[Any]:
-        """The values as `order_of` gives them, rising. Any: values of one type, which sort."""
+        """The values as `order_of` gives them, rising. Any: values of one type can be sorted."""
         values: list[Any] = [order_of(self.field, value) for value in self.values]
         return sorted(values)
 
@@ -88,7 +88,7 @@ class BoundIsNull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundLike:
-    """field [NOT] LIKE, as a regular expression over the whole text, and the text that every match begins with."""
+    """field [NOT] LIKE, as a regular expression over the whole string, and the prefix of every match."""
 
     field: DataField
     regex: str
@@ -122,7 +122,7 @@ Bound = BoundCompare | BoundIn | BoundIsNull | BoundLike | WhenPresent | Constan
 
 
 def resolve(name: str, fields: Sequence[DataField]) -> DataField:
-    """The column of a name, in any case when that leaves no doubt. Raises InvalidRequestError."""
+    """The column of a name, in any case unless that is ambiguous. Raises InvalidRequestError."""
     found = matching(name, (field.name for field in fields))
     if len(found) == 1:
         return next(field for field in fields if field.name == found[0])
@@ -144,7 +144,7 @@ def bind(predicate: Predicate, fields: Sequence[DataField]) -> Bound:
     if isinstance(predicate, IsNull):
         return BoundIsNull(field=field, is_negated=predicate.is_negated)
     if field.type.is_nested:
-        raise InvalidRequestError(f"column {field.name!r} has the type {field.type}; filters only ask it IS NULL")
+        raise InvalidRequestError(f"column {field.name!r} has the type {field.type}; filters allow only IS NULL on it")
     if isinstance(predicate, Like):
         return _bind_like(predicate, field)
     if isinstance(predicate, In):
@@ -166,8 +166,8 @@ def _names_of(bound: Bound) -> Iterator[str]:
         yield bound.field.name
 
 
-def order_of(field: DataField, value: StoredValue) -> Any:  # Any: of one field they sort
-    """What sorts as a value that is not null; both zeros at one place, as filters compare them."""
+def order_of(field: DataField, value: StoredValue) -> Any:  # Any: values of one field can be sorted
+    """The sort key of a value that is not null; both zeros are equal, as filters compare them."""
     if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return comparable([field.type], [0.0 if value == 0 else value])
     return value.encode() if isinstance(value, str) else value
@@ -180,7 +180,7 @@ def _bind_in(predicate: In, field: DataField) -> Bound:
 
 
 def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[StoredValue]:
-    """The stored values that equal a literal, one by one; without those that no row can have. Quick for long lists."""
+    """The stored values that equal a literal, without those that no row can have. Quick for long lists."""
     root = field.type.root
     is_text, is_integer = root in (TypeRoot.CHAR, TypeRoot.VARCHAR), root in _INTEGER_BITS
     limit = 1 << (_INTEGER_BITS[root] - 1) if is_integer else 0
@@ -188,7 +188,7 @@ def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[Sto
         value = literal.value
         if value is None:
             continue
-        if is_text and literal.kind is LiteralKind.TEXT:
+        if is_text and literal.kind is LiteralKind.STRING:
             yield value
         elif is_integer and isinstance(value, Decimal) and value.adjusted() < _LONG_DIGITS:
             whole = int(value)
@@ -207,7 +207,7 @@ def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[Sto
 
 def _bind_like(predicate: Like, field: DataField) -> Bound:
     if field.type.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        raise InvalidRequestError(f"LIKE needs text; column {field.name!r} has the type {field.type}")
+        raise InvalidRequestError(f"LIKE needs a string; column {field.name!r} has the type {field.type}")
     pieces: list[str] = []
     prefix: list[str] = []
     is_prefix, wildcards = True, 0
@@ -217,8 +217,8 @@ def _bind_like(predicate: Like, field: DataField) -> Bound:
             escaped = next(characters, None)
             if escaped is None or escaped not in ("%", "_", predicate.escape):
                 raise InvalidRequestError(
-                    f"the pattern {predicate.pattern!r} has {character!r} before {escaped!r}; it may only stand before "
-                    f"%, _ and itself"
+                    f"the pattern {predicate.pattern!r} has {character!r} before {escaped!r}; it is allowed only "
+                    f"before %, _ and itself"
                 )
             plain = escaped
         elif character in "%_":
@@ -235,7 +235,7 @@ def _bind_like(predicate: Like, field: DataField) -> Bound:
     if wildcards > _WILDCARDS_MAX:
         raise InvalidRequestError(
             f"the pattern {cut(predicate.pattern)!r} of LIKE has {wildcards} of % and _; at most {_WILDCARDS_MAX} are "
-            "read"
+            "allowed"
         )
     regex = f"(?s)\\A{''.join(pieces)}\\z"
     return BoundLike(field=field, regex=regex, prefix="".join(prefix), is_negated=predicate.is_negated)
@@ -252,7 +252,7 @@ def _bind_compare(field: DataField, operator: Comparison, literal: Literal) -> B
     if root is TypeRoot.BOOLEAN:
         return BoundCompare(field=field, operator=operator, value=_boolean(field, literal))
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-        if literal.kind is not LiteralKind.TEXT:
+        if literal.kind is not LiteralKind.STRING:
             raise _misfit(field, literal, "a string in quotes")
         return BoundCompare(field=field, operator=operator, value=literal.value)
     if root in (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB):
@@ -285,7 +285,7 @@ def _compare_integers(field: DataField, operator: Comparison, exact: Fraction, l
 
 
 def _position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
-    """Where a literal stands among the integers that a column stores, and the least and most of them."""
+    """The literal as a number on the scale of the column's stored integers, and the least and most of these."""
     root, precision = field.type.root, field.type.precision or 0
     if root in _INTEGER_BITS:
         limit = 1 << (_INTEGER_BITS[root] - 1)
@@ -293,7 +293,7 @@ def _position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
     if root is TypeRoot.DECIMAL:
         limit = 10**precision - 1
         return Fraction(_number(field, literal)) * 10 ** (field.type.scale or 0), -limit, limit
-    if literal.kind not in (LiteralKind.TEXT, LiteralKind.MOMENT):
+    if literal.kind not in (LiteralKind.STRING, LiteralKind.TIMESTAMP):
         raise _misfit(field, literal, "a date or time in quotes")
     text = str(literal.value)
     long_limit = (1 << 63) - 1
@@ -304,13 +304,13 @@ def _position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
             raise _misfit(field, literal, "a time such as '23:59:59.999'")
         return Fraction(nanos, _UNIT_NANOS[unit]), 0, long_limit
     if root is TypeRoot.DATE:
-        nanos = _moment_nanos(text, "UTC", may_have_zone=False)
+        nanos = _timestamp_nanos(text, "UTC", may_have_zone=False)
         if nanos is None:
             raise _misfit(field, literal, "a date such as '2026-01-31'")
         exact = Fraction(nanos, _DAY_NANOS)
-        return (Fraction(math.floor(exact)) if literal.kind is LiteralKind.TEXT else exact), -(1 << 31), (1 << 31) - 1
+        return (Fraction(math.floor(exact)) if literal.kind is LiteralKind.STRING else exact), -(1 << 31), (1 << 31) - 1
     is_local = root is TypeRoot.TIMESTAMP
-    nanos = _moment_nanos(text, "UTC" if is_local else literal.zone, may_have_zone=not is_local)
+    nanos = _timestamp_nanos(text, "UTC" if is_local else literal.zone, may_have_zone=not is_local)
     if nanos is None:
         form = "'2026-01-31 23:59:59'" + (", without a zone" if is_local else ", with or without a zone")
         raise _misfit(field, literal, f"a timestamp such as {form}")
@@ -320,7 +320,7 @@ def _position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
 def _boolean(field: DataField, literal: Literal) -> bool:
     if isinstance(literal.value, bool):
         return literal.value
-    if literal.kind is LiteralKind.TEXT and str(literal.value).lower() in ("true", "false"):
+    if literal.kind is LiteralKind.STRING and str(literal.value).lower() in ("true", "false"):
         return str(literal.value).lower() == "true"
     raise _misfit(field, literal, "true or false")
 
@@ -328,7 +328,7 @@ def _boolean(field: DataField, literal: Literal) -> bool:
 def _number(field: DataField, literal: Literal) -> Decimal:
     if isinstance(literal.value, Decimal):
         return literal.value
-    if literal.kind is LiteralKind.TEXT:
+    if literal.kind is LiteralKind.STRING:
         text = str(literal.value).strip()
         if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) and text.lower().lstrip("+-") in _NOT_FINITE:
             return Decimal(text)
@@ -345,9 +345,9 @@ def _misfit(field: DataField, literal: Literal, expected: str) -> InvalidRequest
     )
 
 
-def _moment_nanos(text: str, zone: str, *, may_have_zone: bool) -> int | None:
-    """Nanoseconds since 1970 of a date or timestamp; None for other text."""
-    match = _MOMENT.match(text)
+def _timestamp_nanos(text: str, zone: str, *, may_have_zone: bool) -> int | None:
+    """Nanoseconds since 1970 of a date or timestamp; None for other strings."""
+    match = _TIMESTAMP.match(text)
     if match is None or (match["zone"] and not may_have_zone):
         return None
     try:
@@ -367,7 +367,7 @@ def _offset_seconds(day: date, clock_nanos: int, zone: str) -> int:
     if zone[0] in "+-":
         minutes = int(zone[1:3]) * 60 + int(zone[-2:])
         if int(zone[-2:]) > 59 or minutes > _OFFSET_MINUTES_MAX:
-            raise ValueError(f"{zone} is no offset of a time zone")
+            raise ValueError(f"{zone} is not an offset of a time zone")
         return minutes * 60 * (-1 if zone[0] == "-" else 1)
     local = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(microseconds=clock_nanos // 1_000)
     offset = local.replace(tzinfo=ZoneInfo(zone)).utcoffset()

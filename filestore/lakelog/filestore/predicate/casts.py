@@ -1,7 +1,7 @@
 """Literals of a type: what CAST(1.7 AS INT), DECIMAL '1.25', 0.1F and DATE ' 2026-01-31' are in a condition.
 
-Source: Spark SQL in ANSI mode. A cast to an integer cuts off the fraction, one to DECIMAL rounds half up, and what the
-type cannot hold is an error.
+Source: Spark SQL in ANSI mode. A cast to an integer cuts off the fraction, one to DECIMAL rounds half up, and a value
+that the type cannot hold is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakelog.filestore.predicate.tokens import number_value
 
 DECIMALS = {"DECIMAL", "DEC", "NUMERIC"}
 NUMBERS = {"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", *DECIMALS}
-MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
+TIMESTAMPS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64}
 _PRECISION, _SCALE, _PRECISION_MAX = 10, 0, 38  # of DECIMAL without any
 _HALF_UP = Context(prec=3_000, rounding=ROUND_HALF_UP)  # more digits than a number in a condition has
@@ -25,14 +25,14 @@ _DAY = re.compile(r"\s*([0-9]{4}-[0-9]{1,2}(?:-[0-9]{1,2})?)(?:[ T].*)?\s*", re.
 
 
 def suffixed_number(written: str) -> Decimal:
-    """The number of a literal such as `5L` or `0.1F`. Raises ValueError for one that its type cannot hold."""
+    """The number of a literal such as `5L` or `0.1F`. Raises ValueError when its type cannot hold it."""
     found = _SUFFIX.search(written)
     if found is None:
         return number_value(written)
     value = number_value(written[: found.start()])
     word = _SUFFIXES[found[0].upper()]
     if word in _BITS and not written[: found.start()].isdigit():
-        raise ValueError(f"a number that ends with {found[0]} has digits alone")
+        raise ValueError(f"a number that ends with {found[0]} must have only digits before it")
     return cast_number(value, word) if word else value
 
 
@@ -52,11 +52,11 @@ def cast_number(value: Decimal, word: str, sizes: tuple[int, ...] = ()) -> Decim
             raise ValueError(f"it does not fit into {word}") from error
     if isinf(float(value)):
         raise ValueError(f"it does not fit into {word}")
-    return value  # compared as a double wherever the column is one
+    return value  # a DOUBLE column compares it as a double
 
 
 def cast_text(text: str, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
-    """The number of the type `word` that a text says. Raises ValueError for one that says none."""
+    """The number in a string, as the type `word`. Raises ValueError for other strings."""
     value = number_value(text)
     if word in _BITS and value != value.to_integral_value():
         raise ValueError(f"{word} needs a whole number")
@@ -64,14 +64,14 @@ def cast_text(text: str, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
 
 
 def cast_day(text: str) -> str:
-    """The day of a text, without blanks and clock; a text that says none as it is."""
+    """The date in a string, without blanks and time; other strings as they are."""
     found = _DAY.fullmatch(text)
     return text if found is None else found[1]
 
 
 def _cast_decimal(value: Decimal, precision: int = _PRECISION, scale: int = _SCALE) -> Decimal:
     if not (0 < precision <= _PRECISION_MAX and 0 <= scale <= precision):
-        raise ValueError(f"DECIMAL has up to {_PRECISION_MAX} digits, and no more behind the point than in all")
+        raise ValueError(f"DECIMAL has up to {_PRECISION_MAX} digits, and no more of them behind the point")
     rounded = _HALF_UP.quantize(value, Decimal((0, (1,), -scale)))
     if abs(rounded) >= Decimal((0, (1,), precision - scale)):
         raise ValueError(f"it does not fit into DECIMAL({precision}, {scale})")

@@ -1,4 +1,4 @@
-"""A place in the text of a condition: the tokens before and behind it, and what errors say of it."""
+"""A position in the text of a condition: the tokens around it, and errors that quote the text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Cursor:
         self.go_to(0)
 
     def go_to(self, start: int) -> None:
-        """Go on from a place between tokens."""
+        """Continue from a position between tokens."""
         self._tokens = tokens_of(self.text, start)
         self.next = next(self._tokens)
         self.end = start
@@ -60,19 +60,19 @@ class Cursor:
 
     @property
     def quoted(self) -> str:
-        """The text, for errors."""
+        """The whole text, for errors."""
         return cut(repr(self.text))
 
     def no_condition(self, why: str) -> InvalidRequestError:
-        """The error of a text that is no condition."""
+        """The error of a text that is not a condition."""
         return InvalidRequestError(f"the filter {self.quoted} is not a SQL condition: {why}; use {_FORMS}")
 
     def refused(self, start: int, end: int) -> InvalidRequestError:
-        """The error of a part of the text that is SQL, and of no use here."""
+        """The error of a part of the text that is SQL, but not supported."""
         return self.unknown(self.text[start:end])
 
     def unknown(self, what: str) -> InvalidRequestError:
-        """As `refused`, by what it says."""
+        """As `refused`, for the part `what`."""
         return InvalidRequestError(
             f"the filter {self.quoted} holds {cut(repr(what))}, which filters cannot hold; use {_FORMS}"
         )

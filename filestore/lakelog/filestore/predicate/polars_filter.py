@@ -71,7 +71,7 @@ def expression_of(bound: Bound) -> pl.Expr:
 
 
 def _joined(operation: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Expr:
-    """The parts as a balanced tree: polars takes long for deep ones."""
+    """The parts as a balanced tree: polars is slow for deep ones."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
@@ -80,7 +80,7 @@ def _joined(operation: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Ex
 
 
 def _in(bound: BoundIn, column: pl.Expr) -> pl.Expr:
-    """Membership; a miss is unknown where NULL was listed."""
+    """Membership; a row that matches no value is unknown where NULL is in the list."""
     found = column.is_in(_series(bound.field, bound.values).implode())
     if bound.has_null:
         found = pl.when(found).then(pl.lit(True))
@@ -108,7 +108,7 @@ def _series(field: DataField, values: Sequence[StoredValue]) -> pl.Series:
 
 
 def _types_of(field: DataField) -> tuple[PolarsType, int, PolarsType]:
-    """The type that stored values have, what they are multiplied by, and the type of the column; FLOAT is double."""
+    """The type of stored values, their multiplier, and the type of the column; FLOAT is double."""
     kind = field.type
     if kind.root in _PLAIN:
         return _PLAIN[kind.root], 1, _PLAIN[kind.root]

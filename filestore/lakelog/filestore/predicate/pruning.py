@@ -1,4 +1,4 @@
-"""What a filter says before rows are read: equal values, and whether bounds leave anything to find."""
+"""What follows from a filter before rows are read: equal values, and whether rows within bounds may pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBounds:
-    """What is known of a column's values in some rows: least and most (None is unknown), and nulls."""
+    """The bounds of a column's values in some rows: least and most (None is unknown), and nulls."""
 
     least: StoredValue = None
     most: StoredValue = None
@@ -43,7 +43,7 @@ class ColumnBounds:
 def bounds_of_stats(
     fields: Sequence[DataField], stats: SimpleStats, *, row_count: int | None
 ) -> dict[str, ColumnBounds]:
-    """The bounds that statistics over `fields` give; a column that they do not know is left out."""
+    """The bounds in statistics over `fields`; columns without bounds are left out."""
     if int.from_bytes(stats.min_values[:4], "big") != len(fields) or not fields:
         return {}
     kinds = [field.type for field in fields]
@@ -67,10 +67,10 @@ def bounds_of_row(fields: Sequence[DataField], row: bytes) -> dict[str, ColumnBo
 
 
 class Bounds(Protocol):
-    """What is known of columns, by their names. A mapping is one; others look when they are asked."""
+    """The bounds of columns, by name: a mapping, or a class that looks them up on demand."""
 
     def get(self, name: str, /) -> ColumnBounds | None:
-        """What is known of a column; None is nothing."""
+        """The bounds of a column; None where nothing is known."""
         ...
 
 
@@ -80,7 +80,7 @@ def may_match(predicate: Predicate, fields: Sequence[DataField], bounds: Bounds)
 
 
 def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -> tuple[StoredValue, ...] | None:
-    """The only values of column `name` that can pass the filter, without null; None when they are not so few.
+    """The only values of column `name` that can pass the filter, without null; None when they are too many to list.
 
     FLOAT and DOUBLE columns give None: 0.0 equals -0.0 there but has other bytes.
     """
@@ -91,7 +91,7 @@ def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -
 def equal_rows(
     predicate: Predicate, fields: Sequence[DataField], names: Sequence[str]
 ) -> list[tuple[StoredValue, ...]] | None:
-    """The only combinations of the columns `names` that can pass the filter; None when they are not so few."""
+    """The only combinations of the columns `names` that can pass the filter; None when they are too many to list."""
     bound = bind(predicate, fields)
     columns = [_equal_values(bound, name) for name in names]
     if not names or any(values is None for values in columns):
@@ -129,7 +129,7 @@ def _equal_values(bound: Bound, name: str) -> list[StoredValue] | None:
 
 
 def may_hold(bound: Bound, bounds: Bounds) -> bool:
-    """`may_match` of a filter that is bound already."""
+    """As `may_match`, for a bound filter."""
     if isinstance(bound, BoundAnd):
         return all(may_hold(part, bounds) for part in bound.parts)
     if isinstance(bound, BoundOr):
@@ -168,7 +168,7 @@ def _compare_may_match(field: DataField, operator: Comparison, value: StoredValu
 
 
 def _list_may_match(bound: BoundIn, known: ColumnBounds) -> bool:
-    """Of the values in order, the first that is not below the least decides."""
+    """Compares the first of the sorted values that is not below the least with the most."""
     ordered = bound.ordered
     least = None if known.least is None else order_of(bound.field, known.least)
     most = None if known.most is None else order_of(bound.field, known.most)

@@ -19,8 +19,8 @@ from decimal import Decimal
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.predicate.casts import (
     DECIMALS,
-    MOMENTS,
     NUMBERS,
+    TIMESTAMPS,
     cast_day,
     cast_number,
     cast_text,
@@ -65,18 +65,18 @@ _LITERALS = {"TRUE", "FALSE", "NULL"}
 _RESERVED = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE"}
 _OTHER_SIGNS = {"+", "-", "*", "/", "%", "&", "|", "^", "||", "::", "["}
 _OTHER_WORDS = {"RLIKE", "REGEXP", "ILIKE", "DIV", "COLLATE", "SIMILAR"}
-# Lists of plain literals, which may be long, are taken at once.
+# Lists of plain literals, which may be long, are parsed by one regular expression.
 _PLAIN_ITEM = r"(?:'[^'\\]*+'|[+-]?[0-9]++(?:\.[0-9]++)?+)\s*+"
 _PLAIN_LIST = re.compile(rf"\s*+(?:{_PLAIN_ITEM},\s*+)*+{_PLAIN_ITEM}\)")
 _PLAIN = re.compile(r"'[^']*'|[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
 def parse(text: str, *, zone: str) -> Predicate:
-    """The filter that `text` says. Raises InvalidRequestError, quoting what is not understood."""
+    """The filter in `text`. Raises InvalidRequestError, quoting the part that cannot be parsed."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidRequestError(f"the filter {cut(ascii(text))} is no Unicode text: {error.reason}") from error
+        raise InvalidRequestError(f"the filter {cut(ascii(text))} is not Unicode text: {error.reason}") from error
     return _Parser(text, zone).whole()
 
 
@@ -95,7 +95,7 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Predicate:
-        """The condition that the whole text is."""
+        """The condition of the whole text."""
         found = self._condition(self._any(), 0)
         self._at.accepts(";")
         if self._at.next.kind is not TokenKind.END:
@@ -108,7 +108,7 @@ class _Parser:
         return self._chain("OR")
 
     def _chain(self, word: str) -> _Operand:
-        """Parts with AND or OR between them; a single part is what it is."""
+        """Parts with AND or OR between them, or a single part."""
         start = self._at.next.start
         first = self._chain("AND") if word == "OR" else self._not()
         if self._at.next.word != word:
@@ -142,7 +142,7 @@ class _Parser:
         return found
 
     def _rest_of_test(self, left: _Operand, start: int) -> Predicate | None:
-        """What is asked of an operand; None where nothing follows it."""
+        """The test of an operand; None where nothing follows it."""
         sign, word = self._at.next.text, self._at.next.word
         if sign in _COMPARISONS and self._at.next.kind is TokenKind.SIGN:
             self._at.take()
@@ -193,7 +193,7 @@ class _Parser:
         if what not in ("TRUE", "FALSE"):
             raise self._at.refused(start, self._at.end)
         holds = Compare(column=column, operator=Comparison.EQ, literal=_boolean(what == "TRUE"))
-        # IS answers false for a null, never null: that counts under another NOT.
+        # IS gives false for a null, never null, which matters under another NOT.
         found = And(parts=(holds, IsNull(column=column, is_negated=True)))
         return negated(found) if is_negated else found
 
@@ -237,17 +237,17 @@ class _Parser:
 
     def _like(self, left: _Operand, start: int, is_negated: bool) -> Predicate:
         column = self._column(left, start, self._at.end)
-        texts = []
+        strings = []
         for number in range(2):
             if number and not self._at.accepts("ESCAPE"):
-                texts.append("\\")
+                strings.append("\\")
                 continue
             first = self._at.next.start
             literal = self._literal(self._operand(), first)
-            if not isinstance(literal.value, str) or literal.kind is not LiteralKind.TEXT:
+            if not isinstance(literal.value, str) or literal.kind is not LiteralKind.STRING:
                 raise self._at.refused(first, self._at.end)
-            texts.append(literal.value)
-        pattern, escape = texts
+            strings.append(literal.value)
+        pattern, escape = strings
         if len(escape) != 1:
             raise self._at.refused(start, self._at.end)
         return Like(column=column, pattern=pattern, escape=escape, is_negated=is_negated)
@@ -276,7 +276,7 @@ class _Parser:
             case TokenKind.NUMBER:
                 return _number_of(token.text)
             case TokenKind.TEXT | TokenKind.RAW:
-                return Literal(kind=LiteralKind.TEXT, value=self._texts(token), zone=self._zone)
+                return Literal(kind=LiteralKind.STRING, value=self._strings(token), zone=self._zone)
             case TokenKind.HEX:
                 return Literal(kind=LiteralKind.BYTES, value=self._bytes(token))
             case TokenKind.NAME:
@@ -307,13 +307,13 @@ class _Parser:
         """A column, or a literal that begins with a word."""
         if token.word in _LITERALS:
             return _NULL if token.word == "NULL" else _boolean(token.word == "TRUE")
-        if token.word in MOMENTS | NUMBERS and self._at.next.kind is TokenKind.TEXT:
+        if token.word in TIMESTAMPS | NUMBERS and self._at.next.kind is TokenKind.TEXT:
             return self._of_type(token.word, self._unsigned(), token.start)
         if self._at.next.text != "(":
             return self._column_of(token, token.text)
         if token.word == "CAST":
             return self._cast(token)
-        if token.word in MOMENTS:
+        if token.word in TIMESTAMPS:
             self._at.take()
             inner = self._operand()
             self._at.expect(")")
@@ -338,21 +338,21 @@ class _Parser:
         return self._of_type(word, inner, token.start, tuple(sizes))
 
     def _of_type(self, word: str, inner: _Operand, start: int, sizes: tuple[int, ...] = ()) -> Literal:
-        """A literal as one of another type."""
+        """A literal cast to another type."""
         if isinstance(inner, Literal):
             try:
                 if word in NUMBERS and isinstance(inner.value, Decimal):
                     return _number(cast_number(inner.value, word, sizes))
-                if word in NUMBERS and inner.kind is LiteralKind.TEXT:
+                if word in NUMBERS and inner.kind is LiteralKind.STRING:
                     return _number(cast_text(str(inner.value), word, sizes))
             except ValueError as error:
                 raise InvalidRequestError(
                     f"the number {cut(self._at.text[start : self._at.end])} in the filter is not usable: {error}"
                 ) from error
-            if word in MOMENTS and inner.kind is LiteralKind.TEXT:
+            if word in TIMESTAMPS and inner.kind is LiteralKind.STRING:
                 text = str(inner.value)
                 return Literal(
-                    kind=LiteralKind.MOMENT, value=cast_day(text) if word == "DATE" else text, zone=self._zone
+                    kind=LiteralKind.TIMESTAMP, value=cast_day(text) if word == "DATE" else text, zone=self._zone
                 )
         raise self._at.refused(start, self._at.end)
 
@@ -366,8 +366,8 @@ class _Parser:
             )
         return _Column(name)
 
-    def _texts(self, token: Token) -> str:
-        """A text literal, and those that follow it at once: they are one."""
+    def _strings(self, token: Token) -> str:
+        """A string literal, joined with adjacent ones."""
         parts = [self._text_of(token)]
         while self._at.next.kind in (TokenKind.TEXT, TokenKind.RAW):
             parts.append(self._text_of(self._at.take()))
@@ -379,7 +379,7 @@ class _Parser:
         try:
             return text_value(token.text)
         except ValueError as error:
-            raise InvalidRequestError(f"the text {cut(token.text)} in the filter is no Unicode: {error}") from error
+            raise InvalidRequestError(f"the string {cut(token.text)} in the filter is not Unicode: {error}") from error
 
     def _bytes(self, token: Token) -> bytes:
         try:
@@ -391,10 +391,10 @@ class _Parser:
 
     def _plain(self, item: str) -> Literal:
         if item[0] == "'":
-            return Literal(kind=LiteralKind.TEXT, value=item[1:-1], zone=self._zone)
+            return Literal(kind=LiteralKind.STRING, value=item[1:-1], zone=self._zone)
         return _number_of(item)
 
-    # What an operand is used as
+    # Uses of an operand
 
     def _condition(self, found: _Operand, start: int) -> Predicate:
         if isinstance(found, _Column):

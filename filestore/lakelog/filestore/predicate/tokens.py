@@ -1,4 +1,4 @@
-"""The words of a condition in Spark SQL. One pass over the text, whatever its length."""
+"""The tokens of a condition in Spark SQL, in one pass over the text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXPONENT_MIN = -2_000
 
 
 class TokenKind(StrEnum):
-    """What a token is. The value is its group in the pattern."""
+    """The kind of a token. The value is its group in the pattern."""
 
     HEX = "hex"
     RAW = "raw"
@@ -58,7 +58,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
-    """The tokens from `start` on, then END for ever. Blanks and comments are left out.
+    """The tokens from `start` on, then END forever. Blanks and comments are left out.
 
     A quote that is never closed is a SIGN of its own.
     """
@@ -72,7 +72,7 @@ def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
 
 
 def text_value(written: str) -> str:
-    """The value of a text literal with its quotes. Raises ValueError for one that is no Unicode.
+    """The value of a string literal with its quotes. Raises ValueError for one that is not Unicode.
 
     Source: Spark, `ParserUtils.unescapeSQLString`; a quote written twice is one, as since Spark 4.
     """
@@ -80,11 +80,11 @@ def text_value(written: str) -> str:
     if "\\" not in inner and quote not in inner:
         return inner
     value = _ESCAPE.sub(_unescaped, inner) if quote not in inner else _unquoted(inner, quote)
-    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # two escapes may be one character
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # two escapes may make one character
 
 
 def _unquoted(inner: str, quote: str) -> str:
-    """As `_ESCAPE`, with quotes written twice: an escaped quote before a quote is not two of them."""
+    """As `_ESCAPE`, with doubled quotes: an escaped quote before a quote is not a doubled one."""
     pattern = re.compile(f"{_ESCAPE.pattern}|{quote}{quote}", re.DOTALL)
     return pattern.sub(lambda found: quote if found[1] is None else _unescaped(found), inner)
 
@@ -97,19 +97,19 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def number_value(written: str) -> Decimal:
-    """The number that a text is. Raises ValueError for one that is none, or that no column could hold.
+    """The number in a string. Raises ValueError for other strings, and for numbers that no column could hold.
 
-    What is made of a number may need as many digits as its exponent says.
+    The exponent is limited, since a number may need as many digits as its exponent.
     """
     if len(written) < _PLAIN_LENGTH and written.isascii() and written.replace(".", "", 1).isdigit():
         return Decimal(written)
     if len(written) > _LENGTH_MAX:
-        raise ValueError(f"it has {len(written)} characters, at most {_LENGTH_MAX} are read")
+        raise ValueError(f"it has {len(written)} characters, at most {_LENGTH_MAX} are allowed")
     if _NUMBER.fullmatch(written) is None:
         raise ValueError("it is not a number")
     try:
         value = Decimal(written.strip())
-    except InvalidOperation:  # an exponent beyond what any number has
+    except InvalidOperation:  # an exponent beyond those of Decimal
         value = Decimal("Infinity")
     if not value.is_finite() or not (_EXPONENT_MIN <= value.adjusted() <= _EXPONENT_MAX or not value):
         raise ValueError(f"its exponent must be from {_EXPONENT_MIN} to {_EXPONENT_MAX}")

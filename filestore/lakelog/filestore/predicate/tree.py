@@ -1,4 +1,4 @@
-"""A row filter as it was written: columns by name, literals as text says. Negations stand at the leaves."""
+"""A row filter as it was written: columns by name, literals without a type. Negations are at the leaves."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Comparison(StrEnum):
 
 
 class LiteralKind(StrEnum):
-    """How a literal was written; `MOMENT` is a DATE or TIMESTAMP literal, kept as its text."""
+    """How a literal was written; `TIMESTAMP` is a DATE or TIMESTAMP literal, kept as a string."""
 
     NULL = "null"
     BOOLEAN = "boolean"
     NUMBER = "number"
-    TEXT = "text"
+    STRING = "string"
     BYTES = "bytes"
-    MOMENT = "moment"
+    TIMESTAMP = "timestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literal:
-    """A literal. `zone` is where the clock of a text or moment without a zone of its own stands."""
+    """A literal. `zone` is the time zone of a string or timestamp that names none."""
 
     kind: LiteralKind
     value: bool | Decimal | str | bytes | None
@@ -70,7 +70,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like:
-    """column [NOT] LIKE pattern: `%` is any text, `_` any character, after `escape` both are themselves."""
+    """column [NOT] LIKE pattern: `%` is any string, `_` any character, after `escape` both are themselves."""
 
     column: str
     pattern: str
@@ -127,7 +127,7 @@ _LISTED_FROM = 16  # comparisons of a chain from which those of one column becom
 
 
 def negated(predicate: Predicate) -> Predicate:
-    """What holds where the filter does not: De Morgan's laws hold with nulls too."""
+    """The negation of a filter, by De Morgan's laws, which hold with nulls too."""
     match predicate:
         case And():
             return Or(parts=tuple(negated(part) for part in predicate.parts))
@@ -142,10 +142,10 @@ def negated(predicate: Predicate) -> Predicate:
 
 
 def joined(parts: Sequence[Predicate], *, kind: type[And] | type[Or]) -> And | Or:
-    """Parts, of which there are some, that all hold, or some of which do.
+    """One or more parts joined by AND or OR, by `kind`.
 
-    Parts of the same kind give theirs. In long chains `c = 1 OR c = 2` are `c IN (1, 2)`, and `c <> 1 AND c <> 2`
-    are `c NOT IN (1, 2)`.
+    Nested parts of the same kind are flattened. In long chains `c = 1 OR c = 2` are `c IN (1, 2)`, and `c <> 1 AND c <>
+    2` are `c NOT IN (1, 2)`.
     """
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,))]
     if len(flat) < _LISTED_FROM:

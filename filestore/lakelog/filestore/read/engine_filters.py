@@ -50,11 +50,11 @@ def literal_of(field: DataField, value: Any) -> Literal | None:
         is_exact = root is TypeRoot.DOUBLE and math.isfinite(value)
         return Literal(kind=LiteralKind.NUMBER, value=Decimal(value)) if is_exact else None
     if isinstance(value, str):
-        return Literal(kind=LiteralKind.TEXT, value=value) if root in _TEXT else None
+        return Literal(kind=LiteralKind.STRING, value=value) if root in _TEXT else None
     if isinstance(value, datetime):
         return _timestamp(field, value)
     if isinstance(value, date) and root is TypeRoot.DATE:
-        return Literal(kind=LiteralKind.MOMENT, value=value.isoformat())
+        return Literal(kind=LiteralKind.TIMESTAMP, value=value.isoformat())
     return None
 
 
@@ -65,4 +65,4 @@ def _timestamp(field: DataField, value: datetime) -> Literal | None:
         return None
     offset = value.utcoffset()
     utc = value.replace(tzinfo=None) - offset if offset is not None else value
-    return Literal(kind=LiteralKind.MOMENT, value=utc.isoformat(sep=" "))
+    return Literal(kind=LiteralKind.TIMESTAMP, value=utc.isoformat(sep=" "))
