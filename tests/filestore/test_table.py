@@ -266,7 +266,7 @@ def test_a_compaction_that_came_too_late_leaves_no_files(table: FileStoreTable) 
             rival.compact(full=True)
         return 1_000
 
-    with pytest.raises(ConflictError, match="no longer there"):
+    with pytest.raises(ConflictError, match="no longer live"):
         table.compact(full=True, clock=CommitClock(now_millis=compact_rival_first, sleep=lambda _: None))
     assert content(table) == content_after(3)
     assert live_names(rival) <= data_files(table)

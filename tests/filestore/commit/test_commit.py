@@ -261,7 +261,7 @@ def test_a_compaction_whose_input_is_gone_is_a_conflict(table: FileStoreTable) -
     live = list(table.live_files.of(table.snapshots.latest()).entries())
     compaction = request(CommitKind.COMPACT, entries=[replace(entry, kind=FileKind.DELETE) for entry in live])
     commit(table, compaction)
-    with pytest.raises(ConflictError, match="no longer there"):
+    with pytest.raises(ConflictError, match="no longer live"):
         commit(table, compaction)
 
 

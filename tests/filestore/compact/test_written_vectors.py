@@ -216,7 +216,7 @@ def test_a_compaction_that_missed_deletions_is_refused(tmp_path: Path) -> None:
     assert lifted is not None
     assert full is not None
     commit_results(table, [lifted])
-    with pytest.raises(ConflictError, match="is no longer there"):
+    with pytest.raises(ConflictError, match="is no longer live"):
         commit_results(table, [full])
     assert content(table) == [(1, 1, 1), (1, 2, 0)]
 

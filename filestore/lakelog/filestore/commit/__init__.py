@@ -1,1 +1,1 @@
-"""Commits: one snapshot each, conflicts with other writers, and outcomes that are unknown."""
+"""Commits: one snapshot each, conflicts with other writers, and unknown outcomes."""

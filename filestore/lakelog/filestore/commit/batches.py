@@ -1,6 +1,6 @@
-"""Batches of one writer after another: each is committed once, and only while its rows are the youngest of its table.
+"""Batches of a writer: each is committed once, and only while its rows are the youngest of its table.
 
-A batch is known by its user and its identifier, which grows from batch to batch; its digest stands for the source
+A batch has a commit user and an identifier, which grows from batch to batch; its digest is a hash of the source
 offsets that it was planned from.
 """
 
@@ -49,7 +49,7 @@ def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, wha
 
 
 def is_replay(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
-    """Whether a user's last batch is this one. As `is_done`, but a later one is an error too."""
+    """Whether a user's last batch is this one. As `is_done`, but raises for a later batch too."""
     if last is None or not is_done(last, identifier, digest, what=what):
         return False
     if last.identifier > identifier:
@@ -76,10 +76,10 @@ def append_commit(
     clock: CommitClock | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Snapshot | None:
-    """Commit one batch of a user to a table without log, once; None when it is there already.
+    """Commit one batch of a user to a table without log, once; None when it is in the table already.
 
-    `hashes` is what the assigner of dynamic buckets wrote. Raises InvalidRequestError for an identifier that the table
-    has passed, or the same one with another digest; OvertakenError, see `is_overtaken`.
+    `hashes` is the change of the HASH index by the assigner. Raises InvalidRequestError for an identifier below the
+    user's last one, or the same one with another digest; OvertakenError, see `is_overtaken`.
     """
     clock = clock or CommitClock()
 
@@ -111,9 +111,9 @@ def batch_properties(
     digest: str | None,
     clock: CommitClock,
 ) -> dict[str, str] | None:
-    """The users of a snapshot that takes a batch in on top of `latest`; None when it is in the table already.
+    """The users of the snapshot with a batch, after `latest`; None when the batch is in the table already.
 
-    Raises InvalidRequestError for an identifier that the table has passed, or the same one with another digest.
+    Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest.
     """
     carried = carried_by(table, latest).properties
     users = parse_users(carried)
@@ -132,7 +132,7 @@ def batch_properties(
 def check_not_overtaken(
     table: TableStore, latest: Snapshot | None, entries: Sequence[ManifestEntry], hashes: HashIndexChange | None
 ) -> None:
-    """Raise OvertakenError for new files whose rows must be written again before `latest` can take them in."""
+    """Raise OvertakenError for new files whose rows must be written again after `latest`."""
     if is_overtaken(table, latest, entries, hashes):
         raise OvertakenError(
             f"snapshot {0 if latest is None else latest.id} of table {table.name} appeared while rows were written: it "

@@ -1,7 +1,7 @@
 """Commits: one snapshot, or nothing.
 
-A commit looks at the newest snapshot, asks what to do about it, writes manifests, and creates the next snapshot's file,
-which only one of many writers can. The loser looks again.
+A commit reads the newest snapshot, resolves its request against it, writes manifests, and creates the next snapshot's
+file, in which only one of several racing writers succeeds. The others start again.
 Source: Paimon spec, "Snapshot"; Paimon, `FileStoreCommitImpl`.
 """
 
@@ -53,11 +53,11 @@ AFTER_CREATE = "after snapshot create"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """What one commit changes. An APPEND that deletes files becomes an OVERWRITE.
+    """The changes of one commit. An APPEND that deletes files becomes an OVERWRITE.
 
-    `hashes` says by which HASH index the buckets of rows were chosen, where a table has dynamic buckets.
-    `properties` join those that the newest snapshot carries on, see `filestore.metadata.users`. `takes_lost_state` says
-    that it is known that these are lost.
+    `hashes` has the HASH index by which the buckets of rows were chosen, where a table has dynamic buckets.
+    `properties` are added to those copied from the newest snapshot, see `filestore.metadata.users`. With
+    `takes_lost_state` the commit accepts that these were lost.
     """
 
     commit_user: str
@@ -104,20 +104,20 @@ class TableCommit:
 
     @property
     def has_unknown_outcome(self) -> bool:
-        """True once a snapshot may have been created, or may still be, without our knowledge.
+        """True once a snapshot may have been created, or may be created later, by a request without an answer.
 
         Files that such an attempt names must not be deleted before a later attempt has succeeded.
         """
         return self._has_unknown_outcome
 
     def commit(self, resolve: Resolve, *, on_step: Callable[[str], None] | None = None) -> Snapshot | None:
-        """Commit what `resolve` asks for, and give the snapshot; None when it says that nothing is left to do.
+        """Commit the request that `resolve` gives, and give the snapshot; None when `resolve` gives None.
 
-        `resolve` is asked at every attempt, with the newest snapshot (None before the first), and decides anew; what
-        it raises goes through. `on_step` is called with "before snapshot create" and "after snapshot create".
+        `resolve` is called at every attempt, with the newest snapshot (None before the first); its errors are raised
+        as they are. `on_step` is called with "before snapshot create" and "after snapshot create".
         Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
-        UnknownOutcomeError when the change may be in the table, or may come to be: ask `find_commit`, or again with a
-        `resolve` that knows its own commit. Logs a line of INFO, `commit`.
+        UnknownOutcomeError when the change may be in the table, or may get there: call `find_commit`, or commit again
+        with a `resolve` that finds its own commit. Logs a line of INFO, `commit`.
         """
         lasted = Stopwatch()
         snapshot = self._commit(resolve, on_step)
@@ -154,7 +154,7 @@ class TableCommit:
                 try:
                     prepared = self._resolved(resolve, latest, unknown, commit_uuid, may_merge=attempt == 0)
                 except NotFoundError as error:
-                    # Maybe others were so much faster that the base has expired: another lost race.
+                    # Other writers may have been so fast that the base has expired: another lost race.
                     is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
                     if is_outdated and tries.has_another():
                         continue
@@ -177,14 +177,14 @@ class TableCommit:
         request = resolve(latest)
         if request is None:
             return None
-        if request.commit_identifier == BATCH_COMMIT_IDENTIFIER:  # else `resolve` has looked for its own commit
+        if request.commit_identifier == BATCH_COMMIT_IDENTIFIER:  # otherwise `resolve` has searched for its own commit
             unknown.check_none_expired(latest)
         return self._prepare(latest, request, commit_uuid, may_merge=may_merge)
 
     def _tried(
         self, prepared: _Attempt, unknown: UnknownAttempts, on_step: Callable[[str], None] | None
     ) -> Snapshot | None:
-        """The snapshot when it was created; None when another has the id, or when the outcome is unknown."""
+        """The snapshot when it was created; None when another writer has the id, or when the outcome is unknown."""
         if on_step is not None:
             on_step(BEFORE_CREATE)
         try:
@@ -205,14 +205,14 @@ class TableCommit:
         return snapshot is not None and not self._table.file_io.exists(self._table.paths.snapshot(snapshot.id))
 
     def _create(self, prepared: _Attempt) -> bool:
-        """Create the snapshot's file. False when another has the id.
+        """Create the snapshot's file. False when another writer has the id.
 
         Raises UnavailableError and NotFoundError when the outcome is unknown.
         """
         snapshot = prepared.snapshot
         if not self._table.snapshots.create_new(snapshot):
             winner = self._table.snapshots.get(snapshot.id)
-            if winner != snapshot:  # else the store retried by itself, and lost against its own first try
+            if winner != snapshot:  # otherwise the client retried, and lost against its own first try
                 self._delete_manifests(prepared.written)
                 return False
         if continues_table(self._table, snapshot, prepared.live):
@@ -309,7 +309,7 @@ class TableCommit:
     def _base_manifests(
         self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool
     ) -> list[ManifestFileMeta]:
-        """The manifests of everything before the new snapshot, small ones joined when enough have gathered."""
+        """The manifests of everything before the new snapshot, small ones joined when there are enough."""
         if latest is None:
             return []
         read = self._table.manifests.read_list
@@ -332,7 +332,7 @@ class TableCommit:
         return kept + self._table.manifests.write(merged, names=names, schema_id=schema_id)
 
     def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
-        """Always with the users, so that looking for them never walks past a snapshot of ours."""
+        """Always with the users, so that a search for them never goes past a snapshot of lakelog."""
         own = {UUID_KEY: self._table.uuid} if self._table.uuid else {}
         return {USERS_KEY: NO_USERS, **carried, **own, **request.properties}
 
@@ -351,13 +351,13 @@ class TableCommit:
 
 
 def _later(previous: int | None, given: int | None) -> int | None:
-    """The larger watermark of those that are known."""
+    """The larger of the known watermarks."""
     known = [watermark for watermark in (previous, given) if watermark is not None]
     return max(known, default=None)
 
 
 def _deleted_files(entries: Sequence[ManifestEntry]) -> dict[BucketId, set[str]]:
-    """The names of files that a change takes away. A file that changes its level stays."""
+    """The names of files that a change removes. A file that changes its level stays."""
     added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
     deleted: dict[BucketId, set[str]] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The clock of commits, and how they are dated by it."""
+"""The clock of commits, and the dates of snapshots by it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ logger = logging.getLogger("lakelog.filestore")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitClock:
-    """Time and chance, for tests to own: now in epoch milliseconds, sleep in seconds, a number from [0, 1).
+    """Time and random numbers, replaceable in tests: now in epoch milliseconds, sleep in seconds, a number from [0, 1).
 
-    `seconds` is a clock that is never set: what passes is measured by it.
+    `seconds` is a monotonic clock, for measuring durations.
     """
 
     now_millis: Callable[[], int] = system_millis
@@ -32,8 +32,8 @@ class CommitClock:
 def next_commit_millis(latest: Snapshot | None, now_millis: int, *, table_name: str) -> int:
     """The date of the commit after `latest`: now, but not before `latest` when that is ahead by little.
 
-    When it is ahead by more, one of the two clocks is wrong: that is logged, and the own one believed, if it was ever
-    set.
+    When it is ahead by more, one of the two clocks is wrong: that is logged, and this machine's clock is used, if it
+    was ever set.
     """
     if latest is None or latest.time_millis <= now_millis:
         return now_millis

@@ -1,8 +1,8 @@
-"""How often, and for how long, a commit that lost a race tries again.
+"""The number and the waits of the retries of a commit that lost a race.
 
-Waits are a random part of a limit that doubles with each lost race: so writers that race spread out until one of them
-has the time that it needs. The limit stays within what some tries take, or who lost often would wait, while others that
-never lost commit one time after the other. Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
+Waits are a random part of a limit that doubles with each lost race: so racing writers spread out until one of them has
+the time that it needs. The limit is at most the duration of some tries; otherwise a writer that lost often would wait
+while writers that never lost commit again and again. Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from lakelog.filestore.options.writing import (
     COMMIT_TIMEOUT,
 )
 
-_DOUBLINGS_MAX = 32  # the longest wait is reached long before
-_TRIES_WAITED_MAX = 8  # a wait takes no longer than so many tries
+_DOUBLINGS_MAX = 32  # the longest wait is reached long before this
+_TRIES_WAITED_MAX = 8  # a wait takes at most as long as this many tries
 
 
 class CommitTries:
@@ -34,7 +34,7 @@ class CommitTries:
         self._lost_count = 0
 
     def has_another(self) -> bool:
-        """Whether the commit may be tried again, now that it has lost; waits before it says so."""
+        """Whether the commit may be tried again after it has lost; waits before it gives True."""
         doublings = min(self._lost_count, _DOUBLINGS_MAX)
         self._lost_count += 1
         if self._retries_max is not None and self._lost_count > self._retries_max:
@@ -50,7 +50,7 @@ class CommitTries:
         return True
 
     def __str__(self) -> str:
-        """What was lost in which time, and the options that allow more."""
+        """The number of lost races, the time, and the options that allow more."""
         return (
             f"lost {self._lost_count} races against other writers in {self._waited_millis} ms; commit again, or raise "
             f"{COMMIT_TIMEOUT.key}" + ("" if self._retries_max is None else f" and {COMMIT_MAX_RETRIES.key}")

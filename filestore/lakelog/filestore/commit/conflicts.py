@@ -1,4 +1,4 @@
-"""Whether a change still fits the table: what a commit checks against the newest snapshot. Pure but for `is_overtaken`.
+"""Conflicts of a change with the newest snapshot. Pure but for `is_overtaken`.
 
 Source: Paimon spec, "Snapshot" (conflicts); Paimon, `ConflictDetection`.
 """
@@ -23,8 +23,8 @@ def check_conflicts(
 ) -> LiveFiles:
     """The live files after the change. Raises ConflictError when it conflicts with another writer's commit.
 
-    Checked: a DELETE needs its ADD alive, an ADD must not be alive; the number of buckets stays, unless the commit
-    overwrites; in each changed bucket the files of one level above 0 stay apart in key range.
+    Checked: a DELETE must be of a live file, an ADD of a new one; the number of buckets stays, unless the commit
+    overwrites; in each changed bucket the files of one level above 0 must not overlap in key range.
     """
     if kind is not CommitKind.OVERWRITE:
         _check_total_buckets(live, entries)
@@ -47,7 +47,7 @@ class OvertakenError(ConflictError):
 def is_overtaken(
     table: TableStore, latest: Snapshot | None, entries: Iterable[ManifestEntry], hashes: HashIndexChange | None
 ) -> bool:
-    """Whether new files, written on an older snapshot, must be written again before `latest` can take them in.
+    """Whether new files, written on an older snapshot, must be written again after `latest`.
 
     That is when `latest` has rows of the same bucket with sequence numbers as high as theirs, or when their dynamic
     buckets, in `hashes`, were chosen by an index that is no longer the newest.
@@ -61,7 +61,7 @@ def is_overtaken(
 
 
 def check_indexed(entries: Sequence[ManifestEntry], hashes: HashIndexChange | None, *, table_name: str) -> None:
-    """Raise InvalidRequestError for rows in dynamic buckets that were not chosen by the HASH index."""
+    """Raise InvalidRequestError for rows in dynamic buckets that were assigned without the HASH index."""
     known = set() if hashes is None else hashes.partitions
     if any(entry.kind is FileKind.ADD and entry.partition not in known for entry in entries):
         raise InvalidRequestError(
@@ -79,7 +79,7 @@ def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None
         name = entry.file.file_name
         if entry.kind is FileKind.DELETE and not is_live:
             raise ConflictError(
-                f"file {name} of bucket {entry.bucket} is no longer there: another writer compacted or overwrote it; "
+                f"file {name} of bucket {entry.bucket} is no longer live: another writer compacted or overwrote it; "
                 "start again from the newest snapshot"
             )
         if entry.kind is FileKind.ADD and is_live:
@@ -93,5 +93,5 @@ def _check_total_buckets(live: LiveFiles, entries: Sequence[ManifestEntry]) -> N
         if found != entry.total_buckets:
             raise ConflictError(
                 f"the files of bucket {entry.bucket} were written for {entry.total_buckets} buckets, the table has "
-                f"{found}: open the table anew; only an overwrite may change the number of buckets"
+                f"{found}: open the table again; only an overwrite may change the number of buckets"
             )

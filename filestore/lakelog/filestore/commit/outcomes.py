@@ -1,7 +1,7 @@
-"""What became of a snapshot that a commit has tried to create, where the answer alone does not say.
+"""The outcome of a commit whose requests to create a snapshot got no clear answer.
 
-A commit whose answers were lost looks for itself as long as it runs. When it has ended with UnknownOutcomeError,
-`find_commit` looks for it: that is all that a process needs which knows no more than the commit's uuid.
+A running commit whose answers were lost searches for its snapshot itself. When it has ended with UnknownOutcomeError,
+`find_commit` searches for it, in any process, by the commit's uuid.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from lakelog.filestore.metadata.store import TableStore
 
 logger = logging.getLogger("lakelog.filestore")
 
-_UNKNOWN_MAX = 10  # a store that answers reads and no creation is not tried until a commit's timeout
+_UNKNOWN_MAX = 10  # file systems that answer reads but no creation are not tried until a commit's timeout
 
 
 def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> bool:
     """Whether a created snapshot is the one after its base. Deletes it when it is not; `live` are its files.
 
-    A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot stands
-    behind the newest one and no reader would see its rows. Snapshots expire in their order: as long as the one before
-    is there, the id cannot have been used. Raises NotFoundError when the snapshot itself has expired.
+    A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot is older
+    than the newest one and no reader would see its rows. Snapshots expire in order: as long as the one before exists,
+    the id cannot have been used. Raises NotFoundError when the snapshot itself has expired.
     """
     if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
         return True
     if not is_same_table(table):
-        if not table.file_io.exists(table.paths.snapshot(snapshot.id)):  # dropped with the table, or renamed with it
+        if not table.file_io.exists(table.paths.snapshot(snapshot.id)):  # deleted or renamed with the table
             raise NotFoundError(
                 f"snapshot {snapshot.id} was created in {table.path}, and the table was renamed or dropped since"
             )
-        logger.warning("%s: the table was dropped meanwhile: snapshot %d is taken back", table.name, snapshot.id)
+        logger.warning("%s: the table was dropped meanwhile: snapshot %d is deleted again", table.name, snapshot.id)
         table.file_io.delete(table.paths.snapshot(snapshot.id))
         return False
     ids = table.snapshots.ids()
@@ -71,7 +71,7 @@ def _names(live: LiveFiles) -> set[tuple[object, ...]]:
 
 
 class UnknownAttempts:
-    """The attempts of one commit whose snapshots may be there. All snapshots of a commit have its uuid."""
+    """The attempts of one commit whose snapshots may exist. All snapshots of a commit have its uuid."""
 
     def __init__(self, table: TableStore, commit_uuid: str) -> None:
         self._table = table
@@ -80,14 +80,14 @@ class UnknownAttempts:
         self._count = 0
 
     def add(self, snapshot_id: int, error: LakelogError) -> None:
-        """Remember an attempt that got no answer. Raises UnknownOutcomeError when that happens too often."""
+        """Record an attempt without an answer. Raises UnknownOutcomeError after too many."""
         self._ids.add(snapshot_id)
         self._count += 1
         if self._count > _UNKNOWN_MAX:
             raise self._open(f"{self._count} attempts got no answer, at last {error}") from error
 
     def find(self) -> Snapshot | None:
-        """The snapshot of an attempt that is there after all. Forgets those whose ids others have."""
+        """The snapshot of an attempt, if one exists. Drops attempts whose ids other commits have."""
         for snapshot_id in sorted(self._ids):
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
@@ -95,23 +95,23 @@ class UnknownAttempts:
                     live = self._table.live_files.of(snapshot)
                     if continues_table(self._table, snapshot, live):
                         return snapshot
-            except NotFoundError:  # not there, or expired meanwhile
+            except NotFoundError:  # not created, or expired meanwhile
                 continue
             self._ids.discard(snapshot_id)
         return None
 
     def check_none_expired(self, latest: Snapshot | None) -> None:
-        """Raise UnknownOutcomeError when a snapshot that may have been one of these was there and has expired."""
+        """Raise UnknownOutcomeError when a snapshot that may have been one of these has expired."""
         expired = [number for number in self._ids if latest is not None and number <= latest.id]
         if expired:
             raise self._error(
-                f"snapshot {min(expired)} may have been it, and has expired meanwhile. Look for the rows before they "
+                f"snapshot {min(expired)} may have been it, and has expired meanwhile. Check for the rows before they "
                 "are written again"
             )
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """What ends a commit says that nothing was committed: where that is not known, it says so instead."""
+        """Replace errors of the block by UnknownOutcomeError where the commit may be in the table nevertheless."""
         try:
             yield
         except UnknownOutcomeError:
@@ -122,10 +122,10 @@ class UnknownAttempts:
             raise self._open(str(error)) from error
 
     def _open(self, reason: str) -> UnknownOutcomeError:
-        """The error of a commit that can be looked for."""
+        """The error of a commit for which `find_commit` can search."""
         command = f"lakelog table find-commit {self._table.path} {self._uuid} --snapshot-id {min(self._ids)}"
         return self._error(
-            f"{reason}. Before its rows are written again ask: {command}. A stream that runs its batch again asks by "
+            f"{reason}. Before its rows are written again run: {command}. A stream that runs its batch again does this "
             "itself"
         )
 
@@ -140,7 +140,7 @@ class UnknownAttempts:
 
 
 class CommitOutcome(StrEnum):
-    """What became of a commit."""
+    """The outcome of a commit."""
 
     COMMITTED = "committed"
     NOT_COMMITTED = "not committed"
@@ -149,10 +149,10 @@ class CommitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCommit:
-    """What is known of a commit: `snapshot_id` is where it is, `expired_up_to` the last unreadable snapshot.
+    """The result of a search for a commit: `snapshot_id` is its snapshot, `expired_up_to` the last unreadable one.
 
-    `is_open` says of a commit that is not there that the snapshot it tried to create is still free: a request that the
-    store has not worked off may create it.
+    `is_open` is True for a commit that was not found when the snapshot id that it tried to create is still free: a
+    pending request may create it.
     """
 
     outcome: CommitOutcome
@@ -162,14 +162,14 @@ class FoundCommit:
 
 
 def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-    """Look for a commit among the living snapshots, and among the expired ones that a changelog or a tag keeps.
+    """Search for a commit among the living snapshots, and among the expired ones that a changelog or a tag keeps.
 
-    With `snapshot_id`, which UnknownOutcomeError names, it can be in no other snapshot: then snapshots before it may
-    have expired. Raises InvalidRequestError for what cannot be a commit's.
+    With `snapshot_id`, which UnknownOutcomeError names, it can only be in that snapshot: then snapshots before it may
+    have expired. Raises InvalidRequestError for an invalid uuid or id.
     """
     if not commit_uuid or (snapshot_id is not None and snapshot_id < 1):
         raise InvalidRequestError(
-            f"a commit is looked for by its uuid and a snapshot id from 1 on, found {commit_uuid!r} and {snapshot_id}: "
+            f"a commit is searched by its uuid and a snapshot id from 1 on, found {commit_uuid!r} and {snapshot_id}: "
             "take both from the error that the commit ended with"
         )
     kept = {tagged.id: tagged for tagged in map(table.snapshots.tagged, table.snapshots.tags())}
@@ -181,7 +181,7 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
     for number in sorted((number for number in {*ids, *kept, *changelogs.ids()} if number in wanted), reverse=True):
         living = table.snapshots.find(number)
         found = living or changelogs.find(number) or kept.get(number)
-        if found is None:  # has expired since the folder was listed
+        if found is None:  # expired since the folder was listed
             continue
         if found.uuid == commit_uuid:
             is_of_table = living is None or _is_living(table, living, ids)
@@ -197,7 +197,7 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
 
 
 def _is_living(table: TableStore, found: Snapshot, ids: Collection[int]) -> bool | None:
-    """False for one under an id that had expired, which its writer has not deleted yet: see `continues_table`.
+    """False for a snapshot under an id that had expired, which its writer has not deleted yet: see `continues_table`.
 
     None when that cannot be known, because its files expire.
     """

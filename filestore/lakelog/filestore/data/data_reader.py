@@ -33,7 +33,7 @@ from lakelog.filestore.schema.schema import TableSchema
 _BATCH_ROWS_MAX = 65_536
 _BATCH_ROWS_MIN = 64
 BLOBS_ELSEWHERE = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
-_VARIABLE_BYTES = 32  # a guess for one text or nested value, until rows have been seen
+_VARIABLE_BYTES = 32  # a guess for one string or nested value, until rows have been read
 
 
 def read_data_file(
@@ -55,7 +55,7 @@ def read_data_file(
     """
     stored = file_fields(table, file, fields)
     mapping = FieldMapping.of(fields, stored)
-    read = mapping.stored or (stored[0],)  # to have the rows counted
+    read = mapping.stored or (stored[0],)  # one column, to count the rows
     with opened_file(table, bucket, file) as opened:
         positions = None if deletions is None else read_positions(table.file_io, deletions)
         for start, batches in parts_of(opened, read, piece_bytes, rows, (table.schema.fields, stored)):
@@ -71,7 +71,7 @@ def parts_of(
     rows: RowFilter | None,
     columns: tuple[Sequence[DataField], Sequence[DataField]],
 ) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
-    """The parts of a file that may hold rows that are needed: the position of the first row, and the batches.
+    """The parts of a file that may hold needed rows: the position of the first row, and the batches.
 
     `columns` are those of the table's schema and those of the file's.
     """
@@ -141,7 +141,7 @@ def _between(keys: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Rows of a file from a position on: their keys, and how to read them."""
+    """Rows of a file from a position on: their keys, and a function that reads them."""
 
     start: int
     keys: pa.Table
@@ -197,8 +197,7 @@ def _groups_with(
 def stored_columns(table: TableStore, file: DataFileMeta) -> list[DataField]:
     """The columns of the table that a file has, as its schema names them.
 
-    Values of BLOB columns are in files of their own, but where the table's options say that data files tell where the
-    values are.
+    Values of BLOB columns are in blob files, unless an option of the table puts references to them into data files.
     """
     is_same = file.schema_id == table.schema.id
     schema = table.schema if is_same else stored_schema(table.schemas.get_beside(file.schema_id, table.schema))
@@ -210,19 +209,19 @@ def stored_columns(table: TableStore, file: DataFileMeta) -> list[DataField]:
 
 
 def _kept(schema: TableSchema) -> set[str]:
-    """BLOB columns whose values are kept elsewhere than in the table."""
+    """BLOB columns whose values are outside of the table."""
     lists = (schema.options.get(key, "") for key in BLOBS_ELSEWHERE)
     return {name.strip() for names in lists for name in names.split(",")}
 
 
 def _check_held(table: TableStore, wanted: Sequence[DataField]) -> None:
-    """Raise UnsupportedError for a BLOB column whose values are elsewhere than in the table."""
+    """Raise UnsupportedError for a BLOB column whose values are outside of the table."""
     if table.schema.has_blobs:
         kept = _kept(table.schema)
         for field in wanted:
             if field.type.root is TypeRoot.BLOB and field.name in kept:
                 raise UnsupportedError(
-                    f"column {field.name!r} of table {table.name} tells where its values are, by one of the options "
+                    f"column {field.name!r} of table {table.name} holds references to its values, by an option of "
                     f"{', '.join(BLOBS_ELSEWHERE)}, which lakelog does not follow; leave the column out"
                 )
 
@@ -243,8 +242,8 @@ def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iter
         opened = open_data_file(table.file_io, path, size_bytes=file.file_size_bytes, checksums=file.checksums)
     except NotFoundError as error:
         raise NotFoundError(
-            f"data file {path} is gone: its snapshot has expired meanwhile, or the file was lost; plan the read again, "
-            "and when it is still missing restore it from a copy or read a snapshot that does not need it"
+            f"data file {path} is missing: its snapshot has expired meanwhile, or the file was lost; plan the read "
+            "again, and when it is still missing restore it from a copy or read a snapshot that does not need it"
         ) from error
     with opened:
         if opened.row_count != file.row_count:

@@ -1,4 +1,4 @@
-"""Data files: rows in, files and what the table knows of them out."""
+"""Writes rows to data files, and gives the metadata of these files."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def write_data_files(
     """Write pieces of rising key ranges into files of about the target size. No rows give no file.
 
     `prefix` begins the files' names: that of data files by default.
-    When it fails, the files written so far are deleted: nobody knows their names yet. Raises UnavailableError.
+    When it fails, the files written so far are deleted: no snapshot names them yet. Raises UnavailableError.
     """
     names = names or FileNames()
     prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
@@ -115,7 +115,7 @@ def write_data_files(
     try:
         for piece in _joined_pieces(pieces, block_bytes):
             with_nan |= columns_with_nan(piece.rows, table.schema.fields)
-            if current is not None and current.with_nan != with_nan:  # its footer would have bounds that leave NaN out
+            if current is not None and current.with_nan != with_nan:  # the bounds in its footer would lack NaN
                 done.append(current.finish(source))
                 current = None
             if current is None:
@@ -131,7 +131,7 @@ def write_data_files(
         if current is not None:
             current.abandon()
         discard_files(table, (f"{folder}/{file.file_name}" for file in done))
-        if isinstance(error, OSError):  # a stream that is written piece by piece knows no other errors
+        if isinstance(error, OSError):  # a stream that is written piece by piece raises only these
             raise UnavailableError(f"a data file in {folder} could not be written: {error}") from error
         raise
     return done
@@ -181,7 +181,7 @@ def _chunks(values: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
 
 @dataclass(slots=True)
 class _Facts:
-    """What is known of the rows written so far."""
+    """The statistics of the rows written so far."""
 
     row_count: int = 0
     delete_row_count: int = 0
@@ -244,7 +244,7 @@ class _OpenFile:
         self._learn(piece)
 
     def finish(self, source: FileSource) -> DataFileMeta:
-        """Make the file durable and tell what the table must know of it."""
+        """Make the file durable and give its metadata."""
         size = self._writer.finish()
         value_stats, value_stats_cols = self._stats.finish(self._writer.footer)
         facts, kinds = self._facts, self._table.key_types
@@ -293,10 +293,10 @@ class _OpenFile:
 
 
 def _key_stats(bounds: Sequence[KeyBounds]) -> SimpleStats:
-    told = [(column.least, column.most) if has_comparable_bounds(column.kind) else (None, None) for column in bounds]
+    known = [(column.least, column.most) if has_comparable_bounds(column.kind) else (None, None) for column in bounds]
     kinds = [column.kind for column in bounds]
     return SimpleStats(
-        min_values=serialize_row(kinds, [least for least, _ in told]),
-        max_values=serialize_row(kinds, [most for _, most in told]),
+        min_values=serialize_row(kinds, [least for least, _ in known]),
+        max_values=serialize_row(kinds, [most for _, most in known]),
         null_counts=tuple(column.null_count for column in bounds),
     )

@@ -1,7 +1,7 @@
-"""One data file's rows as polars frames, which polars decodes itself where it reads what Arrow would read.
+"""One data file's rows as polars frames, decoded by polars where it gives the same values as Arrow.
 
-Polars decodes Parquet in about half of Arrow's processor time, and its frames need no conversion. It is given the
-bytes of a file, verified by the checksums of its blocks like those that Arrow is given.
+Polars decodes Parquet in about half of Arrow's processor time, and its frames need no conversion. It decodes the
+bytes of a file after they were verified by the checksums of its blocks, as Arrow does.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_data_frames(
     deletions: DeletionFile | None = None,
     rows: RowFilter | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """The rows that `read_data_file` gives, as frames of at most about `piece_bytes`. Of the file as much is held."""
+    """The rows that `read_data_file` gives, as frames of at most about `piece_bytes`; holds as much of the file."""
     stored = file_fields(table, file, fields)
     mapping = FieldMapping.of(fields, stored)
     may_decode = (

@@ -1,4 +1,4 @@
-"""Which row groups of a Parquet file may hold rows that pass a filter, by the statistics in its footer."""
+"""The row groups of a Parquet file that may hold rows which pass a filter, by the statistics in its footer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Groups = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """Rows that nobody needs: those that fail `bound`, judged by the columns `names` alone, or None by all."""
+    """A read needs no rows that fail `bound`, as far as the columns `names` show; None is all columns."""
 
     bound: Bound
     names: Set[str] | None = None
@@ -42,7 +42,7 @@ def groups_left(
 
 
 class _Columns:
-    """The columns of a file whose bounds can be compared with those of a filter, looked up when they are asked for."""
+    """The columns of a file whose bounds can be compared with a filter's values; looked up on demand."""
 
     def __init__(
         self, file: ParquetFile, names: Set[str] | None, fields: Sequence[DataField], stored: Sequence[DataField]
@@ -117,14 +117,14 @@ class _GroupBounds:
         self._group = group
 
     def get(self, name: str, /) -> ColumnBounds | None:
-        """What is known of a column of the table's schema."""
+        """The bounds of a column of the table's schema."""
         known = self._columns.bounds(name)
         if known is None:
             return None
         nulls, most = known.nulls[self._group], known.most[self._group]
         return ColumnBounds(
             least=known.least[self._group],
-            # Parquet's bounds leave NaN out, which is more than any other number.
+            # Parquet's bounds lack NaN, which is the largest number.
             most=None if isinstance(most, float) else most,
             may_be_null=nulls != 0,
             may_be_present=nulls is None or nulls != self._columns.row_counts[self._group],

@@ -1,10 +1,10 @@
 """Tables whose rows are in several files at once, each with some of the columns (`data-evolution.enabled`).
 
-Every row of such a table has a number. A file has the rows from `first_row_id` on, and of the columns those of
-`write_cols`, or all. Files of the same rows are one group: a column is that of the newest file which has it, and null
-where none does. BLOB columns are in files of their own (`.blob`), which may have parts of a group's rows; where a newer
-one leaves a value to an older, the older's counts. The deletion vector of a group is that of its oldest file.
-Source: Paimon, `DataEvolutionSplitRead`.
+Every row of such a table has a number. A file has the rows from `first_row_id` on, and the columns `write_cols`, or all
+columns. Files of the same rows are one group: a column is read from the newest file which has it, and is null where no
+file has it. BLOB columns are in blob files (`.blob`), which may have parts of a group's rows; where a newer blob file
+refers to an older one for a value, the older one's value is read. The deletion vector of a group is that of its oldest
+file. Source: Paimon, `DataEvolutionSplitRead`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def read_group(
 
 
 def _sources(table: TableStore, group: Sequence[DataFileMeta], fields: Sequence[DataField]) -> list[_Source]:
-    """Where the columns are: those that no file has are left out, unless there are no others."""
+    """The sources of the columns; columns that no file has are left out, unless there are no others."""
     plain = [file for file in group if not is_blob(file)]
     by_file: dict[str, list[DataField]] = {}
     found: list[_Source] = []
@@ -133,7 +133,7 @@ def _sources(table: TableStore, group: Sequence[DataFileMeta], fields: Sequence[
         if newest is not None:
             by_file.setdefault(newest.file_name, []).append(field)
     found += [_Source(tuple(by_file[file.file_name]), (file,)) for file in plain if file.file_name in by_file]
-    return found or [_Source(tuple(fields[:1]), (plain[0],))]  # a file is opened, so that its rows are counted
+    return found or [_Source(tuple(fields[:1]), (plain[0],))]  # one column is read, to count the rows
 
 
 def _check_is_plain(table: TableStore, field: DataField) -> None:
@@ -178,7 +178,7 @@ def _joined(
 
 
 def _more(held: pa.RecordBatch | None, stream: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-    """What is left of a batch, or the next one that has rows; each file has as many rows as its manifest says."""
+    """The rest of a batch, or the next one that has rows; each file has as many rows as its manifest says."""
     while held is None or not held.num_rows:
         held = next(stream)
     return held
@@ -187,7 +187,7 @@ def _more(held: pa.RecordBatch | None, stream: Iterator[pa.RecordBatch]) -> pa.R
 def _blob_batches(
     table: TableStore, bucket: BucketId, source: _Source, anchor: DataFileMeta, piece_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """The values of a BLOB column, as the newest file that has each of them tells."""
+    """The values of a BLOB column, each from the newest file that has it."""
     first, end = _rows_of(anchor)
     schema = to_arrow_schema(source.fields)
     kind = to_arrow_type(source.fields[0].type)
@@ -195,7 +195,7 @@ def _blob_batches(
         opened = [stack.enter_context(_open_blob(table, bucket, file)) for file in source.files]
         _check_covered(table, source, first, end)
         owner, size = np.full(end - first, -1, np.int64), np.zeros(end - first, np.int64)
-        for number in reversed(range(len(opened))):  # from the oldest on: the newest has the last word
+        for number in reversed(range(len(opened))):  # from the oldest on: the newest wins
             start, behind = (row - first for row in _rows_of(source.files[number]))
             is_here = opened[number].lengths != ELSEWHERE
             owner[start:behind][is_here] = number
@@ -211,7 +211,7 @@ def _blob_batches(
 
 
 def _check_covered(table: TableStore, source: _Source, first: int, end: int) -> None:
-    """Raise CorruptDataError where no blob file has a row, as none of its values: before memory is taken for all."""
+    """Raise CorruptDataError where no blob file has a row, before memory is taken for all rows."""
     covered = first
     for start, behind in sorted(_rows_of(file) for file in source.files):
         if start > covered:

@@ -1,8 +1,8 @@
 """Column statistics of new data files: null counts, least and most of each column.
 
-Bounds come from the footer of the Parquet file that was written: its writer has them anyway; files of other formats
-have null counts alone. Only NaN must be looked for, which is the largest number here: Arrow leaves it out of the bounds
-in Parquet, and Paimon's Java readers would skip its row groups, so a column with NaN has no bounds there. Columns of
+Bounds come from the footer of the written Parquet file, where the Parquet writer puts them; files of other formats have
+null counts only. NaN is searched for: it is the largest number in the format, but Arrow leaves it out of the bounds in
+Parquet, and Paimon's Java readers would skip its row groups, so a column with NaN has no bounds there. Columns of
 nested types and TIMESTAMPs of more than 6 digits have no bounds in Parquet. Bytes have none in manifests: Paimon's Java
 readers compare them as signed numbers, not in the order of keys. Source: Paimon, `SimpleColStatsCollector`,
 `ParquetSimpleStatsExtractor`, `CompareUtils`.
@@ -69,7 +69,7 @@ class StatsCollector:
     def finish(self, footer: pq.FileMetaData | None) -> tuple[SimpleStats, tuple[str, ...] | None]:
         """The statistics of a finished file, and the columns that they cover: None is all of the schema.
 
-        `footer` None is that of a format whose writer tells no bounds: they stay unknown.
+        `footer` is None for formats whose writers give no bounds: then bounds are unknown.
         """
         is_all = len(self._kept) == len(self._all) or not self._is_dense
         covered = self._all if is_all else self._kept
@@ -117,7 +117,7 @@ def columns_with_nan(rows: pa.Table, fields: Sequence[DataField]) -> frozenset[s
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:
-    """Whether a float is NaN: the least of an array is, if any is."""
+    """Whether a float is NaN."""
     return any(len(values) and np.isnan(np.min(values)) for values in _numbers(column))
 
 

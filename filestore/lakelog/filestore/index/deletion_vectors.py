@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a data file are deleted, by their positions.
+"""Deletion vectors: the positions of the deleted rows of a data file.
 
 An index file holds the vectors of a bucket's data files, one entry each; see `filestore.index.index_manifest` for how
 a snapshot finds them. Source: Paimon spec, "Deletion vectors"; the 64 bit form is Iceberg's.
@@ -32,7 +32,7 @@ Positions = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deletion vector of one data file is: bytes of an index file. Pickles small."""
+    """The bytes of an index file that are the deletion vector of one data file. Pickled without the vector."""
 
     path: str
     offset: int
@@ -42,7 +42,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorRange:
-    """Where an index file holds the deletion vector of a data file."""
+    """The position of the deletion vector of a data file in an index file."""
 
     file_name: str
     offset: int
@@ -53,7 +53,7 @@ class VectorRange:
 def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
     """The deleted positions of a data file, rising. Raises NotFoundError, CorruptDataError."""
     if file.offset < 0 or not 0 <= file.length <= WHOLE_BYTES_MAX:
-        raise _corrupt(file, f"its manifest says {file.length} bytes at byte {file.offset}")
+        raise _corrupt(file, f"its manifest names {file.length} bytes at byte {file.offset}")
     data = _vector_bytes(file_io, file)
     if len(data) < _HEAD_BYTES:
         raise _corrupt(file, f"the file ends {len(data)} bytes behind its start")
@@ -67,7 +67,7 @@ def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
 
 
 def encode_vectors(vectors: Mapping[str, Positions], *, is_64_bit: bool) -> tuple[bytes, list[VectorRange]]:
-    """An index file of the deleted positions (rising) of data files, and where each file's are."""
+    """An index file of the deleted positions (rising) of data files, and the position of each vector."""
     parts = [_VERSION]
     at = len(_VERSION)
     ranges: list[VectorRange] = []
@@ -94,7 +94,7 @@ def _body_64(positions: Positions) -> bytes:
 
 
 def _vector_bytes(file_io: FileIO, file: DeletionFile) -> bytes:
-    """The bytes of a vector, and what follows it. A file that names its digest is read whole, to compare it."""
+    """The bytes of a vector and its checksum. A file with a digest in its name is read whole, to compare the digest."""
     end = file.offset + file.length + _HEAD_BYTES
     if has_digest(file.path):
         return read_checked(file_io, file.path)[file.offset : end]

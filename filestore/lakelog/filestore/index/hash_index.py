@@ -31,7 +31,7 @@ _READ: NameCache[Hashes] = NameCache(128 << 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashFile:
-    """One bucket's index file. `external_path` is where it is, if not among the table's index files."""
+    """One bucket's index file. `external_path` is its path, if it is not among the table's index files."""
 
     file_name: str
     key_count: int
@@ -44,10 +44,10 @@ HashIndex = Mapping[bytes, Mapping[int, HashFile]]  # by partition, then by buck
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashIndexChange:
-    """What a commit changes of the HASH index, and what its buckets were chosen by.
+    """The changes of a commit to the HASH index, and the index by which its buckets were chosen.
 
-    `seen` are the index files of each partition that rows go to, `files` the new ones, each in the place of its
-    bucket's. All that `replaced` partitions had goes.
+    `seen` are the index files of each partition that rows are written to, `files` the new ones, each of which replaces
+    its bucket's. All index files of `replaced` partitions are dropped.
     """
 
     seen: HashIndex = field(default_factory=dict)
@@ -60,12 +60,12 @@ class HashIndexChange:
         return {*self.seen, *self.replaced}
 
     def drops(self, partition: bytes, bucket: int) -> bool:
-        """Whether the index file that a bucket had goes."""
+        """Whether the old index file of a bucket is dropped."""
         return partition in self.replaced or (partition, bucket) in self.files
 
 
 def joined_changes(changes: Sequence[HashIndexChange]) -> HashIndexChange:
-    """The changes of writers that chose by one snapshot, and gave new keys to different buckets."""
+    """The joined changes of writers that assigned by one snapshot, with new keys in different buckets."""
     return HashIndexChange(
         seen={partition: seen for one in changes for partition, seen in one.seen.items()},
         files={bucket: file for one in changes for bucket, file in one.files.items()},
@@ -89,7 +89,7 @@ def hash_index_of(records: Sequence[Mapping[str, Any]]) -> HashIndex:
 def check_unchanged(table: TableStore, index: HashIndex, change: HashIndexChange) -> None:
     """Raise ConflictError when a bucket was chosen by an index that is no longer the newest one.
 
-    Else one key could be in two buckets.
+    Otherwise one key could be in two buckets.
     """
     if is_changed(index, change):
         raise ConflictError(
@@ -99,7 +99,7 @@ def check_unchanged(table: TableStore, index: HashIndex, change: HashIndexChange
 
 
 def is_changed(index: HashIndex, change: HashIndexChange) -> bool:
-    """Whether the index of a partition is another one than the change was made by."""
+    """Whether the index of a partition differs from the one of the change."""
     return any(index.get(partition, {}) != seen for partition, seen in change.seen.items())
 
 
@@ -108,14 +108,14 @@ def check_complete(table: TableStore, index: HashIndex, buckets: Set[BucketId]) 
     missing = [(partition, bucket) for partition, bucket in buckets if bucket not in index.get(partition, {})]
     if missing:
         raise CorruptDataError(
-            f"{table.bucket_dir(*min(missing))} of table {table.name} has data files, but no HASH index file says "
-            "which keys they hold: they were written without one. Keys could be written twice; read the rows, and "
+            f"{table.bucket_dir(*min(missing))} of table {table.name} has data files, but no HASH index file of "
+            "their keys: they were written without one. Keys could be written twice; read the rows, and "
             "overwrite the table or the partition with them"
         )
 
 
 def read_hashes(table: TableStore, file: HashFile) -> Hashes:
-    """The hashes of an index file. Remembered between calls. Raises NotFoundError, CorruptDataError."""
+    """The hashes of an index file. Cached between calls. Raises NotFoundError, CorruptDataError."""
     path = plain_path(file.external_path) if file.external_path else table.paths.index(file.file_name)
     held = _READ.get(path)
     if held is None:
@@ -137,7 +137,7 @@ def _rising(hashes: Hashes) -> Hashes:
 
 
 def write_hashes(table: TableStore, hashes: Hashes) -> HashFile:
-    """Write an index file, durable. Nothing names it yet."""
+    """Write an index file, durable. No snapshot names it yet."""
     data = hashes.astype(_STORED).tobytes()
     name = write_index_file(table, data)
     return HashFile(file_name=name, key_count=len(hashes), size_bytes=len(data))

@@ -1,7 +1,7 @@
-"""The index manifest of a snapshot: which index files hold the deletion vectors of its data files, and its HASH index.
+"""The index manifest of a snapshot: the index files of its deletion vectors and of its HASH index.
 
-Source: Paimon spec, "Index manifest". lakelog writes one index file of a kind a bucket; a new one replaces the one
-before.
+Source: Paimon spec, "Index manifest". lakelog writes one index file of each kind for a bucket; a new one replaces the
+old one.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDeletions:
-    """What a compaction has seen of a bucket's deletion vectors, and the index file that replaces them, if any.
+    """The deletion vectors of a bucket that a compaction has read, and the index file that replaces them, if any.
 
-    `is_changed` False leaves what is there, but for the vectors of files that are deleted.
+    `is_changed` False keeps the vectors, except those of deleted files.
     """
 
     partition: bytes
@@ -102,7 +102,7 @@ def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
 
 
 def write_vectors(table: TableStore, vectors: Mapping[str, Positions]) -> IndexFile:
-    """Write an index file of the deleted positions of data files, durable. Nothing names it yet."""
+    """Write an index file of the deleted positions of data files, durable. No snapshot names it yet."""
     data, ranges = encode_vectors(vectors, is_64_bit=DELETION_VECTORS_64_BIT.of(table.schema.options))
     name = write_index_file(table, data)
     return IndexFile(file_name=name, size_bytes=len(data), ranges=tuple(ranges))
@@ -118,10 +118,10 @@ def index_after(
     is_compaction: bool,
     names: FileNames,
 ) -> str | None:
-    """The name of the index manifest after a commit: the one that is there, or a new one; None when nothing is left.
+    """The name of the index manifest after a commit: the present one, or a new one; None without any index file.
 
-    `deleted` are the names of the data files that the commit takes away. Raises ConflictError when others have deleted
-    rows of files that a compaction has merged or marked, or have given keys buckets in partitions of `hashes`.
+    `deleted` are the names of the data files that the commit removes. Raises ConflictError when another writer has
+    deleted rows of files that a compaction has merged or marked, or has given keys buckets in partitions of `hashes`.
     """
     current = None if latest is None else latest.index_manifest
     changed = {(one.partition, one.bucket): one for one in deletions if one.is_changed}
@@ -171,7 +171,7 @@ def _without(
     changed: Mapping[BucketId, BucketDeletions],
     hashes: HashIndexChange,
 ) -> Mapping[str, Any] | None:
-    """A record without the vectors of files that were removed; None when it is replaced or nothing is left of it."""
+    """A record without the vectors of files that were removed; None when it is replaced or becomes empty."""
     bucket = (record["_PARTITION"], record["_BUCKET"])
     if record["_INDEX_TYPE"] == HASH_TYPE:
         return None if hashes.drops(*bucket) else record
