@@ -95,7 +95,7 @@ def test_no_snapshot_is_written_behind_the_last_number(tmp_path: Path) -> None:
     table = make(tmp_path, **{"write-only": "true"})
     put_far(table, FAR + 1)
     table = FileStoreTable.open(table.path)
-    with pytest.raises(InvalidRequestError, match=r"snapshot 9223372036854775808 .* would not be read again"):
+    with pytest.raises(InvalidRequestError, match=r"snapshot 9223372036854775808 .* would not be readable"):
         table.write(pa.table({"id": [4]}, schema=table.schema.arrow_schema))
     assert ids(table) == [1, 2, 3]
 

@@ -272,7 +272,7 @@ def test_what_would_not_be_read_again_is_not_written(tmp_path: Path) -> None:
     commit_batch(table, 0)
     latest = table.snapshots.get(1)
     for properties in ({"a": "x" * JSON_BYTES_MAX}, {"a": "," * 600_000}):
-        with pytest.raises(InvalidRequestError, match=r"snapshot 2 of .* would not be read again"):
+        with pytest.raises(InvalidRequestError, match=r"snapshot 2 of .* would not be readable"):
             table.snapshots.create_new(replace(latest, id=2, properties=properties))
     assert table.snapshots.latest_id() == 1
     columns = [pa.field(f"c{number}", pa.int32()) for number in range(10_001)]

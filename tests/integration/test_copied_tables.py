@@ -135,7 +135,7 @@ def test_a_log_state_that_other_engines_expired_is_an_error_and_a_new_identity_g
         run(source(spark, tmp_path / "a", 4), fresh, tmp_path / "c")
     fresh.new_identity()
     renewed = open_table(table.path)
-    with pytest.raises(StreamingQueryException, match="has forgotten writers"):
+    with pytest.raises(StreamingQueryException, match="has dropped writers"):
         run(source(spark, tmp_path / "a"), renewed, tmp_path / "c")
     run(source(spark, tmp_path / "b", 9), renewed, tmp_path / "new")
     assert ids_of(renewed) == [1, 2, 3, 9]

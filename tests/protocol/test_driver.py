@@ -106,6 +106,6 @@ def test_an_empty_batch_still_moves_its_user() -> None:
 
 def test_a_batch_of_a_forgotten_user_is_an_error() -> None:
     state = TableState(snapshot_id=5, users={}, log=None, forgotten_millis=7)
-    with pytest.raises(InvalidRequestError, match="has forgotten writers"):
+    with pytest.raises(InvalidRequestError, match="has dropped writers"):
         check_identity(state, batch(5))
     assert check_identity(state, batch(0)) is Verdict.NEW

@@ -112,8 +112,8 @@ def test_a_blob_file_gives_every_value_back(
         (b"\x00\x00\x00\x00\x02", "version 2"),
         (b"\xff\xff\xff\x7f\x01", "an index of 2147483647 bytes"),
         (b"\xff\x01\x00\x00\x00\x01", "its index is not readable: it is cut off"),
-        (b"\x05\x01\x00\x00\x00\x01", "its index tells of"),
-        (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x0a\x00\x00\x00\x01", "its index tells of"),
+        (b"\x05\x01\x00\x00\x00\x01", "its index names"),
+        (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x0a\x00\x00\x00\x01", "its index names"),
     ],
 )
 def test_what_is_no_blob_file_is_corrupt(tmp_path: Path, data: bytes, what: str) -> None:

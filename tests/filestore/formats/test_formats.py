@@ -143,10 +143,10 @@ def test_an_independent_reader_of_avro_finds_the_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extension", "kind", "name", "says"),
     [
-        ("orc", "CHAR(3)", "c", "take the blanks"),
+        ("orc", "CHAR(3)", "c", "remove the blanks"),
         ("avro", "TIMESTAMP(9)", "c", "Avro files hold microseconds"),
         ("avro", "TIMESTAMP_LTZ(7)", "c", "Avro files hold microseconds"),
-        ("avro", {"type": "MULTISET", "element": "INT"}, "c", "elements are text"),
+        ("avro", {"type": "MULTISET", "element": "INT"}, "c", "elements are strings"),
         ("avro", "INT", "with space", "which Avro files cannot hold"),
         ("avro", {"type": "ROW", "fields": [{"id": 0, "name": "1", "type": "INT"}]}, "c", "cannot hold"),
     ],

@@ -82,7 +82,7 @@ def test_changes_end_by_their_own_rule_and_leave_nothing(tmp_path: Path, name: s
     keeps_deltas = name == "changelog_none"
     assert files_on_disk(table.path) == referenced_files(table.path, keeps_deltas=keeps_deltas)
     assert (Path(table.path) / "changelog" / "EARLIEST").read_text() == str(numbers[-2])
-    with pytest.raises(NotFoundError, match=f"they are from snapshot {numbers[-2]} to {numbers[-1]}"):
+    with pytest.raises(NotFoundError, match=f"those of snapshots {numbers[-2]} to {numbers[-1]} do"):
         changes_of(table, numbers[0])
     assert changes_of(table, numbers[-2]) == last
 

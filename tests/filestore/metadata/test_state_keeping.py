@@ -203,7 +203,7 @@ def test_a_table_whose_consumers_other_engines_delete_is_a_warning_of_each_proce
         commit_batch(table, batch)
     (warning,) = caplog.messages
     assert "has the option consumer.expiration-time (86400 s)" in warning
-    assert "take the option out" in warning
+    assert "remove the option" in warning
 
 
 def test_a_consumer_that_was_deleted_comes_back_and_until_then_a_loss_is_told(table: FileStoreTable) -> None:

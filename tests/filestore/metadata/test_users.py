@@ -62,7 +62,7 @@ def test_a_stream_that_was_forgotten_is_refused_and_a_new_one_is_not(days: Days)
     days.commit("old", 4)
     for days.day in (131, 132):
         days.commit("job", days.day)
-    with pytest.raises(InvalidRequestError, match=r"batch 4 of old .* forgotten writers .* 1970-04-11 "):
+    with pytest.raises(InvalidRequestError, match=r"batch 4 of old .* dropped writers .* 1970-04-11 "):
         days.commit("old", 4)
     days.commit("new", 0)
     days.commit("new", 1)

@@ -431,7 +431,7 @@ def test_a_cast_literal_is_what_spark_makes_of_it(sql: str, answer: list[int]) -
         ("i = CAST('1.7' AS INT)", "INT needs a whole number"),
         ("i = CAST(300 AS TINYINT)", "does not fit into TINYINT"),
         ("t = 257Y", "the number 257Y in the filter is not usable: it does not fit into TINYINT"),
-        ("i = 1.5L", "digits alone"),
+        ("i = 1.5L", "must have only digits before it"),
         ("x = CAST(1000 AS DECIMAL(5, 2))", "does not fit into DECIMAL"),
         ("x = CAST(1 AS DECIMAL(39, 2))", "up to 38 digits"),
         ("x = CAST(1 AS DECIMAL(1, 2, 3))", "precision and scale"),

@@ -157,7 +157,7 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
         ({"primary_keys": 5}, InvalidRequestError, "primary_keys takes a column name or a list of them, found 5"),
         ({"primary_keys": ["tags"]}, InvalidRequestError, "'tags' has the type ARRAY<STRING>; keys must have atomic"),
         ({"primary_keys": ["id"], "partition_keys": ["dt"]}, InvalidRequestError, "must contain the partition columns"),
-        ({"primary_keys": ["dt"], "partition_keys": ["dt"]}, InvalidRequestError, "must have a column that is no part"),
+        ({"primary_keys": ["dt"], "partition_keys": ["dt"]}, InvalidRequestError, "a column that is not a partition"),
         ({"partition_keys": ["v"]}, UnsupportedError, "partition column 'v' has the type DOUBLE"),
         (
             {"primary_keys": ["id"], "options": {"primary-key": "id"}},

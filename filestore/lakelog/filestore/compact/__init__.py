@@ -1,1 +1,1 @@
-"""Compaction: picking runs (pure) and rewriting them."""
+"""Compaction: the choice of runs (pure), their merge, and changelogs."""

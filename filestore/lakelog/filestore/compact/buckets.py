@@ -14,13 +14,13 @@ from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 
-THREADED_BYTES_MIN = 8 << 20  # below, a merge is over before it pays that threads wait for each other
+THREADED_BYTES_MIN = 8 << 20  # below, threads would wait for each other longer than they save
 
 
 def compact_buckets(table: TableStore, work: Sequence[BucketWork]) -> list[CompactResult]:
     """The results of `compact_bucket` for buckets with much to merge at once; the threads share the memory budget.
 
-    Raises what the first bucket that failed raised, once all others have ended.
+    Raises the error of the first bucket that failed, once all others have ended.
     """
     size_bytes = sum(file.file_size_bytes for one in work for run in one.unit.inputs for file in run.files)
     workers = min(len(work), os.cpu_count() or 1) if size_bytes >= THREADED_BYTES_MIN else 1

@@ -1,4 +1,4 @@
-"""Changelog files: every change of a commit with its old values, written as the changes come."""
+"""Writes changelog files: every change of a commit with its old values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakelog.filestore.schema.paths import FileNames
 
 
 class ChangelogWriter:
-    """Gathers changes of one bucket, in key order, and writes a file whenever `buffer_bytes` have come together."""
+    """Buffers changes of one bucket, in key order, and writes a file whenever `buffer_bytes` are reached."""
 
     def __init__(self, table: TableStore, bucket: BucketId, *, buffer_bytes: int) -> None:
         """Write nothing yet."""
@@ -23,14 +23,14 @@ class ChangelogWriter:
         self.files: list[DataFileMeta] = []  # written so far
 
     def add(self, changes: StoredRows) -> None:
-        """Take changes whose keys are above, or at, those before."""
+        """Add changes whose keys are not below those before."""
         if changes.rows.num_rows:
             self._held.append(changes)
             if sum(part.rows.nbytes for part in self._held) >= self._buffer_bytes:
                 self._flush()
 
     def finish(self) -> list[DataFileMeta]:
-        """Write what is left and return all files."""
+        """Write the buffered changes and give all files."""
         self._flush()
         return self.files
 

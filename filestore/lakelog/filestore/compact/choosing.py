@@ -1,4 +1,4 @@
-"""What to compact in a bucket, by the options of its table."""
+"""The compactions that are due in the buckets of a table, by its options."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Pick = Callable[[BucketId, Sequence[DataFileMeta], Collection[str]], CompactUnit
 
 @dataclass(frozen=True, slots=True)
 class BucketWork:
-    """A compaction that is due: what to merge, and the deletion vectors of the bucket's files, by their names."""
+    """A compaction that is due: the runs to merge, and the deletion vectors of the bucket's files, by their names."""
 
     bucket: BucketId
     unit: CompactUnit
@@ -64,9 +64,9 @@ class BucketWork:
 def due_work(
     table: TableStore, snapshot: Snapshot | None, buckets: Iterable[BucketId] | None, pick: Pick
 ) -> list[BucketWork]:
-    """What `pick` finds due in buckets of a snapshot, in all by default; in order of partition and bucket.
+    """The compactions that `pick` gives for buckets of a snapshot, all by default, by partition and bucket.
 
-    `pick` is asked with the bucket, its live files, and the names of those that have deletion vectors.
+    `pick` is called with the bucket, its live files, and the names of those that have deletion vectors.
     """
     live = table.live_files.of(snapshot)
     deletions = deletion_files(table, snapshot)
@@ -85,12 +85,12 @@ def pick_unit(
     is_settled_later: bool = False,
     now_millis: int | None = None,
 ) -> CompactUnit | None:
-    """What to compact in a bucket of these files, by the table's options; None when nothing is due.
+    """The compaction that is due in a bucket of these files, by the table's options; None when none is.
 
-    `marked` are the names of files with deletion vectors: a full compaction rewrites these too.
-    `files_per_batch` is how many level-0 files one batch adds to the bucket: they count as one run of the trigger.
-    `is_settled_later` says that all runs are merged soon, so that more of them may pile up until then. `now_millis` is
-    the time since 1970, this machine's by default.
+    `marked` are the names of files with deletion vectors: a full compaction rewrites these too. `files_per_batch` is
+    how many level-0 files one batch adds to the bucket: they count as one run of the trigger. `is_settled_later` means
+    that all runs are merged soon, so that there may be more of them until then. `now_millis` is the time since 1970,
+    this machine's by default.
     """
     table = table.stored
     options = table.schema.options
@@ -125,7 +125,7 @@ def _commits_per_full(options: Mapping[str, str]) -> int | None:
 def _is_full_due(options: Mapping[str, str], runs: Sequence[SortedRun], level_max: int, now_millis: int) -> bool:
     """Whether the last full merge, whose time is that of the files of the highest level, is long ago.
 
-    A file of the day after tomorrow is of a clock that was ahead, and does not count.
+    A file with a date more than two days ahead comes from a wrong clock, and does not count.
     """
     interval = COMPACTION_OPTIMIZATION_INTERVAL.of(options)
     if interval is None:
@@ -148,10 +148,10 @@ def _offpeak_percent(options: Mapping[str, str], now_millis: int) -> int:
 def pick_settling_unit(
     table: TableStore, files: Sequence[DataFileMeta], *, marked: Collection[str] = (), files_per_batch: int = 1
 ) -> CompactUnit | None:
-    """What to merge in a bucket that is not written for a while, so that reads need not merge; None when little is.
+    """The compaction of a bucket at the end of a stream, so that reads need not merge; None when it would save little.
 
-    Else what is due all the same: rows and changes of level 0 that only a compaction shows would wait for the next
-    writer. It is all that is merged where reads never merge, as with deletion vectors. See `pick_unit`.
+    In that case, the compaction that is due by `pick_unit`, if any: rows and changes of level 0 that only a compaction
+    shows would wait for the next writer. The latter alone where reads never merge, as with deletion vectors.
     """
     table = table.stored
     if is_merged_on_read(table.schema):

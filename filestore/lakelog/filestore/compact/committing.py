@@ -1,4 +1,4 @@
-"""Taking compacted buckets into a table."""
+"""Commits of compacted buckets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def commit_results(
 def log_compaction(
     table: TableStore, results: Sequence[CompactResult], *, snapshot_id: int | None, lasted: Stopwatch
 ) -> None:
-    """Log a line of INFO, `compact`, of results that are in the table; `lasted` counts from when merging began."""
+    """Log a line of INFO, `compact`, for committed results; `lasted` counts from the start of the merge."""
     before = [file for result in results for file in result.before]
     after = [file for result in results for file in result.after]
     log_event(
@@ -60,7 +60,7 @@ def log_compaction(
 
 
 def log_failed_compaction(table: TableStore, when: str, error: LakelogError) -> None:
-    """Log that a compaction beside writes did not happen; the writes are in the table.
+    """Log that a compaction after a write did not happen; the written rows are in the table.
 
     At DEBUG where another compaction came first, after which nothing is left to do; else as a warning.
     """
@@ -71,7 +71,7 @@ def log_failed_compaction(table: TableStore, when: str, error: LakelogError) -> 
 def compact_request(
     table: TableStore, results: Sequence[CompactResult], *, user: str, identifier: int
 ) -> CommitRequest:
-    """What a commit of results changes."""
+    """The request of a commit of results."""
     return CommitRequest(
         commit_user=user,
         commit_identifier=identifier,

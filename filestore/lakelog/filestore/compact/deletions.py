@@ -21,10 +21,10 @@ def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
     seen: Mapping[str, DeletionFile],
     met: Mapping[str, Positions],
 ) -> BucketDeletions | None:
-    """What becomes of the vectors `seen` of the bucket's files, when rows `met` in files are overtaken.
+    """The change of the vectors `seen` of the bucket's files, when the rows at the positions `met` are overwritten.
 
-    Vectors of files that the compaction takes away go. An index file is written where others stay. None for a bucket
-    that has no vectors and gets none.
+    Vectors of files that the compaction removes are dropped. An index file is written when others remain. None for a
+    bucket that has no vectors and gets none.
     """
     if not seen and not met:
         return None

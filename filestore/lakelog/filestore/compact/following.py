@@ -1,7 +1,7 @@
-"""Merging with a memory of what was: the changelog of a compaction, and the rows that it overtakes in other files.
+"""Merging with the old rows of keys: for the changelog of a compaction, and for deletion vectors of overwritten rows.
 
 The *fresh* rows of a compaction are those that no changelog has yet: of level 0 where old rows are looked up,
-of every level below the highest where full compactions write the changes. What their keys had before is in the other
+of every level below the highest where full compactions write the changes. The old rows of their keys are in the other
 runs of the compaction or, where rows are looked up, in the runs that it leaves out. Source: Paimon,
 `LookupChangelogMergeFunctionWrapper` and `FullChangelogMergeFunctionWrapper`.
 """
@@ -37,19 +37,19 @@ _ROW, _IS_AFTER = "row", "is_after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """One key range of a compaction: the rows to store, and the changes to write, None where they are not asked for."""
+class MergedRange:
+    """One key range of a compaction: the rows to store, and the changes to write, None for a table without them."""
 
     stored: pa.Table
     changes: StoredRows | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedMerge:
+class ChangeMerge:
     """Merges sections of a bucket. `lookup` finds rows in the runs that are left out; None where there are none.
 
-    Rows of levels below `fresh_below` are fresh. `only_marks` says that what keys had before changes nothing but the
-    deletion vectors of the runs that are left out: every fresh row overtakes it, and no changelog holds it.
+    Rows of levels below `fresh_below` are fresh. `only_marks` means that the old rows of keys matter only for the
+    deletion vectors of the runs that are left out: every fresh row replaces them, and there is no changelog.
     """
 
     schema: TableSchema
@@ -58,7 +58,7 @@ class FollowedMerge:
     fresh_below: int
     only_marks: bool = False
 
-    def rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[Followed]:
+    def rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[MergedRange]:
         """The rows of a section in key order, key range by key range."""
         is_ranked = are_ranked(section.runs)
         for slices in self.reader.slices(section):
@@ -66,16 +66,16 @@ class FollowedMerge:
             if self.only_marks and self.lookup is not None and fresh:
                 rows = self.reader.merged(slices, is_ranked=is_ranked, keeps_deletes=True)
                 self.lookup.meet(self._keys(rows))
-                yield Followed(stored=rows if keeps_deletes else without_deletes(rows), changes=None)
+                yield MergedRange(stored=rows if keeps_deletes else without_deletes(rows), changes=None)
             elif self.only_marks or not fresh:
                 rows = self.reader.merged(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
-                yield Followed(stored=rows, changes=None)
+                yield MergedRange(stored=rows, changes=None)
             elif MERGE_ENGINE.of(self.schema.options) is MergeEngine.FIRST_ROW:
                 yield self._first_rows(fresh, slices[len(fresh) :])
             else:
                 yield self._merged(fresh, slices[len(fresh) :], keeps_deletes=keeps_deletes)
 
-    def _merged(self, fresh: Sequence[Slice], old: Sequence[Slice], *, keeps_deletes: bool) -> Followed:
+    def _merged(self, fresh: Sequence[Slice], old: Sequence[Slice], *, keeps_deletes: bool) -> MergedRange:
         keys = _all_keys(fresh)
         before, untouched = self._before(keys, old, fresh[0].rows.schema)
         parts = [*fresh, self._slice(before)] if before.num_rows else fresh
@@ -83,10 +83,10 @@ class FollowedMerge:
         stored = merge_ordered(
             [self._slice(after), self._slice(untouched)], is_ranked=True, keeps_deletes=keeps_deletes
         )
-        return Followed(stored=stored, changes=self._changes(without_deletes(before), without_deletes(after)))
+        return MergedRange(stored=stored, changes=self._changes(without_deletes(before), without_deletes(after)))
 
-    def _first_rows(self, fresh: Sequence[Slice], old: Sequence[Slice]) -> Followed:
-        """Rows of keys that are new; those of the others say nothing."""
+    def _first_rows(self, fresh: Sequence[Slice], old: Sequence[Slice]) -> MergedRange:
+        """The merge engine first-row: only rows of new keys count."""
         keys = _all_keys(fresh)
         before, untouched = self._before(keys, old, fresh[0].rows.schema, only_inside=True)
         new = keys.filter(are_absent(keys, self._keys(before)))
@@ -97,12 +97,12 @@ class FollowedMerge:
         after = self.reader.merged(parts, is_ranked=False, keeps_deletes=False)
         kept = [self._slice(part) for part in (after, before, untouched)]
         stored = merge_ordered(kept, is_ranked=True, keeps_deletes=False)
-        return Followed(stored=stored, changes=self._changes(after.slice(0, 0), after))
+        return MergedRange(stored=stored, changes=self._changes(after.slice(0, 0), after))
 
     def _before(
         self, keys: pl.DataFrame, old: Sequence[Slice], schema: pa.Schema, *, only_inside: bool = False
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows that the keys had, deletes too, in key order; and the old rows of other keys."""
+        """The old rows of the keys, with deletes, in key order; and the old rows of other keys."""
         nothing = schema.empty_table()
         rows = self.reader.merged(old, is_ranked=False, keeps_deletes=True) if old else nothing
         is_touched = ~are_absent(self._keys(rows), keys)
@@ -137,9 +137,9 @@ class FollowedMerge:
 def changes_between(
     before: pa.Table, after: pa.Table, key_fields: Sequence[DataField], *, compared: Sequence[str] | None
 ) -> StoredRows:
-    """What happened to keys, given their rows before and after, each key once: in key order, -U before its +U.
+    """The changes of keys, from their rows before and after, each key once: in key order, -U before its +U.
 
-    With `compared` an update that leaves these columns as they were is no change. Pure.
+    With `compared` an update that leaves these columns as they were is not a change. Pure.
     """
     rows = pa.concat_tables([before, after])
     frame = key_frame(rows, key_fields)

@@ -1,7 +1,7 @@
-"""Looking up keys in the runs that a compaction leaves out: what is read grows with the keys, not with the runs.
+"""Looking up keys in the runs that a compaction leaves out, at a cost that grows with the keys, not with the runs.
 
-Of a Parquet file the row groups that may hold a key are found by their statistics; their key columns are read first,
-and the other columns where a key was met. Files of other formats are read whole.
+In a Parquet file the row groups that may hold a key are found by their statistics; their key columns are read first,
+and the other columns where a key was found. Files of other formats are read whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakelog.filestore.metadata.store import TableStore
 class BucketLookup:
     """Finds rows of keys in runs, youngest first. `deletions` are the deletion vectors of files, by their names.
 
-    `met` gathers where rows were found: by the file's name, their positions in it.
+    `met` collects the positions of the found rows, by the file's name.
     """
 
     table: TableStore
@@ -42,15 +42,15 @@ class BucketLookup:
     _deleted: dict[str, Positions] = field(default_factory=dict)
 
     def find(self, keys: pl.DataFrame) -> pa.Table | None:
-        """The youngest row of each key that is there, in the columns `fields`; None when there is none.
+        """The youngest row of each key that exists, in the columns `fields`; None when no key does.
 
-        `keys` is a key frame in key order, each key once. Deletes that a run holds are rows too.
+        `keys` is a key frame in key order, each key once. Deletes are rows too.
         """
         found = [part.rows for part in self._found(keys, self.fields)]
         return pa.concat_tables(found) if found else None
 
     def meet(self, keys: pl.DataFrame) -> None:
-        """Gather in `met` where the rows of keys are, without reading them. See `find`."""
+        """Collect the positions of the rows of keys in `met`, without reading the rows. See `find`."""
         for _ in self._found(keys, ()):
             pass
 

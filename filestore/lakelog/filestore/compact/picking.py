@@ -1,4 +1,4 @@
-"""Which runs of a bucket to merge next. Pure: no clock, no disk, no options object.
+"""The rules that pick runs of a bucket to merge. Pure: no clock, no disk, no options object.
 
 Runs go from youngest to oldest. Source: Paimon spec, "Compaction"; Paimon, `UniversalCompaction`.
 """
@@ -22,18 +22,18 @@ class CompactUnit:
 
     @property
     def drops_deletes(self) -> bool:
-        """Whether a deleted key needs no delete row any more, for no older run can hold the key."""
+        """Whether delete rows can be dropped, because no older run can hold their keys."""
         return not self.older
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickRules:
-    """When runs are merged. Percents are of bytes; None switches a rule off.
+    """The limits of the rules. Percents are of bytes; None switches a rule off.
 
     From `trigger` runs on: all of them when the younger ones weigh more than `amplification_percent_max` of the oldest,
     runs of like size (`ratio_percent`), or as many as are above the trigger. With any number of runs: all of them when
     they are smaller than `total_bytes_small`, when those below the highest level are larger than `younger_bytes_max`,
-    or `is_full_due`. `lifts_level0` merges every level-0 file at once, whatever there is.
+    or `is_full_due`. `lifts_level0` merges every level-0 file at once, at any number.
     """
 
     trigger: int
@@ -47,7 +47,7 @@ class PickRules:
 
 
 def pick_full(runs: Sequence[SortedRun], *, level_max: int, marked: Collection[str] = ()) -> CompactUnit | None:
-    """Merge every run; None when there is nothing left to merge, nor to drop.
+    """Merge every run; None when there is nothing to merge or to drop.
 
     `marked` are the names of files that have deletion vectors, whose rows a rewrite drops.
     """
@@ -55,14 +55,14 @@ def pick_full(runs: Sequence[SortedRun], *, level_max: int, marked: Collection[s
 
 
 def _is_settled(runs: Sequence[SortedRun], level_max: int, marked: Collection[str]) -> bool:
-    """Whether all rows are in one run of the highest level, without any that is deleted."""
+    """Whether all rows are in one run of the highest level, without deleted ones."""
     *younger, oldest = runs
     has_deleted = oldest.may_hold_deletes or any(file.file_name in marked for file in oldest.files)
     return not younger and oldest.level == level_max and not has_deleted
 
 
 def pick_universal(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit | None:
-    """What is due: early full merges, then space, sizes and the number of runs, then level 0 where it must be empty."""
+    """The first rule that applies: early full merges, space, sizes, the number of runs, level 0 if it must be empty."""
     trigger, ratio, level_max = rules.trigger, rules.ratio_percent, rules.level_max
     return (
         pick_early_full(runs, rules)
@@ -74,7 +74,7 @@ def pick_universal(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit |
 
 
 def pick_early_full(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit | None:
-    """Merge every run before the trigger is reached, where reads are worth more than what merging costs."""
+    """Merge every run before the trigger is reached, by the options for early full merges."""
     if len(runs) < 2:
         return None
     younger = sum(run.size_bytes for run in runs if run.level < rules.level_max)
@@ -111,7 +111,7 @@ def pick_for_size_ratio(runs: Sequence[SortedRun], *, trigger: int, percent: int
 
 
 def pick_for_run_count(runs: Sequence[SortedRun], *, trigger: int, percent: int, level_max: int) -> CompactUnit | None:
-    """Merge as many of the youngest runs as are above the trigger, whatever their sizes."""
+    """Merge as many of the youngest runs as are above the trigger, of any size."""
     if len(runs) <= trigger:
         return None
     return _unit(runs, _grow(runs, len(runs) - trigger + 1, percent), level_max)
@@ -120,7 +120,7 @@ def pick_for_run_count(runs: Sequence[SortedRun], *, trigger: int, percent: int,
 def pick_small_files(files: Sequence[DataFileMeta], *, small_bytes: int, count_min: int) -> CompactUnit | None:
     """The first `count_min` small files or more that follow each other, of a table without primary key.
 
-    Their rows stay in order, so a large file ends what is taken; the files go by their sequence numbers.
+    Their rows stay in order, so a large file ends the unit; the files are ordered by their sequence numbers.
     """
     taken: list[DataFileMeta] = []
     for file in sorted(files, key=lambda file: (file.min_sequence_number, file.file_name)):
@@ -148,7 +148,7 @@ def _grow(runs: Sequence[SortedRun], count: int, percent: int) -> int:
 
 
 def _unit(runs: Sequence[SortedRun], count: int, level_max: int) -> CompactUnit:
-    """The unit of the first `count` runs: it goes just below the next run, and never to level 0."""
+    """The unit of the first `count` runs: its output level is one below the next run's, and never level 0."""
     output_level = runs[count].level - 1 if count < len(runs) else level_max
     if output_level <= 0:
         output_level = 0

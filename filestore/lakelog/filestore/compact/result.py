@@ -1,4 +1,4 @@
-"""What a compaction has made: files that no snapshot names until a commit adds them."""
+"""The result of a compaction: files that no snapshot names until a commit adds them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CompactResult:
     deletions: BucketDeletions | None = None
 
     def entries(self, total_buckets: int) -> list[ManifestEntry]:
-        """What a COMPACT commit changes."""
+        """The entries of a COMPACT commit."""
         changes = [
             *((FileKind.DELETE, file) for file in self.before),
             *((FileKind.ADD, file) for file in self.after),

@@ -1,4 +1,4 @@
-"""Compaction of one bucket: merge what a unit names, and report which files replace which."""
+"""Compaction of one bucket: the runs of a unit are merged into new files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.common.arrow import pieces_of
 from lakelog.filestore.compact.changelog import ChangelogWriter
 from lakelog.filestore.compact.choosing import BucketWork, small_file_bytes
 from lakelog.filestore.compact.deletions import bucket_deletions
-from lakelog.filestore.compact.following import FollowedMerge
+from lakelog.filestore.compact.following import ChangeMerge
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult, discard_result
@@ -39,10 +39,10 @@ from lakelog.filestore.write.write import check_table_writable
 def compact_bucket(
     table: TableStore, work: BucketWork, *, memory_budget_bytes: int | None = None
 ) -> CompactResult | None:
-    """Merge the runs of a unit into files of its output level; None when every file is where it should be.
+    """Merge the runs of a unit into files of its output level; None when no file has to change.
 
-    A large file that overlaps no other, and for sure holds no deletes, only changes its level. The table changes by the
-    commit of the result.
+    A large file that overlaps no other and certainly holds no deletes only changes its level. The table does not change
+    before the commit of the result.
     """
     check_table_writable(table)
     table = _as_new_as(table.stored, work.unit)
@@ -54,7 +54,7 @@ def compact_bucket(
 
 @dataclass(slots=True, kw_only=True)
 class _Rewrite:
-    """One unit of a table with primary key being merged."""
+    """The merge of one unit of a table with primary key."""
 
     table: TableStore
     bucket: BucketId
@@ -86,7 +86,7 @@ class _Rewrite:
                 self.before += files
             changes = changelog.finish()
             deletions = bucket_deletions(self.table, self.bucket, self.before, self.after, self.deletions, _met(merge))
-        except Exception:  # whatever it was: no snapshot names these files
+        except Exception:  # any error: no snapshot names these files
             discard_result(self.table, self._result(changelog.files, None))
             raise
         return self._result(changes, deletions) if self.before else None
@@ -107,7 +107,7 @@ class _Rewrite:
             self.before.append(file)
             self.after.append(replace(file, level=self.unit.output_level))
 
-    def _merge(self) -> FollowedMerge:
+    def _merge(self) -> ChangeMerge:
         partition, bucket = self.bucket
         reader = BucketReader(self.table, partition, bucket, memory_budget_bytes=self.budget, deletions=self.deletions)
         lookup = None
@@ -121,7 +121,7 @@ class _Rewrite:
                 fields=[*self.table.schema.fields, SEQUENCE_FIELD, KIND_FIELD],
                 deletions=self.deletions,
             )
-        return FollowedMerge(
+        return ChangeMerge(
             schema=self.table.schema,
             reader=reader,
             lookup=lookup,
@@ -129,10 +129,8 @@ class _Rewrite:
             only_marks=only_marks,
         )
 
-    def _pieces(
-        self, merge: FollowedMerge, group: Sequence[Section], changelog: ChangelogWriter
-    ) -> Iterator[StoredRows]:
-        # With deletion vectors what a delete overtakes is marked: it need not stay.
+    def _pieces(self, merge: ChangeMerge, group: Sequence[Section], changelog: ChangelogWriter) -> Iterator[StoredRows]:
+        # With deletion vectors the rows that a delete replaces are marked there: the delete can be dropped.
         is_marked = DELETION_VECTORS.of(self.table.schema.options)
         keeps_deletes = not (self.unit.drops_deletes or is_marked)
         for section in group:
@@ -144,33 +142,33 @@ class _Rewrite:
                 yield StoredRows(rows=rows, sequences=rows.column(SEQUENCE_NUMBER), kinds=kinds)
 
     def _must_rewrite(self, file: DataFileMeta) -> bool:
-        """Whether the file cannot just change its level.
+        """Whether the file must be rewritten instead of changing its level.
 
-        Only a rewrite drops deletes, learns of them, or writes changes.
+        Only a rewrite drops deletes and deleted rows, or writes changes.
         """
         is_fresh = file.level < self.fresh_below
         return is_fresh or may_hold_deletes(file) or file.file_name in self.deletions
 
 
 def _as_new_as(table: TableStore, unit: CompactUnit) -> TableStore:
-    """The table under a schema that has every column of the files: who planned with an older one must lose none."""
+    """The table with the newest schema of the files: an older one would lose their new columns."""
     files = (file for run in (*unit.inputs, *unit.older) for file in run.files)
     newest = max((file.schema_id for file in files), default=table.schema.id)
     return table if newest <= table.schema.id else replace(table, schema=stored_schema(table.schemas.get(newest)))
 
 
-def _met(merge: FollowedMerge) -> Mapping[str, Positions]:
-    """Where rows were found that the compaction's rows overtake."""
+def _met(merge: ChangeMerge) -> Mapping[str, Positions]:
+    """The positions of rows in other files that the compaction's rows replace."""
     marks = DELETION_VECTORS.of(merge.schema.options) and merge.lookup is not None
     met = merge.lookup.met if marks and merge.lookup is not None else {}
     return {name: np.concatenate(parts).astype(np.uint64) for name, parts in met.items()}
 
 
 def _only_marks(table: TableStore, unit: CompactUnit) -> bool:
-    """Whether all that the rows left out by a unit say is where they are: the unit's rows of level 0 overtake them."""
+    """Whether only the positions of rows in the left out runs matter, because the unit's level-0 rows replace them."""
     producer = CHANGELOG_PRODUCER.of(table.schema.options)
-    tells_changes = producer in {ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION}
-    if row_merge(table.schema) is not None or tells_changes:
+    writes_changelog = producer in {ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION}
+    if row_merge(table.schema) is not None or writes_changelog:
         return False
     fresh = [run.min_sequence_number for run in unit.inputs if run.level == 0]
     return all(run.max_sequence_number < first for run in unit.older for first in fresh)

@@ -1,1 +1,1 @@
-"""Reads: which files a read needs, and rows for Arrow, polars and streams of changes."""
+"""Reads: the files that a read needs, and rows for Arrow, polars, DuckDB and streams of changes."""

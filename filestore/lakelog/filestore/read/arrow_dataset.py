@@ -1,7 +1,7 @@
-"""Reads as datasets of Arrow: DuckDB says which columns and rows a query needs, and only those are read.
+"""Reads as Arrow datasets: DuckDB passes the columns and filters of a query, and only those columns and rows are read.
 
-DuckDB pushes columns and filters into what is a `pyarrow.dataset.Dataset`, by calls of `scanner`. It does not apply a
-filter again that it pushed.
+DuckDB pushes columns and filters into a `pyarrow.dataset.Dataset`, by calls of `scanner`. It does not apply a pushed
+filter again.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from lakelog.filestore.read.planned_read import PlannedRead
 
 
 class LakelogDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]  # Arrow has no types
-    """The rows of `planned`, which is asked for columns and for rows that a filter may want, as a dataset.
+    """A dataset over `planned`, which plans a read of some columns with a filter that only skips rows.
 
-    It has what DuckDB asks of a dataset, its schema and `scanner`, and nothing else of one.
+    It has the members of a dataset that DuckDB uses, `schema` and `scanner`, and no others.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LakelogScanner:
         self._expression = expression
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream; a file is opened when its turn comes."""
+        """The rows as a stream, which opens one file after the other."""
         schema = self._read.schema
         selected = pa.schema([schema.field(name) for name in self._names])
         return pa.RecordBatchReader.from_batches(selected, self._batches())

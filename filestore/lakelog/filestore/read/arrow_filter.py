@@ -1,8 +1,8 @@
 """Filters of Arrow, which DuckDB pushes into datasets, as predicates that skip files and row groups.
 
-An expression of Arrow does not show its parts in Python. It can be pickled, and the pickled form is an Arrow file:
-the metadata of its schema lists the calls in depth-first order, the columns of its only batch hold the literals and
-options. Source: Arrow C++, `compute::Serialize` in `expression.cc`. A call that is not known here passes every row.
+Python cannot inspect an expression of Arrow. It can be pickled, and the pickled form is an Arrow file: the metadata of
+its schema lists the calls in depth-first order, the columns of its only batch hold the literals and options. Source:
+Arrow C++, `compute::Serialize` in `expression.cc`. An unknown call passes every row.
 
     call greater, field_ref id, literal 0, end greater
 """
@@ -48,9 +48,9 @@ class _Call:
 
 
 def predicate_of(expression: Any, fields: Sequence[DataField]) -> Predicate | None:
-    """A filter that passes every row which the expression of Arrow passes, and maybe more; None where it is unknown.
+    """A filter that passes every row which the expression of Arrow passes, and maybe more; None for unknown ones.
 
-    Of expressions with more than 200 calls nothing is known.
+    Expressions with more than 200 calls are not translated.
     """
     call = _call_of(expression)
     return None if call is None else _predicate(call, {field.name: field for field in fields})
@@ -70,7 +70,7 @@ def _steps_of(expression: Any) -> tuple[list[tuple[str, str]], pa.RecordBatch | 
 
 
 def _call_of(expression: Any) -> _Call | None:
-    """The call that an expression is; None for columns, literals, and forms that are not known."""
+    """An expression as a call; None for columns, literals, and unknown forms."""
     steps, batch = _steps_of(expression)
     if sum(key == "call" for key, _ in steps) > _CALLS_MAX:
         return None
@@ -89,7 +89,7 @@ def _call_of(expression: Any) -> _Call | None:
                 opened[-1].options.update(dict(batch.column(int(value))[0]))
             case "end":
                 opened.pop()
-            case _:  # a column inside of another, a literal that is an array
+            case _:  # a member of a column, a literal array
                 return None
     (root,) = opened[0].inputs
     return root if isinstance(root, _Call) else None
@@ -143,7 +143,7 @@ def _literal(column: DataField, literals: Sequence[Any]) -> Literal | None:
 
 
 def _value_of(scalar: pa.Scalar) -> object:
-    """The value of a literal; a timestamp with a zone in UTC, None where Python's dates end."""
+    """The value of a literal; a timestamp with a zone in UTC, None beyond the range of Python's dates."""
     kind = scalar.type
     if not pa.types.is_timestamp(kind) or not scalar.is_valid:
         return scalar.as_py()
@@ -163,9 +163,9 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The metadata of a schema in their order: a dict of them would lose keys that are there twice.
+    """The metadata of a schema in order: a dict would lose duplicate keys.
 
-    In the C data interface they are a count, then keys and values, each behind its length, 32-bit integers all.
+    In the C data interface they are a count, then keys and values, each after its length; numbers have 32 bits.
     """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -173,11 +173,11 @@ def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
     address = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
     if not address:
         return []
-    texts = list(_texts(address))
-    return list(zip(texts[::2], texts[1::2], strict=True))
+    strings = list(_strings(address))
+    return list(zip(strings[::2], strings[1::2], strict=True))
 
 
-def _texts(address: int) -> Iterator[str]:
+def _strings(address: int) -> Iterator[str]:
     (count,) = struct.unpack("i", ctypes.string_at(address, 4))
     address += 4
     for _ in range(2 * count):

@@ -1,4 +1,4 @@
-"""Which files a reader of changes takes."""
+"""The source of changes: changelog files or deltas."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 
 
 class ChangeSource(StrEnum):
-    """Which files hold the changes that a reader takes."""
+    """The files from which a reader takes changes."""
 
-    AUTO = "auto"  # changelog files where the table has a producer of them, else deltas
+    AUTO = "auto"  # changelog files where the table has a changelog producer, else deltas
     CHANGELOG = "changelog"
     DELTA = "delta"

@@ -1,8 +1,8 @@
-"""The changes that one snapshot brought, from the files alone: what a reader without a log follows.
+"""The changes of one snapshot, from files: for readers without a log.
 
 A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
-level-0 files of an APPEND tell: the last change of each key, and no old values; of a change-log table without primary
-key all that is added and taken away, but for what one write both adds and takes away. Source: Paimon spec, "Changelog".
+changes are in the level-0 files of an APPEND: the last change of each key, without old values; in a value-count table
+all adds and deletes, except rows that one write both adds and deletes. Source: Paimon spec, "Changelog".
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PIECE_BYTES = 32 << 20
 
 
 def check_followable(table: TableStore) -> None:
-    """Raise UnsupportedError for a table whose changes lakelog cannot tell right.
+    """Raise UnsupportedError for a table whose changes lakelog cannot read correctly.
 
-    Its options mean other changes, or its deltas are parts of rows, with nothing that tells whole ones.
+    Such a table has options that define other changes, or deltas with parts of rows and no changelog of whole rows.
     """
     options = table.schema.options
     check_foreign_options(options, Use.FOLLOW, table_name=table.name)
@@ -46,8 +46,8 @@ def check_followable(table: TableStore) -> None:
         )
 
 
-def told_files(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
-    """Those of a bucket's files whose rows changelogs have told: what a reader starts with who follows the changes."""
+def files_in_changelogs(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
+    """The files of a bucket whose rows are in changelogs: those that a reader starts with to follow the changes."""
     options = table.schema.options
     match CHANGELOG_PRODUCER.of(options):
         case ChangelogProducer.LOOKUP:
@@ -60,9 +60,9 @@ def told_files(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFil
 
 
 def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
-    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError for one whose changes are gone.
+    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError when its changes have expired.
 
-    It expires by moving: who does not find it in the one place finds it in the other.
+    Its file is moved when it expires, so it is found in one of the two folders at any time.
     """
     changelogs = ChangelogManager(table.file_io, table.paths)
     found = table.snapshots.find(snapshot_id) or changelogs.find(snapshot_id)
@@ -71,14 +71,14 @@ def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
     first = changelogs.earliest_id()
     if first is not None:
         raise NotFoundError(
-            f"the changes of snapshot {snapshot_id} of {table.path} are not there; they are from snapshot {first} to "
-            f"{table.snapshots.latest_id()}"
+            f"the changes of snapshot {snapshot_id} of {table.path} do not exist; those of snapshots {first} to "
+            f"{table.snapshots.latest_id()} do"
         )
     return table.snapshots.get(snapshot_id)
 
 
 def first_changes(table: TableStore) -> int:
-    """The oldest snapshot whose changes are there, living or not; 1 for a table without any."""
+    """The oldest snapshot whose changes exist, living or expired; 1 for a table without snapshots."""
     changelogs = ChangelogManager(table.file_io, table.paths)
     return changelogs.earliest_id() or table.snapshots.earliest_id() or 1
 
@@ -122,7 +122,7 @@ def read_change_file(
 
 
 def _with_kinds(table: TableStore, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """Rows that a file holds as changes, and their kinds (int8)."""
+    """Rows of a file as changes, and their kinds (int8)."""
     if table.schema.is_change_log:
         yield from changed_rows(batch, piece_bytes=_PIECE_BYTES)
     elif table.schema.primary_keys:

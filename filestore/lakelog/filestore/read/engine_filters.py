@@ -1,6 +1,6 @@
-"""Parts of filters that query engines push into a read, as predicates: what a comparison means, and what is unknown.
+"""Predicates from the filters that query engines push into a read: literals, lists, AND and OR.
 
-A part that is not translated is None and passes every row.
+None stands for a part that cannot be translated; it passes every row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def membership(field: DataField, values: Sequence[Any]) -> Predicate | None:
 
 
 def literal_of(field: DataField, value: Any) -> Literal | None:
-    """The literal of a value that a column compares with as engines do, without a cast of the column."""
+    """The literal of a value with which the column compares as in the engine, without a cast of the column."""
     root = field.type.root
     if isinstance(value, bool):
         return Literal(kind=LiteralKind.BOOLEAN, value=value) if root is TypeRoot.BOOLEAN else None

@@ -1,7 +1,7 @@
-"""Reads of a table that has partitions in two branches: what the one lacks is read from the other.
+"""Reads of a table with a second branch: partitions that one branch lacks are read from the other.
 
-With `scan.fallback-branch` the table's own partitions come first, with `scan.primary-branch` those of the branch that
-it names. A partition is never mixed from both. Only reads of rows do this: changes, writes, upkeep are the table's own.
+With `scan.fallback-branch` the table's own partitions come first, with `scan.primary-branch` those of the named branch.
+A partition is never mixed from both. Only reads of rows do this; changes, writes and upkeep use the table alone.
 Source: Paimon, "Manage branches", and `FallbackReadFileStoreTable`.
 """
 
@@ -23,7 +23,7 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 
 
 def plan_read(table: TableStore, snapshot: Snapshot | None, *, where: Predicate | None = None) -> Plan:
-    """The splits of a read of a snapshot that may hold rows which pass `where`, in whatever branch. See `plan`."""
+    """The splits of a read of a snapshot that may hold rows which pass `where`, in either branch. See `plan`."""
     own = plan(table, snapshot, where=where)
     primary = SCAN_PRIMARY_BRANCH.of(table.schema.options)
     name = SCAN_FALLBACK_BRANCH.of(table.schema.options) or primary
@@ -40,16 +40,16 @@ def plan_read(table: TableStore, snapshot: Snapshot | None, *, where: Predicate 
 
 
 def branch_table(table: TableStore, name: str) -> TableStore:
-    """The branch that a table's splits name, with its newest schema.
+    """The branch of a split, with its newest schema.
 
-    Raises NotFoundError where it is not there, and UnsupportedError where it does not have the table's columns.
+    Raises NotFoundError for a missing branch, and UnsupportedError for a branch without the table's columns.
     """
     other = replace(table, branch=name)
     schema = SchemaManager(table.file_io, other.paths).latest()
     if schema is None:
         raise NotFoundError(
             f"table {table.name} names the branch {name!r} in {SCAN_FALLBACK_BRANCH.key} or {SCAN_PRIMARY_BRANCH.key}, "
-            "and has no such branch: take the option out, or make the branch"
+            "and has no such branch: remove the option, or create the branch"
         )
     ours, theirs = _shape(table.schema.fields), _shape(schema.fields)
     is_alike = ours == theirs and schema.partition_keys == table.schema.partition_keys
@@ -63,14 +63,14 @@ def branch_table(table: TableStore, name: str) -> TableStore:
 
 
 def _beside(table: TableStore, snapshot: Snapshot | None, other: TableStore) -> Snapshot | None:
-    """The snapshot of the other branch that goes with one of the table: its newest, or the newest of that time."""
+    """The snapshot of the other branch for one of the table: the newest, or the newest at the snapshot's time."""
     if snapshot is None or snapshot.id == table.snapshots.latest_id():
         return other.snapshots.latest()
     return other.snapshots.at_or_before(snapshot.time_millis)
 
 
 def _partitions(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
-    """The partitions that have files which reads show."""
+    """The partitions with files that reads show."""
     least = Pruning(table, None).min_level
     return {
         entry.partition

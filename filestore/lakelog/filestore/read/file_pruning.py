@@ -1,8 +1,9 @@
-"""What a filter rules out before any data file is opened: manifests, partitions, buckets, files.
+"""The manifests, partitions, buckets and files that a filter excludes before any data file is opened.
 
-The statistics of value columns tell of the rows of one file. A row that is merged from several files may pass where a
-part of it does not, and an old version may pass where the newest does not: so they count only where a file's rows are
-the table's rows, and for files that are merged only if they rule out all of them. Keys are the same in all versions.
+The statistics of value columns are of the rows of one file. A row that is merged from several files may pass where a
+part of it does not, and an old row of a key may pass where the newest does not: so these statistics are used only where
+a file's rows are the table's rows, and for files to be merged only if they exclude all of them. Statistics of keys are
+always used: all rows of a key have the same key.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def is_merged_on_read(schema: TableSchema) -> bool:
 
 
 class Pruning:
-    """What a filter, and a choice of buckets, leave of a table."""
+    """The manifests and files of a table that a filter and a choice of buckets leave."""
 
     def __init__(self, table: TableStore, where: Predicate | None, buckets: Set[int] | None = None) -> None:
         schema = table.schema
@@ -63,7 +64,7 @@ class Pruning:
         self._columns = _StatsColumns(table)
 
     def may_hold_manifest(self, manifest: ManifestFileMeta) -> bool:
-        """False when no entry of the manifest is of a file that is wanted."""
+        """False when no entry of the manifest is of a needed file."""
         if self._wanted_buckets is not None and not _may_hold_bucket(manifest, self._wanted_buckets):
             return False
         if manifest.max_level is not None and manifest.max_level < self.min_level:
@@ -76,7 +77,7 @@ class Pruning:
         return may_hold(self._bound, bounds)
 
     def may_need(self, partition: bytes, bucket: int) -> bool:
-        """False when no row of the bucket can pass, whatever the number of buckets was when its files were written."""
+        """False when no row of the bucket can pass, for any number of buckets with which its files were written."""
         if self._wanted_buckets is not None and bucket not in self._wanted_buckets:
             return False
         if self._bound is None:
@@ -103,8 +104,8 @@ class Pruning:
         return may_hold(self._bound, _FileBounds(self._columns, self._partitions[partition], file, has_values=False))
 
     def rows_may_match(self, partition: bytes, file: DataFileMeta) -> bool:
-        """False when no row of the file can pass, as the file holds it."""
-        if self._bound is None or file.write_cols is not None:  # of files with some of the columns nothing is known
+        """False when no row of the file can pass, before merging."""
+        if self._bound is None or file.write_cols is not None:  # nothing is known for files with some of the columns
             return True
         return may_hold(self._bound, _FileBounds(self._columns, self._partitions[partition], file, has_values=True))
 
@@ -131,7 +132,7 @@ def _buckets_of(schema: TableSchema, keys: Sequence[tuple[StoredValue, ...]], to
 
 
 class _FileBounds:
-    """The bounds of one file's columns, read from its statistics when they are asked for."""
+    """The bounds of one file's columns, read from its statistics on demand."""
 
     def __init__(
         self, columns: _StatsColumns, partition: dict[str, ColumnBounds], file: DataFileMeta, *, has_values: bool
@@ -142,7 +143,7 @@ class _FileBounds:
         self._has_values = has_values
 
     def get(self, name: str, /) -> ColumnBounds | None:
-        """What is known of a column of the table's schema."""
+        """The bounds of a column of the table's schema."""
         if name in self._partition:
             return self._partition[name]
         known = self._columns.of_key(self._file, name)
@@ -150,7 +151,7 @@ class _FileBounds:
 
 
 class _StatsColumns:
-    """Where the statistics of a file hold each column of the table's schema: by ids, for a file has its own schema."""
+    """The position of each column of the table in the statistics of a file, by field ids: a file has its own schema."""
 
     def __init__(self, table: TableStore) -> None:
         self._table = table
@@ -180,7 +181,7 @@ class _StatsColumns:
         )
 
     def of_value(self, file: DataFileMeta, name: str) -> ColumnBounds | None:
-        """The bounds of any column by the statistics of a file's rows; None where they say nothing."""
+        """The bounds of any column by the statistics of a file's rows; None where they have none."""
         wanted = self._wanted[name]
         if file.write_cols is not None or wanted.type.is_nested:
             return None
@@ -198,14 +199,14 @@ class _StatsColumns:
         least, most = (read_slot(stored.type, row, index) for row in (stats.min_values, stats.max_values))
         if not _are_trusted(file, stored.type):
             least = most = None
-        if stored.type.root in _FLOATS:  # some writers leave NaN out, which is more than any other number
+        if stored.type.root in _FLOATS:  # some writers leave out NaN, which is the largest number
             most = None
         return ColumnBounds(
             least=least, most=most, may_be_null=nulls != 0, may_be_present=nulls is None or nulls != file.row_count
         )
 
     def _layout(self, file: DataFileMeta) -> dict[int, tuple[int, DataField]]:
-        """Column id -> (its place in the statistics, its column then); -1 for columns that the file lacks."""
+        """Column id -> (position in the statistics, column in the file's schema); -1 where the file lacks it."""
         key = (file.schema_id, file.value_stats_cols)
         if key not in self._layouts:
             table = self._table

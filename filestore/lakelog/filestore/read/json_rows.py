@@ -4,12 +4,12 @@
 |---|---|
 | BOOLEAN, integers | as such |
 | FLOAT, DOUBLE | numbers, or "NaN", "Infinity", "-Infinity" |
-| DECIMAL | text with the full scale |
-| CHAR, VARCHAR | text |
-| BINARY, VARBINARY | text of lower-case hex digits |
+| DECIMAL | string with the full scale |
+| CHAR, VARCHAR | string |
+| BINARY, VARBINARY | string of lower-case hex digits |
 | DATE, TIME(p) | `2024-02-29`, `23:59:59` and p digits |
 | TIMESTAMP(p), TIMESTAMP_LTZ(p) | `2024-02-29T12:34:56` and p digits, the latter in UTC with `Z` |
-| ARRAY, MAP and MULTISET, ROW | a list, a list of [key, value] in the order of their texts, an object |
+| ARRAY, MAP and MULTISET, ROW | a list, a list of [key, value] in the order of their JSON, an object |
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ def to_json_lines(rows: pa.Table | pa.RecordBatch, fields: Sequence[DataField]) 
     for index, field in enumerate(fields):
         parts.append(_scalar(f"{',' if index else '{'}{json.dumps(field.name, ensure_ascii=False)}:"))
         column = rows.column(field.name)
-        parts.append(_texts(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column, field.type))
+        parts.append(_json(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column, field.type))
     lines: list[str] = _joined([*parts, _scalar("}")]).to_pylist()
     return lines
 
 
-def _texts(values: pa.Array, kind: DataType) -> pa.Array:
-    """The JSON text of each value."""
+def _json(values: pa.Array, kind: DataType) -> pa.Array:
+    """The JSON of each value."""
     found = _FORMS[kind.root](values, kind) if kind.root not in _INTEGERS else values.cast(pa.large_string())
     return pc.fill_null(found, _scalar(_NULL))
 
 
-def _number_texts(values: pa.Array, _: DataType) -> pa.Array:
+def _number_json(values: pa.Array, _: DataType) -> pa.Array:
     return to_series(values).cast(pl.String).replace(_NOT_NUMBERS).to_arrow().cast(pa.large_string())
 
 
-def _decimal_texts(values: pa.Array, _: DataType) -> pa.Array:
+def _decimal_json(values: pa.Array, _: DataType) -> pa.Array:
     return _quoted(to_series(values).cast(pl.String).to_arrow())
 
 
-def _string_texts(values: pa.Array, _: DataType) -> pa.Array:
-    """Text in quotes; only values with characters that JSON escapes are looked at one by one."""
+def _string_json(values: pa.Array, _: DataType) -> pa.Array:
+    """Strings in quotes; only values with characters that JSON escapes are converted one by one."""
     series = to_series(values)
     needs_escape = series.str.contains(_ESCAPED).fill_null(False)
     if needs_escape.any():
@@ -67,55 +67,55 @@ def _string_texts(values: pa.Array, _: DataType) -> pa.Array:
     return _quoted(series.to_arrow())
 
 
-def _binary_texts(values: pa.Array, _: DataType) -> pa.Array:
+def _binary_json(values: pa.Array, _: DataType) -> pa.Array:
     return _quoted(to_series(values).bin.encode("hex").to_arrow())
 
 
-def _plain_texts(values: pa.Array, _: DataType) -> pa.Array:
+def _plain_json(values: pa.Array, _: DataType) -> pa.Array:
     return _quoted(values.cast(pa.string()))
 
 
-def _clock_texts(values: pa.Array, kind: DataType) -> pa.Array:
-    """Times and timestamps with as many digits of a second as their type says."""
-    texts = to_series(values.cast(pa.string())).str.replace(" ", "T", literal=True)
+def _clock_json(values: pa.Array, kind: DataType) -> pa.Array:
+    """Times and timestamps with as many digits of a second as their type has."""
+    strings = to_series(values.cast(pa.string())).str.replace(" ", "T", literal=True)
     kept = f"(\\.[0-9]{{{kind.precision}}})[0-9]*(Z?)$" if kind.precision else "()(?:\\.[0-9]*)?(Z?)$"
-    return _quoted(texts.str.replace(kept, "${1}${2}").to_arrow())
+    return _quoted(strings.str.replace(kept, "${1}${2}").to_arrow())
 
 
-def _array_texts(values: pa.Array, kind: DataType) -> pa.Array:
+def _array_json(values: pa.Array, kind: DataType) -> pa.Array:
     assert kind.element is not None
-    return _joined([_scalar("["), _joined_lists(values, _texts(values.values, kind.element)), _scalar("]")])
+    return _joined([_scalar("["), _joined_lists(values, _json(values.values, kind.element)), _scalar("]")])
 
 
-def _map_texts(values: pa.Array, kind: DataType) -> pa.Array:
+def _map_json(values: pa.Array, kind: DataType) -> pa.Array:
     key = kind.element if kind.root is TypeRoot.MULTISET else kind.key
     value = DataType(root=TypeRoot.INT) if kind.root is TypeRoot.MULTISET else kind.value
     assert key is not None
     assert value is not None
-    entries = _joined([_scalar("["), _texts(values.keys, key), _scalar(","), _texts(values.items, value), _scalar("]")])
+    entries = _joined([_scalar("["), _json(values.keys, key), _scalar(","), _json(values.items, value), _scalar("]")])
     return _joined([_scalar("["), _joined_lists(values, entries, is_sorted=True), _scalar("]")])
 
 
-def _row_texts(values: pa.Array, kind: DataType) -> pa.Array:
+def _row_json(values: pa.Array, kind: DataType) -> pa.Array:
     parts: list[object] = []
     for index, field in enumerate(kind.fields):
         parts.append(_scalar(f"{',' if index else '{'}{json.dumps(field.name, ensure_ascii=False)}:"))
-        parts.append(_texts(values.field(index), field.type))
+        parts.append(_json(values.field(index), field.type))
     objects = _joined([*parts, _scalar("}")]) if parts else pa.array(["{}"] * len(values), pa.large_string())
     return pc.if_else(values.is_valid(), objects, pa.scalar(None, pa.large_string()))
 
 
-def _joined_lists(lists: pa.Array, texts: pa.Array, *, is_sorted: bool = False) -> pa.Array:
-    """The texts of each list with commas between them; null where the list is null."""
+def _joined_lists(lists: pa.Array, items: pa.Array, *, is_sorted: bool = False) -> pa.Array:
+    """The JSON values of each list, joined by commas; null where the list is null."""
     offsets = pa.array(lists.offsets.to_numpy())
-    grouped = pa.ListArray.from_arrays(offsets, texts, mask=lists.is_null())
+    grouped = pa.ListArray.from_arrays(offsets, items, mask=lists.is_null())
     series = to_series(grouped)
     joined = (series.list.sort() if is_sorted else series).list.join(",")
     return joined.to_arrow().cast(pa.large_string())
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
-    return _joined([_scalar('"'), texts.cast(pa.large_string()), _scalar('"')])
+def _quoted(strings: pa.Array) -> pa.Array:
+    return _joined([_scalar('"'), strings.cast(pa.large_string()), _scalar('"')])
 
 
 def _joined(parts: Sequence[object]) -> pa.Array:
@@ -127,20 +127,20 @@ def _scalar(text: str) -> pa.Scalar:
 
 
 _FORMS: dict[TypeRoot, Callable[[pa.Array, DataType], pa.Array]] = {
-    TypeRoot.FLOAT: _number_texts,
-    TypeRoot.DOUBLE: _number_texts,
-    TypeRoot.DECIMAL: _decimal_texts,
-    TypeRoot.CHAR: _string_texts,
-    TypeRoot.VARCHAR: _string_texts,
-    TypeRoot.BINARY: _binary_texts,
-    TypeRoot.VARBINARY: _binary_texts,
-    TypeRoot.BLOB: _binary_texts,
-    TypeRoot.DATE: _plain_texts,
-    TypeRoot.TIME: _clock_texts,
-    TypeRoot.TIMESTAMP: _clock_texts,
-    TypeRoot.TIMESTAMP_LTZ: _clock_texts,
-    TypeRoot.ARRAY: _array_texts,
-    TypeRoot.MAP: _map_texts,
-    TypeRoot.MULTISET: _map_texts,
-    TypeRoot.ROW: _row_texts,
+    TypeRoot.FLOAT: _number_json,
+    TypeRoot.DOUBLE: _number_json,
+    TypeRoot.DECIMAL: _decimal_json,
+    TypeRoot.CHAR: _string_json,
+    TypeRoot.VARCHAR: _string_json,
+    TypeRoot.BINARY: _binary_json,
+    TypeRoot.VARBINARY: _binary_json,
+    TypeRoot.BLOB: _binary_json,
+    TypeRoot.DATE: _plain_json,
+    TypeRoot.TIME: _clock_json,
+    TypeRoot.TIMESTAMP: _clock_json,
+    TypeRoot.TIMESTAMP_LTZ: _clock_json,
+    TypeRoot.ARRAY: _array_json,
+    TypeRoot.MAP: _map_json,
+    TypeRoot.MULTISET: _map_json,
+    TypeRoot.ROW: _row_json,
 }

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.levels import Section, SortedRun
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Bound
 
-COPIES = 3  # of a piece of rows at a time: as read, its keys, as merged
+COPIES = 3  # of a piece of rows in memory: as read, its keys, as merged
 
 
 class BucketReader:
@@ -50,7 +50,7 @@ class BucketReader:
     def rows(self, section: Section, fields: Sequence[DataField]) -> Iterator[pa.Table]:
         """The rows of a section in the columns `fields` and maybe more, in no order; deletes are applied."""
         is_single = len(section.runs) == 1
-        if self._where is not None:  # what is merged is judged by its key alone: all versions share it
+        if self._where is not None:  # rows to merge are filtered by key columns only: all rows of a key share these
             names = None if is_single else frozenset(self._table.schema.trimmed_primary_keys)
             self._rows = RowFilter(bound=self._where, names=names)
         if is_single:
@@ -90,7 +90,7 @@ class BucketReader:
         return [*fields, *(key for key in keys if key not in fields)]
 
     def _cursors(self, section: Section, fields: Sequence[Sequence[DataField]]) -> list[RunCursor]:
-        """A cursor for each run, with the columns that are read of it."""
+        """A cursor for each run, with the columns to read."""
         wishes = [run.row_count * row_bytes(read) for run, read in zip(section.runs, fields, strict=True)]
         shares = share_budget(wishes, self._budget_bytes // COPIES)
         return [
@@ -124,14 +124,14 @@ class BucketReader:
 
 
 def _kinds_of(run: SortedRun) -> list[DataField]:
-    """The column of row kinds, where it says anything."""
+    """The column of row kinds, where a run may hold deletes."""
     return [KIND_FIELD] if run.may_hold_deletes else []
 
 
 def share_budget(wanted: Sequence[int], budget_bytes: int) -> list[int]:
-    """What each of several runs gets of a budget for its pieces: no more than it wants, large ones more than others.
+    """The share of a budget for the pieces of each run: at most what it wants, and more for larger runs.
 
-    A merge takes a step for each piece. Shares that grow as the square roots of what is wanted make the fewest pieces.
+    A merge takes a step for each piece. Shares that grow with the square root of the wanted size make the fewest.
     """
     shares = [0] * len(wanted)
     left, roots = budget_bytes, [math.sqrt(wish) for wish in wanted]

@@ -1,4 +1,4 @@
-"""A read whose splits are known: its rows as batches, and as an Arrow stream that can be opened again and again."""
+"""A read whose splits are planned: its rows as batches, and as an Arrow stream that can be opened repeatedly."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from lakelog.filestore.read.scan import DataSplit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRead:
-    """What to read of a snapshot, and how. Every consumer sees the same rows.
+    """A planned read of a snapshot. Every call gives the same rows.
 
-    Rows that fail `skip` are left out where whole files or row groups fail it; rows that fail `where` always.
+    Files and row groups in which all rows fail `skip` are left out; rows that fail `where` always are.
     """
 
     table: TableStore
@@ -44,7 +44,7 @@ class PlannedRead:
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows split by split as polars frames, in no order; maps become lists of key and value."""
-        if self.where is not None:  # the test of rows takes the small pieces of a lookup together
+        if self.where is not None:  # `batches` joins the small pieces of a lookup before the test
             return (pl.DataFrame(batch) for batch in self.batches())
         names = [field.name for field in self.fields]
         return read_frames(
@@ -54,7 +54,7 @@ class PlannedRead:
     def to_table(self) -> pa.Table:
         """All rows at once, read on all cores, which share the memory budget."""
         workers = max(1, min(os.cpu_count() or 1, len(self.splits)))
-        if workers == 1:  # a lookup is over before a thread has started
+        if workers == 1:  # a lookup takes less time than starting a thread
             return pa.Table.from_batches(self.batches(), self.schema)
         shared = replace(self, budget_bytes=self.budget_bytes // workers)
         left = deque(self.splits)
@@ -63,7 +63,7 @@ class PlannedRead:
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def count(self) -> int:
-        """How many rows there are; read are only the files in which rows may be replaced, deleted or filtered out."""
+        """The number of rows; reads only the files in which rows may be replaced, deleted or filtered out."""
         is_known = self.where is None and not self.table.schema.is_change_log
         known = 0
         unknown: list[DataSplit] = []
@@ -77,7 +77,7 @@ class PlannedRead:
         return known
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as a stream of Arrow's C interface, cast to `requested_schema` where that is asked for.
+        """The rows as a stream of Arrow's C interface, cast to `requested_schema` if it is given.
 
         Raises ValueError for a schema that the columns cannot be cast to.
         """
@@ -97,9 +97,9 @@ class PlannedRead:
 
 
 def _taken(splits: deque[DataSplit]) -> Iterator[DataSplit]:
-    """Splits that other threads take from too, one when it is asked for."""
+    """The splits of a queue that threads share, one at a time."""
     while splits:
         try:
             yield splits.popleft()
-        except IndexError:  # somebody else took the last one
+        except IndexError:  # another thread took the last one
             return

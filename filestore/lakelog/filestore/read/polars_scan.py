@@ -1,4 +1,4 @@
-"""Reads as lazy polars frames: polars says which columns and rows a query needs, and only those are read."""
+"""Reads as lazy polars frames: polars passes the columns and filters of a query, and only those are read."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _GATHERED_ROWS = 65_536
 def lazy_frame(
     fields: Sequence[DataField], planned: Callable[[Sequence[str], Predicate | None], PlannedRead]
 ) -> pl.LazyFrame:
-    """The rows of `planned`, which is asked for columns and for rows that a filter may want, as a lazy frame.
+    """A lazy frame over `planned`, which plans a read of some columns with a filter that only skips rows.
 
-    What `planned` gives may hold more rows than the filter passes: polars' own filter comes after it.
+    The read may give more rows than the filter passes: polars applies its filter to them.
     """
     names = [field.name for field in fields]
 
@@ -47,7 +47,7 @@ def lazy_frame(
             [name for name in names if name in wanted or name in needed],
             None if predicate is None else predicate_of(predicate, fields),
         )
-        # Of a file whose first rows are wanted, polars would decode all.
+        # For the first rows of a file, polars would decode all of it.
         frames = read.frames() if rows_max is None else map(pl.DataFrame, read.batches())
         left = rows_max
         for frame in frames if predicate is None else _gathered(frames):
@@ -62,7 +62,7 @@ def lazy_frame(
 
 
 def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Small frames together: a filter takes longer to start than to look at the rows of a lookup."""
+    """Joins small frames: a filter takes longer to start than to test the rows of a lookup."""
     held: list[pl.DataFrame] = []
     rows = 0
     for frame in frames:
@@ -76,10 +76,10 @@ def _gathered(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 
 def predicate_of(expression: pl.Expr, fields: Sequence[DataField]) -> Predicate | None:
-    """A filter that passes every row which the expression passes, and maybe more; None where nothing can be said.
+    """A filter that passes every row which the expression passes, and maybe more; None for unknown expressions.
 
-    Only comparisons which both sides understand alike are taken over, and of long chains nothing: each of their parts
-    holds all that come before it.
+    Only comparisons that mean the same in polars and here are translated, and no long chains: each of their parts
+    contains all parts before it.
     """
     text = expression.meta.serialize(format="json")
     if text.count(_OPERATION) > _OPERATIONS_MAX:
@@ -89,7 +89,7 @@ def predicate_of(expression: pl.Expr, fields: Sequence[DataField]) -> Predicate 
 
 
 def _predicate(node: pl.Expr, text: str, fields: dict[str, DataField]) -> Predicate | None:
-    """What an expression says; `text` is the expression as polars writes it in JSON."""
+    """The predicate of an expression; `text` is the expression in polars' JSON."""
     tree = json.loads(text)
     if not isinstance(tree, dict) or node.meta.is_column() or node.meta.is_literal():
         return None

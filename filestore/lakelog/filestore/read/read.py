@@ -1,4 +1,4 @@
-"""Reading splits: merged, filtered, cut to batches."""
+"""The rows of splits: merged, filtered, cut to batches."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of splits that pass `where`, in the given columns (all by default), in no order.
 
-    Row groups without a row that passes `skip` are left out too; it filters no rows, its columns need not be read.
-    Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by default.
-    Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
+    Row groups without a row that passes `skip` are left out too; it does not filter rows, so its columns need not be
+    read. Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by
+    default. Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
     """
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     names = [field.name for field in fields]
@@ -91,10 +91,10 @@ def read_splits_as_changes(
     where: Predicate | None = None,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-    """The changes that make the rows of splits out of nothing, and their row kinds (int8). See `read_splits`.
+    """The changes that create the rows of splits, and their row kinds (int8). See `read_splits`.
 
-    They are inserts, and in a change-log table deletes for the rows that were taken away more often than added: with
-    the changes of later snapshots they come to the rows of the table.
+    They are inserts, and in a value-count table deletes for rows that were deleted more often than added: together
+    with the changes of later snapshots they give the rows of the table.
     """
     if not table.schema.is_change_log:
         for batch in read_splits(table, splits, columns=columns, where=where, batch_bytes=batch_bytes):
@@ -140,7 +140,7 @@ def _passing(
             else _pieces_of_branch(opened(split.branch), split, wanted, budget)
         )
     )
-    # A test takes longer to start than to look at the rows of a lookup.
+    # A test takes longer to start than to test the rows of a lookup.
     for rows in pieces if test is None else _joined(pieces, [field.name for field in wanted], budget // COPIES):
         kept = rows if test is None else rows.filter(test.passing(rows))
         if kept.num_rows:
@@ -148,7 +148,7 @@ def _passing(
 
 
 def _joined(pieces: Iterable[pa.Table], names: Sequence[str], size_bytes: int) -> Iterator[pa.Table]:
-    """The rows of small pieces together, up to some rows or to this size."""
+    """The rows of small pieces joined, up to a number of rows or to this size."""
     held: list[pa.Table] = []
     held_rows = held_bytes = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Which files of a snapshot a read must look at, as splits that can be read independently."""
+"""The files of a snapshot that a read needs, as splits that can be read independently."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from lakelog.filestore.predicate import Predicate, check_filter
-from lakelog.filestore.read.changes import told_files
+from lakelog.filestore.read.changes import files_in_changelogs
 from lakelog.filestore.read.file_pruning import Pruning, is_merged_on_read
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 FileGroup = tuple[tuple[DataFileMeta, ...], bool]  # files, and whether their rows are the table's rows
-POSTPONE_BUCKET = -2  # read once a compaction has moved its rows
+POSTPONE_BUCKET = -2  # rows are shown once a compaction has moved them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSplit:
-    """Files of one bucket that are read together: whoever shares a key range is in one split.
+    """Files of one bucket that are read together: files with overlapping key ranges are in one split.
 
-    `raw_convertible` says that the files' rows are the table's rows, but for those at the positions that `deletions`
-    tell for a file's name: no key is there twice and nothing else is deleted. `branch` is the branch of the files,
+    `raw_convertible` means that the files' rows are the table's rows, except those at the positions in `deletions`, by
+    a file's name: no key is there twice and no other row is deleted. `branch` is the branch of the files,
     where it is another than the table's: see `lakelog.filestore.read.fallback`.
     """
 
@@ -58,7 +58,7 @@ class DataSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to read of a snapshot; `snapshot` is None for a table without any."""
+    """The splits of a snapshot to read; `snapshot` is None for a table without snapshots."""
 
     snapshot: Snapshot | None
     splits: tuple[DataSplit, ...]
@@ -74,9 +74,9 @@ def plan(
 ) -> Plan:
     """The splits of a snapshot that may hold rows which pass `where`, of the given buckets or all.
 
-    `where` only skips; the reader filters. `is_followed` leaves out what later changelogs tell: for a reader that goes
-    on with the changes after the snapshot. Raises InvalidRequestError for a filter that does not fit the table and
-    UnsupportedError for tables that lakelog cannot read right yet.
+    `where` only skips files; the reader filters rows. `is_followed` leaves out rows that are in later changelogs: for a
+    reader that continues with the changes after the snapshot. Raises InvalidRequestError for a filter that does not fit
+    the table and UnsupportedError for tables that lakelog cannot read correctly yet.
     """
     table = table.stored
     check_readable(table)
@@ -99,9 +99,9 @@ def _splits(table: TableStore, snapshot: Snapshot, wanted: Pruning, *, is_follow
         if not wanted.may_hold(partition, bucket, total_buckets):
             continue
         bucket_files = [entry.file for entry in live.values()]
-        shown = told_files(table, bucket_files) if is_followed else bucket_files
+        shown = files_in_changelogs(table, bucket_files) if is_followed else bucket_files
         files = [file for file in shown if wanted.keys_may_match(partition, file)]
-        gone = deletions.get((partition, bucket), {})
+        vectors = deletions.get((partition, bucket), {})
         for group, is_raw in _groups(table, partition, files, wanted):
             yield DataSplit(
                 snapshot_id=snapshot.id,
@@ -109,14 +109,14 @@ def _splits(table: TableStore, snapshot: Snapshot, wanted: Pruning, *, is_follow
                 bucket=bucket,
                 files=group,
                 raw_convertible=is_raw,
-                deletions={file.file_name: gone[file.file_name] for file in group if file.file_name in gone},
+                deletions={file.file_name: vectors[file.file_name] for file in group if file.file_name in vectors},
             )
 
 
 def check_readable(table: TableStore) -> None:
-    """Raise UnsupportedError for tables whose rows lakelog cannot tell right."""
+    """Raise UnsupportedError for tables whose rows lakelog cannot read correctly."""
     options = table.schema.options
-    if table.branch != MAIN_BRANCH:  # it is the one that was asked for, whatever its schema says
+    if table.branch != MAIN_BRANCH:  # the branch was asked for, so the option `branch` does not matter
         options = {key: value for key, value in options.items() if key != "branch"}
     check_foreign_options(options, Use.READ, table_name=table.name)
     row_merge(table.schema)
@@ -143,9 +143,9 @@ def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], 
 
 
 def _packed(parts: Iterable[FileGroup], target_bytes: int, open_file_cost_bytes: int) -> Iterator[FileGroup]:
-    """Neighbouring parts joined, up to the size of a split; those that need no merge apart from the others.
+    """Neighbouring parts joined, up to the size of a split; those that need no merge separately.
 
-    A part is never cut, and counts for the cost of opening a file at least.
+    A part is never cut, and counts at least for the cost of opening a file.
     """
     held: dict[bool, list[DataFileMeta]] = {True: [], False: []}
     held_bytes = {True: 0, False: 0}
