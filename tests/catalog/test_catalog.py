@@ -163,7 +163,7 @@ def test_a_log_that_does_not_answer_makes_no_table(tmp_path: Path) -> None:
         ({"metadata.stats-mode": "some"}, "expected none, counts"),
         ({"fields.v.stats-mode": "some"}, "fields.v.stats-mode"),
         ({"merge-engine": "first-row", "sequence.field": "v"}, "first-row takes no sequence.field"),
-        ({"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}, "could never be read"),
+        ({"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}, "could not be read"),
     ],
 )
 @pytest.mark.parametrize("log", [{}, {"log.system": "kafka", "log.kafka.bootstrap.servers": "127.0.0.1:1"}])

@@ -1,4 +1,4 @@
-"""What must hold of a new table as a whole, beyond its columns and options each on their own. Pure."""
+"""Checks of a new table as a whole, beyond those of each column and option. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakelog.filestore.schema.schema import TableSchema
 def check_new_table(schema: TableSchema) -> None:
     """Raise InvalidRequestError or UnsupportedError for a table that could not be written and read afterwards.
 
-    Whoever makes a table asks this before anything of it is made.
+    Must be called before any part of a table is created.
     """
     row_merge(schema)
     stats_modes(schema)
     if schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(schema.options):
         raise UnsupportedError(
-            f"{DELETION_VECTORS_MERGE_ON_READ.key}=true is not read yet, so a table with it could never be read; leave "
-            "it out: rows are seen once they are compacted"
+            f"{DELETION_VECTORS_MERGE_ON_READ.key}=true is not read yet, so a table with it could not be read; leave "
+            "it out: rows are shown once they are compacted"
         )

@@ -1,4 +1,4 @@
-"""A table of the file store: opened or made by path, written, compacted and read, without Spark and without Kafka.
+"""A table of the file store, without Spark and without Kafka: opened, created, written, compacted and read by path.
 
 Opening a table imports little: each verb imports what it needs when it is called.
 """
@@ -68,7 +68,7 @@ class FileStoreTable(ReadableTable):
     ) -> FileStoreTable:
         """The table in a folder, with its newest schema, or a branch of it. Raises NotFoundError when there is none.
 
-        `options` say how an object store is reached (`s3.*`); they are not stored.
+        `options` configure the access to an object store (`s3.*`) or HDFS; they are not stored.
         """
         root, file_io = _located(path, file_io, options)
         schemas = SchemaManager(file_io, TablePaths(root, branch))
@@ -78,7 +78,7 @@ class FileStoreTable(ReadableTable):
         if schema is None:
             raise NotFoundError(f"{root} holds no table: it has no schema/schema-N file; check the path, or create it")
         table = cls(path=root, file_io=file_io, schema=schema, branch=branch)
-        vars(table)["schemas"] = schemas  # what it has read
+        vars(table)["schemas"] = schemas  # with its cache
         return table
 
     @classmethod
@@ -90,7 +90,7 @@ class FileStoreTable(ReadableTable):
         *,
         options: Mapping[str, str] | None = None,
     ) -> FileStoreTable:
-        """Make a table in a folder, with an identity of its own. Raises ConflictError when one is there.
+        """Create a table in a folder, with a new identity. Raises ConflictError when a table exists there.
 
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
@@ -104,16 +104,16 @@ class FileStoreTable(ReadableTable):
         return cls(path=root, file_io=file_io, schema=made)
 
     def alter(self, *changes: SchemaChange, clock: CommitClock | None = None) -> FileStoreTable:
-        """Change columns, options or comments, all or none; gives the table with the newest schema then.
+        """Change columns, options or comments, all or none; gives the table with the new schema.
 
-        This object and all others keep the schema that they were opened with. No row is written: files of older schemas
-        are read as the newer one has it. Raises InvalidRequestError or UnsupportedError for changes that do not fit and
-        for tables with a log, which `lakelog.catalog.Table.alter` changes.
+        This table handle and all others keep the schema that they were opened with. No row is written: files of older
+        schemas are read with the columns of the newest. Raises InvalidRequestError or UnsupportedError for changes that
+        do not fit and for tables with a log, which `lakelog.catalog.Table.alter` changes.
         """
         if self.has_log:
             raise InvalidRequestError(
-                f"table {self.name} has a log, which must still be readable afterwards: open the table with "
-                "lakelog.catalog, whose alter knows the log"
+                f"table {self.name} has a log, whose records must fit the new schema: open the table with "
+                "lakelog.catalog, whose alter checks the log"
             )
         from lakelog.filestore.alter.alter import alter_schema
 
@@ -137,10 +137,10 @@ class FileStoreTable(ReadableTable):
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
-        new rows are in. Afterwards the touched buckets are compacted and old snapshots expire where that is due, unless
+        new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
         the table is write-only.
         Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
-        a table that changed meanwhile.
+        a table that another writer changed meanwhile.
         """
         from lakelog.filestore.write.table_write import TableWrite
 
@@ -155,8 +155,8 @@ class FileStoreTable(ReadableTable):
         The rows are read and written again as retractions; when another commit came first, they are read again. They
         must fit in memory. Afterwards buckets are compacted and snapshots expire as after a write.
         Raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those
-        of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when others
-        commit all the time.
+        of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when other
+        writers commit all the time.
         """
         self._check_has_no_log()
         from lakelog.filestore.predicate import check_filter, required_predicate
@@ -195,7 +195,7 @@ class FileStoreTable(ReadableTable):
         return snapshot
 
     def check_write(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
-        """What a write replaces; None for one that adds rows.
+        """The partitions that a write replaces; None for a write that adds rows.
 
         Raises InvalidRequestError for a mode and a condition that do not fit, and for tables with a log.
         """
@@ -283,9 +283,9 @@ class FileStoreTable(ReadableTable):
         return snapshot
 
     def compact(self, *, full: bool = False, clock: CommitClock | None = None) -> Snapshot | None:
-        """Merge what is due by the table's options, or with `full` every bucket into one run; then expire what is due.
+        """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
 
-        None when there was nothing to do. Raises ConflictError when somebody else compacted meanwhile.
+        None when nothing was due. Raises ConflictError when another process compacted meanwhile.
         """
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
 
@@ -295,13 +295,13 @@ class FileStoreTable(ReadableTable):
         return snapshot
 
     def rescale(self, bucket_count: int, *, clock: CommitClock | None = None) -> FileStoreTable:
-        """Give the table another number of buckets, and gives it as it is then: every row is written anew.
+        """Change the number of buckets, and give the changed table: every row is rewritten.
 
-        Writers that opened the table before are refused from then on. Asked for again after it was cut off, it goes on.
-        No changelog tells the rows that move; changes that no compaction has told yet are told first, also where the
-        table is write-only.
+        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off.
+        Moved rows are in no changelog; changes that are not in a changelog yet are compacted into one first, also when
+        the table is write-only.
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
-        ConflictError when others write all the time.
+        ConflictError when other writers commit all the time.
         """
         from lakelog.filestore.alter.rescale import move_rows, rescale_schema
         from lakelog.filestore.commit.commit_clock import CommitClock
@@ -334,7 +334,7 @@ class FileStoreTable(ReadableTable):
         return snapshot
 
     def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
-        """The rows are committed: whatever keeps a compaction from happening must not look like a failed write."""
+        """Compact; errors are only logged, since the write has succeeded."""
         from lakelog.filestore.compact.committing import log_failed_compaction
 
         try:
@@ -345,7 +345,7 @@ class FileStoreTable(ReadableTable):
     def expire_snapshots(self, *, retention: Retention | None = None, now_millis: int | None = None) -> Expired:
         """Delete snapshots that are too old or too many by the table's options, or by `retention`.
 
-        What a consumer, a tag, a branch or a newer snapshot needs stays. Time travel reaches kept snapshots only.
+        Files that a consumer, a tag, a branch or a newer snapshot needs are kept. Reads can only name kept snapshots.
         """
         from lakelog.filestore.expire.expiry import expire_snapshots
 
@@ -354,21 +354,21 @@ class FileStoreTable(ReadableTable):
         )
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-        """What became of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
+        """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
         from lakelog.filestore.commit.outcomes import find_commit
 
         return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
 
     def consumers(self) -> list[Consumer]:
-        """The readers that say how far they are: no snapshot that one of them has not read expires."""
+        """The consumers of the table: no snapshot that one of them has not read expires."""
         return ConsumerManager(self.file_io, self.paths).all()
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
-        """Let a consumer read from this snapshot on, or make it. Raises InvalidRequestError for one that is gone."""
+        """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot."""
         reset_consumer(self, consumer_id, next_snapshot)
 
     def delete_consumer(self, consumer_id: str) -> None:
-        """Forget a consumer, and let what it has not read expire. Raises NotFoundError for one that is not there."""
+        """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for a missing one."""
         consumers = ConsumerManager(self.file_io, self.paths)
         if consumer_id not in consumers.ids():
             known = listed(consumers.ids()) or "none"
@@ -384,7 +384,7 @@ class FileStoreTable(ReadableTable):
         named_elsewhere: NamedElsewhere | None = None,
         now_millis: int | None = None,
     ) -> Orphans:
-        """Find the files that nothing names, or without `dry_run` delete them; see `lakelog.filestore.expire.orphans`.
+        """Find the files that no snapshot, changelog, tag or branch names, or without `dry_run` delete them.
 
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """
@@ -393,7 +393,7 @@ class FileStoreTable(ReadableTable):
         if named_elsewhere is None:
             if self.has_log:
                 raise InvalidRequestError(
-                    f"table {self.name} has a log, which names files that no snapshot has yet: give named_elsewhere, "
+                    f"table {self.name} has a log, which names files that no snapshot names yet: give named_elsewhere, "
                     "see lakelog.protocol.orphans, or use `lakelog table remove-orphan-files`"
                 )
             named_elsewhere = frozenset
@@ -415,6 +415,6 @@ class FileStoreTable(ReadableTable):
 
 
 def _located(path: str | Path, file_io: FileIO | None, options: Mapping[str, str] | None) -> tuple[str, FileIO]:
-    """The folder as the table keeps it, and what reaches its files."""
+    """The path of the folder, and the FileIO of its files."""
     location = Location.of(path, options)
     return location.path, location.files_of_table(file_io)

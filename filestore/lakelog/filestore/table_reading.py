@@ -1,4 +1,4 @@
-"""The reading half of a table: rows of a snapshot for Arrow, polars and DuckDB, and the changes of snapshots.
+"""The reads of a table: rows of a snapshot for Arrow, polars and DuckDB, and the changes of snapshots.
 
 Each verb imports what it needs when it is called.
 """
@@ -37,7 +37,7 @@ _DUCKDB_MAJOR_MIN = 2
 
 
 class SnapshotChoice(TypedDict, total=False):
-    """Which state of a table a read shows: the newest, or one of `snapshot_id`, `timestamp` and `tag`; of a branch."""
+    """The state that a read shows: the newest, or by `snapshot_id`, `timestamp` or `tag`; of the table or a branch."""
 
     snapshot_id: int | None
     timestamp: Timestamp | None
@@ -46,14 +46,14 @@ class SnapshotChoice(TypedDict, total=False):
 
 
 class Selection(SnapshotChoice, total=False):
-    """Which rows and columns a read gives.
+    """The rows and columns of a read.
 
-    `columns` are the columns in their order, a string is one of them; `where` is a condition in SQL. Names are compared
-    as Spark does it: case counts only where the names of two columns differ in nothing else.
-    `snapshot_id` reads that snapshot, `timestamp` the newest one at that time or before, `tag` the one that the tag
-    keeps; without any of them it is the newest. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or
-    an int, milliseconds since 1970; without a zone it is in UTC. With `branch` it is a snapshot or tag of that branch,
-    in the branch's columns.
+    `columns` are the columns in their order, or a string for a single one; `where` is a condition in SQL. Names are
+    compared as in Spark: case matters only where the names of two columns differ in nothing else. `snapshot_id` names a
+    snapshot, `timestamp` the newest one at that time or before, `tag` the one that the tag keeps; without any of them
+    the newest snapshot is read. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or an int,
+    milliseconds since 1970; without a zone it is in UTC. With `branch` it is a snapshot or tag of that branch, in the
+    branch's columns.
     """
 
     columns: str | Sequence[str] | None
@@ -64,8 +64,8 @@ _KEYWORDS = tuple(Selection.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a read asks for: a table, or a branch of it, its snapshot, columns, and a condition."""
+class _ReadRequest:
+    """The checked arguments of a read: a table, or a branch of it, its snapshot, columns, and a condition."""
 
     table: ReadableTable
     snapshot: Snapshot | None
@@ -73,16 +73,16 @@ class _Asked:
     where: Predicate | None
 
     def planned(self, fields: Sequence[DataField] | None = None, *, skip: Predicate | None = None) -> PlannedRead:
-        """The read, in these columns, of the files that may hold rows which pass `skip` too."""
+        """The read, in these columns, without files in which no row passes `skip`."""
         return self.table._read_of(self.snapshot, self.fields if fields is None else fields, self.where, skip=skip)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadableTable(TableStore):
-    """A table as its readers know it."""
+    """A table with its reads."""
 
     def on_branch(self, branch: str | None) -> Self:
-        """The table as a branch of it has it, with the newest schema there; None is the table itself.
+        """The branch as a table, with its newest schema; None is the table itself.
 
         Raises NotFoundError, naming the branches.
         """
@@ -126,8 +126,8 @@ class ReadableTable(TableStore):
         warn_of_foreign_rows(self, found)
         return found
 
-    def _asked(self, what: Selection) -> _Asked:
-        """What a read asks for, checked. Raises InvalidRequestError and NotFoundError."""
+    def _requested(self, what: Selection) -> _ReadRequest:
+        """The arguments of a read, checked. Raises InvalidRequestError and NotFoundError."""
         from lakelog.filestore.predicate import check_filter, predicate_of
 
         _check_keywords(what, _KEYWORDS)
@@ -138,10 +138,10 @@ class ReadableTable(TableStore):
             check_filter(where, table.schema.fields)
         if what.keys() - {"columns", "where"}:
             check_schema(table, table.snapshots.latest())
-        return _Asked(table, table._snapshot(what), fields, where)
+        return _ReadRequest(table, table._snapshot(what), fields, where)
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
-        """The rows in batches and in no order. What is wrong with the arguments is raised before the first batch."""
+        """The rows in batches and in no order. Wrong arguments raise before the first batch."""
         return self._planned(**what).batches()
 
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
@@ -149,8 +149,8 @@ class ReadableTable(TableStore):
         return self._planned(**what).to_table()
 
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
-        """How many rows there are, exactly. Files are read only where their metadata do not say it."""
-        asked = self._asked({"columns": None, "where": where, **which})
+        """The exact number of rows. Reads files only where metadata are not enough."""
+        asked = self._requested({"columns": None, "where": where, **which})
         schema = asked.table.schema
         return asked.planned(
             [schema.field(schema.primary_keys[0]) if schema.primary_keys else schema.fields[0]]
@@ -169,7 +169,7 @@ class ReadableTable(TableStore):
         return self._planned().__arrow_c_stream__(requested_schema)
 
     def _planned(self, **what: Unpack[Selection]) -> PlannedRead:
-        return self._asked(what).planned()
+        return self._requested(what).planned()
 
     def _read_of(
         self,
@@ -197,8 +197,8 @@ class ReadableTable(TableStore):
         """The rows as a lazy polars frame, in no order; maps become lists of key and value.
 
         The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
-        `where`. What goes wrong while a query runs is raised by polars: as it is, or by older releases as a
-        ComputeError that quotes it.
+        `where`. Errors while a query runs are raised by polars: as they are, or by older releases as a
+        ComputeError that quotes them.
         """
         from lakelog.filestore.read.polars_scan import lazy_frame
 
@@ -227,11 +227,11 @@ class ReadableTable(TableStore):
     def _pushed_into(
         self, what: Selection
     ) -> tuple[Sequence[DataField], Callable[[Sequence[str], Predicate | None], PlannedRead]]:
-        """The columns of a read of one snapshot, and how to plan it for a query's columns and filter.
+        """The columns of a read of one snapshot, and a function that plans it for a query's columns and filter.
 
         The filter of the query only skips files: the query applies it to the rows.
         """
-        asked = self._asked(what)
+        asked = self._requested(what)
 
         def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
             return asked.planned(asked.table.schema.select(names), skip=also)
@@ -247,10 +247,10 @@ class ReadableTable(TableStore):
         columns: str | Sequence[str] | None = None,
         branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of the snapshots behind `after`, up to `up_to`: all that are there by default.
+        """The changes of the snapshots after `after`, up to and with `up_to`; by default all changes that exist.
 
-        The columns follow `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
-        NotFoundError for a snapshot whose changes are not there: they may be kept longer than snapshots.
+        The first column is `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
+        NotFoundError for a snapshot whose changes have expired; changes may be kept longer than snapshots.
         """
         from lakelog.filestore.read.changes import first_changes, snapshot_of_changes
 
@@ -271,13 +271,13 @@ class ReadableTable(TableStore):
         from lakelog.common.arrow import to_arrow_schema
         from lakelog.filestore.read.changes import change_files, read_change_file
 
-        texts = pa.array(ROW_KIND_TEXTS)
+        kind_strings = pa.array(ROW_KIND_TEXTS)
         schema = pa.schema([pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *to_arrow_schema(fields)])
         for snapshot in snapshots:
             for entry in change_files(self, snapshot, source):
                 for batch in read_change_file(self, entry, fields, kind_name=ROW_KIND_COLUMN):
                     *values, kinds = batch.columns
-                    yield pa.RecordBatch.from_arrays([texts.take(kinds), *values], schema=schema)
+                    yield pa.RecordBatch.from_arrays([kind_strings.take(kinds), *values], schema=schema)
 
 
 def _check_keywords(given: SnapshotChoice, known: Sequence[str]) -> None:

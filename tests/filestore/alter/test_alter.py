@@ -371,7 +371,7 @@ def test_an_alter_that_changes_nothing_makes_no_schema(tmp_path: Path) -> None:
 def test_tables_with_a_log_and_branches_are_refused(tmp_path: Path) -> None:
     table = make(tmp_path)
     logged = replace(table, schema=replace(table.schema, options={**table.schema.options, "log.system": "kafka"}))
-    with pytest.raises(InvalidRequestError, match="whose alter knows the log"):
+    with pytest.raises(InvalidRequestError, match="whose alter checks the log"):
         logged.alter(AddColumn("c", "INT"))
     with pytest.raises(UnsupportedError, match="branch 'b' of table t is not written yet"):
         replace(table, branch="b").alter(AddColumn("c", "INT"))

@@ -48,7 +48,7 @@ def test_rows_move_and_old_snapshots_stay(tmp_path: Path, bucket_count: int) -> 
 def test_who_opened_the_table_before_is_refused(tmp_path: Path) -> None:
     table = filled(tmp_path)
     table.rescale(3)
-    with pytest.raises(ConflictError, match=r"were written for 2 buckets, the table has 3: open the table anew"):
+    with pytest.raises(ConflictError, match=r"were written for 2 buckets, the table has 3: open the table again"):
         replace(table).write(rows_of(4))
     assert content(in_new_process(table.path)) == content_after(4)
 

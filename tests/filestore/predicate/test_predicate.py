@@ -359,7 +359,7 @@ def test_bytes_floats_and_escapes_compare_as_spark_has_it() -> None:
         ("ts = '2024-01-01 00:00:00Z'", "expected a timestamp such as '2026-01-31 23:59:59', without a zone"),
         ("ts = '25:00'", "expected a timestamp"),
         ("b = 3", "expected true or false"),
-        ("i LIKE 'a'", r"LIKE needs text; column 'i' has the type INT"),
+        ("i LIKE 'a'", r"LIKE needs a string; column 'i' has the type INT"),
         (r"s LIKE 'a\\'", "has .* before None"),
     ],
 )

@@ -101,7 +101,7 @@ def test_other_texts_and_kinds_given_twice_are_refused(tmp_path: Path) -> None:
         table.write(rows_of((1, "+I", 1), (2, "I", 2)))
     with pytest.raises(InvalidRequestError, match="found a null in row 0"):
         table.write(rows_of((1, None, 1)))
-    with pytest.raises(InvalidRequestError, match=r"has rowkind\.field=op: column 'op' says what each row is"):
+    with pytest.raises(InvalidRequestError, match=r"has rowkind\.field=op: column 'op' holds the row kinds"):
         table.write(rows_of((1, "+I", 1)), kinds=pa.array([0], pa.int8()))
     assert table.snapshots.latest() is None
 

@@ -1,4 +1,4 @@
-"""Changing the schema of a table: the next schema file, which only one of many can create. The loser tries again."""
+"""Changes of the schema of a table: a new schema file, which only one of several racing callers creates."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def alter_schema(
     also_prefixes: Iterable[str] = (),
     clock: CommitClock | None = None,
 ) -> TableSchema:
-    """Apply changes to the newest schema of a table, and give the schema that is the newest then.
+    """Apply changes to the newest schema of a table, and give the new newest schema.
 
-    `changes` may be a function of the newest schema; without any the schema stays as it is. When somebody else's change
-    was first, these are applied on top of it. `check` is asked each time, with the newest schema and the next one, and
-    raises to refuse. `also` and `also_prefixes` declare options of other parts of the table. No file of data is
-    touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also when they fitted before
-    somebody else's; ConflictError when too many races were lost.
+    `changes` may be a function of the newest schema; without any the schema stays as it is. When another process
+    changed the schema first, these changes are applied after it. `check` is called each time, with the newest schema
+    and the next one, and raises to refuse. `also` and `also_prefixes` declare options of other parts of the table. No
+    file of data is touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also when they
+    fitted before another process's change; ConflictError when too many races were lost.
     """
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
@@ -54,7 +54,7 @@ def alter_schema(
         try:
             table.schemas.create(changed)
         except ConflictError:
-            if table.schemas.get(changed.id) == changed:  # a store that retries by itself lost against its first try
+            if table.schemas.get(changed.id) == changed:  # a client that retries lost against its own first try
                 return changed
             if tries.has_another():
                 continue

@@ -1,10 +1,11 @@
-"""Another number of buckets: a schema that says so, then every row written anew in one OVERWRITE snapshot.
+"""Another number of buckets: a schema with the number, then an OVERWRITE snapshot in which every row is rewritten.
 
-Cut off between the two, the table is read as before, and writers are refused by the number of buckets of its files,
-until the rescale is asked for again. Snapshots of before stay as they are. Source: Paimon spec, "Rescale bucket".
+After a crash between the two, the table is read as before, and writers are refused by the number of buckets of its
+files, until the rescale is called again. Older snapshots stay as they are. Source: Paimon spec, "Rescale bucket".
 
-The moved rows are no changes. In tables whose compactions tell changes or look rows up, what is not told yet is
-compacted first, a snapshot of its own; then the rows go to the highest level, where they are rows of before.
+The moved rows are no changes. In tables whose compactions write changelogs or look up rows, files that are not in a
+changelog yet are compacted first, in a snapshot of their own; then all rows are written to the highest level, whose
+rows are never fresh.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_bucket, check_writable
 from lakelog.filestore.write.write import add_entry, check_table_writable, starting_at, write_rows
 
-# What becomes of several rows of a key, which kind a row has, and who is told: none of it is asked of rows that move.
+# Options of merging, of row kinds and of changelogs: none of them applies to rows that move.
 _RULES = frozenset(
     option.key
     for option in (MERGE_ENGINE, SEQUENCE_FIELD, IGNORE_DELETE, ROWKIND_FIELD, CHANGELOG_PRODUCER, DELETION_VECTORS)
@@ -56,10 +57,10 @@ _RULES = frozenset(
 
 
 def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) -> TableSchema:
-    """Make the schema with the number of buckets the newest one, unless it is; gives it.
+    """Create the schema with the number of buckets, unless it is the newest one already; gives it.
 
-    Raises InvalidRequestError or UnsupportedError where the rows cannot move, ConflictError when somebody else changed
-    the schema at the same time.
+    Raises InvalidRequestError or UnsupportedError where the rows cannot move, ConflictError when another process
+    changed the schema at the same time.
     """
     check_table_writable(table)
     newest = table.schemas.latest() or table.schema
@@ -81,7 +82,7 @@ def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) 
 
 
 def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
-    """Write the rows of files with another number of buckets than the table's anew; None when there are none.
+    """Rewrite the rows of files with another number of buckets than the table's; None when there are none.
 
     Starts over when another commit comes first; raises ConflictError when that happens too often.
     """
@@ -92,8 +93,8 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
         if base is None or all(entry.total_buckets == table.bucket_count for entry in live.entries()):
             return None
         try:
-            if _compact_untold(table, base, live, clock):
-                continue  # what others write meanwhile is untold again
+            if _compact_fresh(table, base, live, clock):
+                continue  # check again: other writers may have added files meanwhile
         except ConflictError:
             if tries.has_another():
                 continue
@@ -110,11 +111,11 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
                 raise
 
 
-def _compact_untold(table: TableStore, base: Snapshot, live: LiveFiles, clock: CommitClock) -> bool:
-    """Compact what no compaction has looked up or told of yet, in the buckets as they are. False when there is nothing.
+def _compact_fresh(table: TableStore, base: Snapshot, live: LiveFiles, clock: CommitClock) -> bool:
+    """Compact files that are not in a changelog yet, with the old number of buckets. False when there are none.
 
-    Rows in level 0 of tables that look up are not read, and the rows that are moved are told by no changelog: their
-    changes must be told before.
+    Tables with lookups do not read level 0, and moved rows are in no changelog: so their changes must be in a changelog
+    before.
     """
     is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.FULL_COMPACTION
     if not is_followed and not needs_lookup(table.schema):
@@ -122,7 +123,7 @@ def _compact_untold(table: TableStore, base: Snapshot, live: LiveFiles, clock: C
     for bucket_count in sorted({entry.total_buckets for entry in live.entries()}):
         old = _with_options(table, {**table.schema.options, BUCKET.key: str(bucket_count)})
         buckets = {(entry.partition, entry.bucket) for entry in live.entries() if entry.total_buckets == bucket_count}
-        work = due_work(old, base, buckets, partial(_pick_untold, old, is_full=is_followed))
+        work = due_work(old, base, buckets, partial(_pick_fresh, old, is_full=is_followed))
         results = [result for one in work if (result := compact_bucket(old, one)) is not None]
         if results:
             commit_results(old, results, clock=clock)
@@ -130,7 +131,7 @@ def _compact_untold(table: TableStore, base: Snapshot, live: LiveFiles, clock: C
     return False
 
 
-def _pick_untold(
+def _pick_fresh(
     table: TableStore, _: BucketId, files: Sequence[DataFileMeta], __: Collection[str], *, is_full: bool
 ) -> CompactUnit | None:
     is_due = is_full or any(file.level == 0 for file in files)
@@ -138,7 +139,7 @@ def _pick_untold(
 
 
 class _Move:
-    """The commit that puts new files in the place of all that a snapshot has."""
+    """The commit that replaces all files of a snapshot by new ones."""
 
     def __init__(self, table: TableStore, base: Snapshot, added: Sequence[ManifestEntry]) -> None:
         self._table = table
@@ -147,15 +148,15 @@ class _Move:
         self._user = str(uuid.uuid4())
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest:
-        """The change, on top of the snapshot whose rows were moved. Raises ConflictError for another one."""
+        """The commit after the snapshot whose rows were moved. Raises ConflictError for another snapshot."""
         if latest != self._base:
             raise ConflictError(f"{self._table.name} changed while its rows were moved to other buckets; rescale again")
-        gone = (replace(entry, kind=FileKind.DELETE) for entry in self._table.live_files.of(latest).entries())
+        removed = (replace(entry, kind=FileKind.DELETE) for entry in self._table.live_files.of(latest).entries())
         return CommitRequest(
             commit_user=self._user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
-            entries=[*gone, *self._added],
+            entries=[*removed, *self._added],
             operation="RESCALE",
         )
 
@@ -163,8 +164,8 @@ class _Move:
 def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
     """All rows of a snapshot in new files, of each bucket with a primary key in one run of the highest level.
 
-    Rows are read and written a write buffer at a time; what that gives of a bucket is merged. The rows of a snapshot
-    are whole, and there: no rule says what becomes of them.
+    Rows are read and written a write buffer at a time; then the files of each bucket are merged. The rows of a snapshot
+    are already merged, so no merge rule applies to them.
     """
     plain = _with_options(table, {key: text for key, text in table.schema.options.items() if key not in _RULES})
     written: dict[BucketId, list[DataFileMeta]] = {}
@@ -182,7 +183,7 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
 
 
 def _as_one_run(table: TableStore, bucket: BucketId, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-    """New files of level 0 as a run of the highest level: nobody is to look up or tell their rows."""
+    """New files of level 0 as a run of the highest level, so that no compaction looks their rows up."""
     unit = pick_unit(table, files, is_full=True)
     assert unit is not None, "there are files in level 0"
     result = compact_bucket(table, BucketWork(bucket, unit))

@@ -1,7 +1,7 @@
-"""What comes of changes to a table's schema. Pure: no clock, no disk.
+"""Applies changes to a schema. Pure: no clock, no disk.
 
-Columns keep their field ids for life, and an id that was given is never given again: so old files are read right under
-every later schema. Source: Paimon spec, "Changing a schema"; Paimon, `SchemaManager`.
+Columns keep their field ids forever, and an id is never used again: so old files are read correctly with every later
+schema. Source: Paimon spec, "Changing a schema"; Paimon, `SchemaManager`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def apply_changes(
     also: Iterable[Option[object]] = (),
     also_prefixes: Iterable[str] = (),
 ) -> TableSchema:
-    """The next schema: one change after the other, all or none. The same schema when nothing comes of them.
+    """The next schema: one change after the other, all or none. The same schema when they change nothing.
 
     `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
     options) or UnsupportedError, naming what does not fit and what to do.
@@ -110,7 +110,7 @@ def apply_changes(
 
 
 def _check_rows_stay(changes: Sequence[SchemaChange]) -> None:
-    """Raise InvalidRequestError for a change that would make other rows of those that a change-log table counts."""
+    """Raise InvalidRequestError for a change that would change the counted rows of a value-count table."""
     for change in changes:
         if isinstance(change, AddColumn | DropColumn | UpdateColumnType):
             raise InvalidRequestError(
@@ -121,7 +121,7 @@ def _check_rows_stay(changes: Sequence[SchemaChange]) -> None:
 
 
 def _of_this_version(schema: TableSchema) -> TableSchema:
-    """The schema as today's version writes it: what older versions took for granted is written out."""
+    """The schema as this release writes it: with the defaults of older releases as values."""
     if schema.version >= SCHEMA_VERSION:
         return schema
     implied = {BUCKET.key: str(schema.bucket_count), FILE_FORMAT.key: schema.file_format.value}
@@ -159,7 +159,7 @@ def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
 
 def _without_option(schema: TableSchema, key: str) -> TableSchema:
     if key not in schema.options:
-        raise InvalidRequestError(f"option {key!r} is not set; there is nothing to take away")
+        raise InvalidRequestError(f"option {key!r} is not set; there is nothing to remove")
     check_changeable(key, schema.options[key], None)
     return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
 
@@ -173,8 +173,7 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     kind = _parsed(change.type, shown(path))
     if not kind.nullable:
         raise InvalidRequestError(
-            f"column {shown(path)!r} cannot be added as {kind}: the rows that are there have no value for it; leave "
-            "out NOT NULL"
+            f"column {shown(path)!r} cannot be added as {kind}: existing rows have no value for it; leave out NOT NULL"
         )
     own = max(schema.highest_field_id, *(field.id for _, field in named_fields(schema.fields))) + 1
     numbers = itertools.count(own + 1)
@@ -217,7 +216,7 @@ def _dropped(schema: TableSchema, path: Path) -> TableSchema:
 
 
 def _without_bucket_key(schema: TableSchema, name: str) -> TableSchema:
-    """One bucket holds all rows whatever its key: there a column can leave a bucket key that has others."""
+    """With one bucket the bucket key does not matter: a column can be dropped from a bucket key with others."""
     left = [key for key in schema.bucket_keys if key != name]
     if schema.bucket_count != 1 or BUCKET_KEY.key not in schema.options or not left:
         return schema
@@ -249,19 +248,19 @@ def _widened(schema: TableSchema, path: Path, wanted: DataType) -> TableSchema:
     def widen(kind: DataType) -> DataType:
         check_widening(kind, wanted, name=shown(path))
         if becomes_text(kind, wanted):
-            _check_may_be_text(schema, path, kind, wanted)
+            _check_may_be_string(schema, path, kind, wanted)
         return wanted.with_nullable(kind.nullable)
 
     return replace(schema, fields=edit_type(schema.fields, path, widen))
 
 
-def _check_may_be_text(schema: TableSchema, path: Path, kind: DataType, wanted: DataType) -> None:
+def _check_may_be_string(schema: TableSchema, path: Path, kind: DataType, wanted: DataType) -> None:
     options = schema.options
     is_folded = MERGE_ENGINE.of(options) is MergeEngine.AGGREGATION or DEFAULT_AGGREGATE in options
     if is_folded or path[0] in SEQUENCE_FIELD.of(options) or path[0] in merge_rules(options):
         raise InvalidRequestError(
             f"column {shown(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "
-            "and texts have another order and no sums"
+            "and strings have another order and no sums"
         )
 
 
@@ -306,7 +305,7 @@ def _replaced(siblings: Fields, path: Path, change: _Change) -> Fields:
 
 def _check_is_new(siblings: Fields, path: Path, name: str) -> None:
     if any(field.name == name for field in siblings):
-        raise InvalidRequestError(f"column {shown((*path[:-1], name))!r} is there already; choose another name")
+        raise InvalidRequestError(f"column {shown((*path[:-1], name))!r} exists already; choose another name")
 
 
 def _check_is_no(keys: Sequence[str], what: str, path: Path, verb: str) -> None:
@@ -324,7 +323,7 @@ def _parsed(kind: DataType | pa.DataType | str, name: str) -> DataType:
 
 
 def _check(old: TableSchema, new: TableSchema) -> None:
-    """Raise for a schema that is none, cannot be written though the old one could, or misreads stored rows."""
+    """Raise for a schema that is invalid, cannot be written though the old one could, or misreads stored rows."""
     check_names(new.fields)
     check_write_mode(new)
     check_keys(new)
@@ -342,7 +341,7 @@ def _check(old: TableSchema, new: TableSchema) -> None:
 
 
 def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
-    """Raise for an option that names a column which is not there: it would have no effect."""
+    """Raise for an option that names a missing column: it would have no effect."""
     for key, value in new.options.items():
         unknown = [name for name in columns_named(key, value) if name not in new.field_names]
         if unknown and old.options.get(key) != value:

@@ -1,4 +1,4 @@
-"""What can be changed of a table's schema, as values. Source: Paimon, `SchemaChange`."""
+"""The changes of a table's schema, as values. Source: Paimon, `SchemaChange`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Column = str | Sequence[str]
 
 
 class Place(StrEnum):
-    """Where a column goes."""
+    """The place of a column among its siblings."""
 
     FIRST = "first"
     LAST = "last"
@@ -38,10 +38,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new nullable column: null in all rows that are there.
+    """Add a nullable column, which is null in all existing rows.
 
-    `column` is its name, or the path to a new member of a nested type. `type` is a type, an Arrow type, or text such as
-    `DECIMAL(10, 2)`. At the end, unless `position` says otherwise.
+    `column` is its name, or the path to a new member of a nested type. `type` is a type, an Arrow type, or a string
+    such as `DECIMAL(10, 2)`. The column is the last one, unless `position` names another place.
     """
 
     column: Column
@@ -52,14 +52,14 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """A column or member that is there no more. Old files keep its values; a new one of its name starts with null."""
+    """Drop a column or member. Old files keep its values, but a new column of the same name starts with nulls."""
 
     column: Column
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Another name for a column or member; keys and options that name it follow."""
+    """Rename a column or member, also in keys and options that name it."""
 
     column: Column
     name: str
@@ -67,7 +67,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnPosition:
-    """Another place for a column or member among its siblings."""
+    """Move a column or member to another place among its siblings."""
 
     column: Column
     position: Position
@@ -75,7 +75,7 @@ class UpdateColumnPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType:
-    """A type that holds all values of the present one, such as BIGINT for INT. Nullability stays."""
+    """Change the type of a column to one that holds all of its values, such as INT to BIGINT. Nullability stays."""
 
     column: Column
     type: DataType | pa.DataType | str
@@ -83,7 +83,7 @@ class UpdateColumnType:
 
 @dataclass(frozen=True, slots=True)
 class SetNullability:
-    """Whether a column takes nulls; a column that takes them may hold some, so only `nullable=True` is done."""
+    """Make a NOT NULL column nullable. `nullable=False` is refused: the column may hold nulls."""
 
     column: Column
     nullable: bool
@@ -91,7 +91,7 @@ class SetNullability:
 
 @dataclass(frozen=True, slots=True)
 class SetComment:
-    """What a column or member holds, in words; None takes the words away."""
+    """Set the comment of a column or member; None removes it."""
 
     column: Column
     comment: str | None
@@ -99,7 +99,7 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
-    """A value for an option of the table."""
+    """Set an option of the table."""
 
     key: str
     value: str
@@ -107,14 +107,14 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True)
 class RemoveOption:
-    """An option back to its default."""
+    """Remove an option of the table, which sets it back to its default."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTableComment:
-    """What the table holds, in words; None takes the words away."""
+    """Set the comment of the table; None removes it."""
 
     comment: str | None
 

@@ -1,6 +1,6 @@
-"""Which types a column may be changed to: those that hold every stored value, and that old files are read as. Pure.
+"""The types to which a column may be changed: those that hold every stored value, and have a cast in reads. Pure.
 
-The format's own rules also allow casts that lose digits; lakelog does not, for a value that is lost is lost.
+The format's own rules also allow casts that lose digits; lakelog does not, since lost values cannot be restored.
 Source: Paimon, `DataTypeCasts` (implicit casts), narrowed to those that keep every value.
 """
 
@@ -10,7 +10,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import MAX_LENGTH, DataType, TypeRoot
 
 _INTEGER_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
-_FLOAT_DIGITS = {TypeRoot.FLOAT: 5, TypeRoot.DOUBLE: 10}  # integers of more digits are not exact any more
+_FLOAT_DIGITS = {TypeRoot.FLOAT: 5, TypeRoot.DOUBLE: 10}  # integers of more digits are not exact
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -19,7 +19,7 @@ _SHOWN_AS_TEXT = (*_INTEGER_DIGITS, TypeRoot.BOOLEAN)
 
 
 def check_widening(old: DataType, new: DataType, *, name: str) -> None:
-    """Raise InvalidRequestError unless every value of `old` is one of `new`. Nullability is another matter."""
+    """Raise InvalidRequestError unless every value of `old` is one of `new`. Nullability is not compared."""
     if old.is_nested or new.is_nested:
         raise InvalidRequestError(
             f"column {name!r} is {old} and cannot become {new}: change the members of nested types one by one, by "
@@ -33,14 +33,14 @@ def check_widening(old: DataType, new: DataType, *, name: str) -> None:
 
 
 def becomes_text(old: DataType, new: DataType) -> bool:
-    """Whether values of another type become texts, whose order and sums are others."""
+    """Whether values of another type become strings, which have another order and no sums."""
     return new.root in _TEXT and old.root not in _TEXT
 
 
 def keeps_values(old: DataType, new: DataType) -> bool:
     """Whether every value of an atomic type is one of the other."""
     if old.root is new.root and old.root in (TypeRoot.CHAR, TypeRoot.BINARY):
-        return old.length == new.length  # older values would come out padded
+        return old.length == new.length  # older values would be padded
     if old.root is new.root and old.root not in (TypeRoot.DECIMAL, *_TIMES):
         return (old.length or 0) <= (new.length or 0) and (old.precision or 0) == (new.precision or 0)
     if old.root in _INTEGER_DIGITS:

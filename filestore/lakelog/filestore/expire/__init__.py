@@ -1,1 +1,1 @@
-"""Expiry: snapshots, partitions and files that nothing names any longer."""
+"""Expiry of snapshots, changelogs, partitions and writers, and the removal of orphan files."""

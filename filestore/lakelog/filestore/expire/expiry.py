@@ -1,8 +1,8 @@
-"""Expiry of snapshots and of their changes: what no read can ask for any more is deleted, file by file.
+"""Expiry of snapshots and of their changes: the files that no kept snapshot needs are deleted.
 
 Kept are the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
-snapshot, a tag or a branch shows. Changes may be kept longer than their snapshots, see `filestore.metadata.changelogs`.
-The oldest snapshot goes first and its own file last, so that an expiry which ends half-way is taken up by the next.
+snapshot, a tag or a branch names. Changes may be kept longer than their snapshots, see `filestore.metadata.changelogs`.
+The oldest snapshot is deleted first and its own file last, so that the next expiry continues one that was cut off.
 Source: Paimon spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
 """
 
@@ -43,26 +43,27 @@ __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 
 
 def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:
-    """Delete the snapshots that need not be kept, oldest first, and the files that only they show; then changes.
+    """Delete the snapshots that need not be kept, oldest first, and the files that only they name; then changelogs.
 
-    Consumers that are too old by the table's options are forgotten before. Raises CorruptDataError for a consumer or a
-    manifest that is not readable: then nothing more is deleted. Where anything was deleted a line of INFO says so,
-    `expire`.
+    Consumers that are too old by the table's options are deleted before. Raises CorruptDataError for a consumer or a
+    manifest that is not readable: then nothing more is deleted. Logs a line of INFO, `expire`, when anything was
+    deleted.
     """
     consumers = ConsumerManager(table.file_io, table.paths)
-    forgotten = consumers.expire(now_millis=now_millis, age_millis=CONSUMER_EXPIRATION_TIME.of(table.schema.options))
+    age_millis = CONSUMER_EXPIRATION_TIME.of(table.schema.options)
+    deleted_consumers = consumers.expire(now_millis=now_millis, age_millis=age_millis)
     newest = table.snapshots.latest()
     earliest = table.snapshots.earliest_id()
     if newest is None or earliest is None:
-        return Expired(consumers=tuple(forgotten))
+        return Expired(consumers=tuple(deleted_consumers))
     lasted = Stopwatch()
     expiry = _Expiry(table, retention or Retention.of(table), newest, now_millis, consumers.first_wanted())
     expired = expiry.expire_snapshots(earliest)
-    changes_gone = expiry.expire_changelogs()
+    expired_changes = expiry.expire_changelogs()
     done = Expired(
         snapshot_ids=expired,
-        changelog_ids=changes_gone,
-        consumers=tuple(forgotten),
+        changelog_ids=expired_changes,
+        consumers=tuple(deleted_consumers),
         data_files=expiry.data_files,
         metadata_files=expiry.metadata_files,
     )
@@ -87,7 +88,7 @@ def _log(table: TableStore, expired: Expired, lasted: Stopwatch) -> None:
 
 
 def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> CommitTimes:
-    """When the snapshots of a table were committed, also those of which only the changelog is left."""
+    """The commit times of a table's snapshots, and of expired ones whose changelog is kept."""
     changelogs = history_of(table, table.branch).changelogs
 
     def date_of(number: int) -> int | None:
@@ -101,7 +102,7 @@ def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> Commi
 
 
 class _Expiry:
-    """One expiry: the decisions, and which files go with which snapshot."""
+    """One expiry: its decisions, and the files to delete with each snapshot."""
 
     def __init__(
         self, table: TableStore, retention: Retention, newest: Snapshot, now_millis: int, wanted: int | None
@@ -126,15 +127,15 @@ class _Expiry:
         if end == earliest:
             return ()
         found = [snapshot for number in range(earliest, end + 1) if (snapshot := self._table.snapshots.find(number))]
-        if not found or found[-1].id != end:  # another expiry is running, and is further
+        if not found or found[-1].id != end:  # another expiry is running, and is ahead
             return ()
         keeps_deltas = self._keeps_changes and not self._has_producer
         files = _Files(self._table, found[:-1], found[-1])
         removed = _removed_by(self._table, found)
         steps = counted(itertools.pairwise(found), "snapshots deleted", total=len(found) - 1)
-        for snapshot, following in steps:
-            changes = {*names_of(brought_by_appends(removed[following.id]))} if keeps_deltas else set()
-            for entry in removed[following.id]:
+        for snapshot, next_snapshot in steps:
+            changes = {*names_of(brought_by_appends(removed[next_snapshot.id]))} if keeps_deltas else set()
+            for entry in removed[next_snapshot.id]:
                 if entry.file.file_name not in changes:
                     self._delete_data(files, entry)
             if self._keeps_changes:
@@ -142,7 +143,7 @@ class _Expiry:
             else:
                 self._delete_changelog(files, snapshot)
             lists = () if keeps_deltas else lists_of(snapshot)
-            self._delete_metadata(files, snapshot, following, lists)
+            self._delete_metadata(files, snapshot, next_snapshot, lists)
             self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
         self._table.snapshots.write_earliest_hint(end)
         if self._keeps_changes and self._first_changelog is None:
@@ -163,9 +164,9 @@ class _Expiry:
         if end <= first or kept is None or living is None:
             return ()
         expired = [found for number in range(first, end) if (found := self._history.changelogs.find(number))]
-        following = [*expired[1:], kept]
+        next_snapshot = [*expired[1:], kept]
         files = _Files(self._table, expired, living)
-        for changelog, behind in zip(expired, following, strict=True):
+        for changelog, behind in zip(expired, next_snapshot, strict=True):
             if changelog.changelog_manifest_list is None and not self._has_producer:
                 for entry in _net_removed(_entries_left(self._table, changelog.delta_manifest_list)):
                     self._delete_data(files, entry)
@@ -182,12 +183,12 @@ class _Expiry:
         return first_kept(ids, retention, time_of=times.of, now_millis=self._now_millis, consumed_up_to=self._wanted)
 
     def _carrier(self) -> int | None:
-        """The snapshot that holds what commits carry on, where others wrote the ones behind it; it must stay."""
+        """The newest snapshot with lakelog's state, where other engines wrote those after it; it must stay."""
         carried = carried_properties(self._newest, self._table.snapshots)
         return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
 
     def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
-        if entry.file.file_name in files.kept or entry.file.external_path is not None:  # nothing outside is deleted
+        if entry.file.file_name in files.kept or entry.file.external_path is not None:  # outside files stay
             return
         path = self._table.data_path(entry.partition, entry.bucket, entry.file)
         for name in entry.file.extra_files:
@@ -196,7 +197,7 @@ class _Expiry:
         self.data_files += 1
 
     def _delete_changelog(self, files: _Files, snapshot: Snapshot) -> None:
-        """The changelog files of a snapshot, and behind them their manifests."""
+        """Delete the changelog files of a snapshot, then their manifests."""
         changelog = snapshot.changelog_manifest_list
         if changelog is None or changelog in files.kept:
             return
@@ -208,27 +209,27 @@ class _Expiry:
         self,
         files: _Files,
         snapshot: Snapshot,
-        following: Snapshot,
+        next_snapshot: Snapshot,
         lists: Sequence[str],
         *,
         has_index: bool = True,
     ) -> None:
-        """The manifests of a snapshot that the one behind it does not name, with their lists; and what is beside them.
+        """Delete the manifests of a snapshot that the next one does not name, with their lists, index and statistics.
 
-        A list goes behind its manifests, which it names.
+        A list is deleted after its manifests, which it names.
         """
         if lists:
-            named_next = set(manifest_names(self._table, *lists_of(following)))
+            named_next = set(manifest_names(self._table, *lists_of(next_snapshot)))
             own = _names_left(self._table, *lists)
             self._delete_named(files, [name for name in own if name not in named_next])
         if has_index:
-            self._delete_index(files, snapshot, following)
+            self._delete_index(files, snapshot, next_snapshot)
 
-    def _delete_index(self, files: _Files, snapshot: Snapshot, following: Snapshot) -> None:
+    def _delete_index(self, files: _Files, snapshot: Snapshot, next_snapshot: Snapshot) -> None:
         file_io, paths = self._table.file_io, self._table.paths
         index, statistics = snapshot.index_manifest, snapshot.statistics
-        if index is not None and index not in files.kept and index != following.index_manifest:
-            behind = following.index_manifest
+        if index is not None and index not in files.kept and index != next_snapshot.index_manifest:
+            behind = next_snapshot.index_manifest
             named_next = () if behind is None else index_names(self._table, behind)
             for name in _index_left(self._table, index):
                 if name not in files.kept and name not in named_next:
@@ -236,7 +237,7 @@ class _Expiry:
                     self.metadata_files += 1
             file_io.delete(paths.manifest(index))
             self.metadata_files += 1
-        if statistics is not None and statistics not in files.kept and statistics != following.statistics:
+        if statistics is not None and statistics not in files.kept and statistics != next_snapshot.statistics:
             file_io.delete(paths.statistics(statistics))
             self.metadata_files += 1
 
@@ -248,7 +249,7 @@ class _Expiry:
 
 
 class _Files:
-    """What an expiry must leave: looked up once, after it is known what goes."""
+    """The files that an expiry must keep: collected once, after its decision."""
 
     def __init__(self, table: TableStore, expired: Sequence[Snapshot], kept: Snapshot) -> None:
         """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays."""
@@ -259,7 +260,7 @@ class _Files:
             if branch != table.branch:
                 references.add_branch(history)
                 continue
-            # A file that a snapshot lost was in the newest tag before it, or in none that is as old.
+            # A file that a snapshot removed is in the newest tag before it, or in no tag of that age.
             tags = sorted((history.snapshots.tagged(tag) for tag in history.snapshots.tags()), key=lambda tag: tag.id)
             ids = [tag.id for tag in tags]
             nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
@@ -269,7 +270,7 @@ class _Files:
 
 
 def _removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[ManifestEntry]]:
-    """For each snapshot but the first, what it took out of the table and none of the others put back."""
+    """For each snapshot but the first, the entries that it removed and none of the others added again."""
     removed: dict[str, tuple[int, ManifestEntry]] = {}
     for snapshot in found[1:]:
         entries = _entries_left(table, snapshot.delta_manifest_list)
@@ -285,12 +286,12 @@ def _removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[
 
 
 def _net_removed(entries: Sequence[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """What a delta takes out; a file that only changes its level stays."""
+    """The entries that a delta removes; a file that only changes its level stays."""
     added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
     return (entry for entry in entries if entry.kind is FileKind.DELETE and entry.file.file_name not in added)
 
 
-# What an earlier expiry has deleted before it was cut off is not there any more.
+# Files that an earlier expiry deleted before it was cut off are missing.
 
 
 def _entries_left(table: TableStore, manifest_list: str) -> list[ManifestEntry]:

@@ -1,10 +1,11 @@
-"""Orphans: files that no snapshot, changelog, tag or branch names, left by writers and expiries that were cut off.
+"""Orphan files: files that no snapshot, changelog, tag or branch names, left by writers and expiries that were cut off.
 
-First the files that may be orphans are listed, then what is named is gathered: a file that a commit takes in meanwhile
-is seen. A file that a writer may still be about to name is known by its age alone, so younger ones stay.
+First the files that may be orphans are listed, then the names in all snapshots are collected, so that a file of a
+commit meanwhile is found to be named. A file that a writer has not named yet is recognized only by its age, so younger
+files stay.
 
-Looked at are the folders that the table's files are in: manifests, indexes, statistics, and the buckets; other folders
-hold temporary files at most. Data at external paths is never touched: another table may share it.
+The search covers the folders of the table's files: manifests, indexes, statistics, and the buckets; other folders hold
+at most temporary files. Data at external paths is never deleted: another table may share it.
 Source: Paimon spec, "Manage snapshots", "Remove orphan files"; Paimon, `OrphanFilesClean`.
 """
 
@@ -43,7 +44,7 @@ class OrphanFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """What was found, or deleted unless `is_dry_run`: files, and old folders of buckets and partitions left empty."""
+    """Orphans, deleted unless `is_dry_run`: files, and old folders of buckets and partitions left empty."""
 
     files: tuple[OrphanFile, ...]
     folders: tuple[str, ...]
@@ -69,19 +70,19 @@ def remove_orphan_files(
 ) -> Orphans:
     """Delete the files older than an age that nothing names, or with `is_dry_run` only find them.
 
-    `named_elsewhere` gives the names of files that are to be in a snapshot later: it is asked before the snapshots are.
-    Raises InvalidRequestError for an age below an hour without `allows_young`: the files of a running write are named
-    by nothing yet. Raises CorruptDataError when anything that names files is damaged or missing; then nothing is
+    `named_elsewhere` gives the names of files that will be in a later snapshot: it is called before the snapshots are
+    read. Raises InvalidRequestError for an age below an hour without `allows_young`: no snapshot names the files of a
+    running write yet. Raises CorruptDataError when metadata that names files is damaged or missing; then nothing is
     deleted.
     """
     if older_than_millis < AGE_MILLIS_MIN:
         if not allows_young:
             raise InvalidRequestError(
                 f"files younger than {AGE_MILLIS_MIN} ms may belong to a write that runs now, found {older_than_millis}"
-                " ms; give a longer age, or say that there is no writer: allow_young=True, --allow-young"
+                " ms; give a longer age, or state that there is no writer: allow_young=True, --allow-young"
             )
         logger.warning(
-            "%s: orphans as young as %d ms are looked for: the files of a write that runs now are among them",
+            "%s: searching for orphans as young as %d ms: the files of a write that runs now would be among them",
             table.name,
             older_than_millis,
         )
@@ -102,7 +103,7 @@ def remove_orphan_files(
 
 
 def _named(table: TableStore) -> set[str]:
-    """The names that all branches hold. A snapshot that is committed meanwhile is looked at too."""
+    """The names in all branches, with those of snapshots that are committed meanwhile."""
     references = References(table)
     for branch in table.branches():
         history = history_of(table, branch)
@@ -120,7 +121,7 @@ def _is_named(path: str, named: Collection[str]) -> bool:
     folder, _, name = path.rpartition("/")
     if name in named:
         return True
-    # Others write files beside a manifest whose names go on from the manifest's.
+    # Other engines write files beside a manifest whose names begin with the manifest's.
     return folder.endswith("/manifest") and name.partition(".")[0] in named
 
 
@@ -130,7 +131,7 @@ class _Candidates:
     def __init__(self, table: TableStore, *, before_millis: int) -> None:
         self._table = table
         self._before_millis = before_millis
-        self._content: dict[str, list[str]] = {}  # of the folders
+        self._content: dict[str, list[str]] = {}  # of each folder
         self.files: list[OrphanFile] = []
         self.folders: list[str] = []
 
@@ -147,7 +148,7 @@ class _Candidates:
         self._walk(f"{root}/{sub_folder}" if sub_folder else root, list(self._table.schema.partition_keys))
 
     def is_emptied(self, folder: str, deleted: Collection[str]) -> bool:
-        """Whether nothing is left in an old folder without the files `deleted`. Ask for the deepest first."""
+        """Whether an old folder is empty without the files `deleted`. Must be called for the deepest folders first."""
         return all(
             path in deleted or (path in self._content and self.is_emptied(path, deleted))
             for path in self._content[folder]
@@ -166,7 +167,7 @@ class _Candidates:
         return entries
 
     def _walk(self, folder: str, partition_keys: list[str]) -> None:
-        """The buckets below a folder, in partitions of these columns. Folders with other names are left alone."""
+        """The buckets below a folder, in partitions of these columns. Folders with other names are skipped."""
         is_top = len(partition_keys) == len(self._table.schema.partition_keys)
         folders = self._folders(folder)
         for entry in counted(folders, "folders listed") if is_top else folders:

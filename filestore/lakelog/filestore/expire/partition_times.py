@@ -1,4 +1,4 @@
-"""The timestamps that partition values stand for: what the expiry of partitions goes by. Pure.
+"""The timestamps of partitions, from their values, for the expiry of partitions. Pure.
 
 Source: Paimon spec, "Expire partitions"; Paimon, `PartitionTimeExtractor`.
 """
@@ -27,25 +27,25 @@ def partition_time(schema: TableSchema, partition: bytes) -> datetime | None:
     """The timestamp (UTC) of a serialized partition; None where a value is null or not a time.
 
     It is that of the first partition column, or of `partition.timestamp-pattern` with the values of the columns that it
-    names, such as `$day $hour:00:00`. Raises InvalidRequestError for a pattern or a formatter that is wrong.
+    names, such as `$day $hour:00:00`. Raises InvalidRequestError for an invalid pattern or formatter.
     """
     fields = schema.partition_fields
     values = deserialize_row([field.type for field in fields], partition)
-    texts = {
+    strings = {
         field.name: None if value is None else to_scalar(field.type, value).cast(pa.string()).as_py()
         for field, value in zip(fields, values, strict=True)
     }
     pattern = PARTITION_TIMESTAMP_PATTERN.of(schema.options) or f"${fields[0].name}"
     names = _VARIABLE.findall(pattern)
     for name in names:
-        if name not in texts:
+        if name not in strings:
             raise InvalidRequestError(
                 f"{PARTITION_TIMESTAMP_PATTERN.key}={pattern!r} names {name!r}; the partition columns "
-                f"are {listed(texts)}"
+                f"are {listed(strings)}"
             )
-    if any(texts[name] is None for name in names):
+    if any(strings[name] is None for name in names):
         return None
-    text = _VARIABLE.sub(lambda found: texts[found[1]] or "", pattern)
+    text = _VARIABLE.sub(lambda found: strings[found[1]] or "", pattern)
     return _parsed(text, PARTITION_TIMESTAMP_FORMATTER.of(schema.options))
 
 
@@ -60,7 +60,7 @@ def _parsed(text: str, formatter: str | None) -> datetime | None:
 
 
 def python_format(formatter: str) -> str:
-    """A date format of Java's as one of Python's. Raises InvalidRequestError for letters that are not known."""
+    """A date format of Java as one of Python. Raises InvalidRequestError for unknown letters."""
     parts: list[str] = []
     for found in _FORMAT_PART.finditer(formatter):
         word = found[0]
@@ -83,7 +83,7 @@ def expired_partitions(
 ) -> set[bytes]:
     """The partitions whose timestamp is more than `age_millis` ago.
 
-    Raises UnsupportedError for a table whose partitions have another age than the one that follows from their values.
+    Raises UnsupportedError for a table in which the age of a partition does not follow from its values.
     """
     check_foreign_options(schema.options, Use.EXPIRE_PARTITIONS)
     limit = (now_millis - age_millis) / 1000

@@ -1,6 +1,6 @@
-"""Which files the snapshots, changelogs and tags of a table name: what an expiry must keep, and what is no orphan.
+"""The names of the files in the snapshots, changelogs and tags of a table: expiry keeps them, and they are not orphans.
 
-Files are known by their names alone, which hold a uuid: no two of a table are the same.
+A file is identified by its name, which holds a uuid.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def history_of(table: TableStore, branch: str) -> BranchHistory:
 
 
 def keeps_deltas(table: TableStore, history: BranchHistory) -> bool:
-    """Whether the files of expired deltas stay as the changes: longer than snapshots, and no other file has them."""
+    """Whether the files of expired deltas are kept as changes: longer than snapshots, without changelog files."""
     has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     retention = Retention.of(table)
     is_longer = retention.for_changes(table).exceeds(retention)
@@ -55,7 +55,7 @@ def names_of(entries: Iterable[ManifestEntry]) -> Iterator[str]:
 
 
 def brought_by_appends(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """The entries of files that a compaction did not make: where no other file has the changes, these do."""
+    """The entries of files that no compaction wrote: without changelog files, these hold the changes."""
     return (entry for entry in entries if entry.file.file_source is not FileSource.COMPACT)
 
 
@@ -83,7 +83,7 @@ def index_names(table: TableStore, index_manifest: str) -> list[str]:
 
 
 def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
-    """The names of the live files of a snapshot. Remembered between calls. Raises NotFoundError, CorruptDataError."""
+    """The names of the live files of a snapshot. Cached between calls. Raises NotFoundError, CorruptDataError."""
     key = "+".join(table.paths.manifest(name) for name in lists_of(snapshot))
     held = _STATE_NAMES.get(key)
     if held is None:
@@ -97,7 +97,7 @@ def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 class References:
-    """Gathers names of files that must stay."""
+    """Collects names of files that must be kept."""
 
     def __init__(self, table: TableStore) -> None:
         self._table = table
@@ -120,12 +120,12 @@ class References:
             self.names.update(names_of(entries_of(self._table, snapshot.changelog_manifest_list)))
 
     def add_state(self, snapshot: Snapshot) -> None:
-        """What is needed to read the rows of a snapshot."""
+        """The files that a read of the rows of a snapshot needs."""
         self.add_metadata(snapshot)
         self.names.update(live_names(self._table, snapshot))
 
     def add_tags(self, history: BranchHistory) -> None:
-        """What the tags of a branch show. Their changelog is not kept, as in Paimon."""
+        """The files of the tags of a branch. Their changelog is not kept, as in Paimon."""
         for tag in history.snapshots.tags():
             try:
                 self.add_state(history.snapshots.tagged(tag))
@@ -136,15 +136,15 @@ class References:
                     ) from error
 
     def add_branch(self, history: BranchHistory) -> Snapshot | None:
-        """All that a branch names; gives its newest snapshot. Raises CorruptDataError when a part of it is missing.
+        """All files that a branch names; gives its newest snapshot. Raises CorruptDataError when one is missing.
 
-        From the newest snapshot back: what a delta took away was there in the snapshot before. An expiry meanwhile
-        takes the oldest ones, and nothing that a younger one needs.
+        Goes from the newest snapshot back: files that a delta removed are files of the snapshot before. An expiry
+        meanwhile deletes the oldest snapshots, and no file that a younger one needs.
         """
         ids = history.snapshots.ids()
         newest = None
         has_deltas = keeps_deltas(self._table, history)
-        removed: list[ManifestEntry] = []  # by the delta of the snapshot behind
+        removed: list[ManifestEntry] = []  # by the delta of the next snapshot
         for number in reversed(ids):
             snapshot = history.snapshots.find(number)
             if snapshot is None:
@@ -163,9 +163,9 @@ class References:
                     raise CorruptDataError(
                         f"snapshot {number} of {self._table.name} names a missing file: {error}; restore it"
                     ) from error
-                break  # half expired, and nothing older is left
+                break  # half expired: all older ones have expired too
             newest = newest or snapshot
-        if has_deltas:  # the oldest one's too: they go with its changelog
+        if has_deltas:  # also of the oldest one: they are deleted with its changelog
             self.names.update(names_of(brought_by_appends(removed)))
         self._add_changelogs(history)
         self.add_tags(history)

@@ -1,4 +1,4 @@
-"""How long snapshots and their changes are kept: the rules, without any file."""
+"""The rules of how long snapshots and their changes are kept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lakelog.filestore.options.retention import (
     SNAPSHOT_TIME_RETAINED,
 )
 
-DEFAULT_AGE_MILLIS = 24 * 3_600_000  # of a file that nothing names, before it is an orphan
+DEFAULT_AGE_MILLIS = 24 * 3_600_000  # the age from which an unnamed file is an orphan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What an expiry deleted. `changelog_ids` are snapshots whose changes were deleted, long after the snapshots."""
+    """What an expiry deleted. `changelog_ids` are the ids of snapshots whose changes were deleted."""
 
     snapshot_ids: tuple[int, ...] = ()
     changelog_ids: tuple[int, ...] = ()
@@ -32,7 +32,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How many snapshots are kept at least and at most, how long, and how many go at a time."""
+    """The minimum and maximum number of kept snapshots, their age, and the most to delete at a time."""
 
     count_min: int
     count_max: int
@@ -41,7 +41,7 @@ class Retention:
 
     @classmethod
     def of(cls, table: TableStore) -> Retention:
-        """What the table's options say of snapshots."""
+        """The retention of snapshots in the table's options."""
         options = table.schema.options
         return cls(
             count_min=SNAPSHOT_NUM_RETAINED_MIN.of(options),
@@ -51,7 +51,7 @@ class Retention:
         )
 
     def for_changes(self, table: TableStore) -> Retention:
-        """What the table's options say of the changes of snapshots that are kept by this; the same where they do not.
+        """The retention of changes in the table's options; this one where they have none.
 
         Numbers count all snapshots up to the newest, expired or living.
         """
@@ -67,7 +67,7 @@ class Retention:
         )
 
     def exceeds(self, other: Retention) -> bool:
-        """Whether something is kept longer than by the other in some respect."""
+        """Whether this keeps more than the other by any of its limits."""
         is_more = self.count_min > other.count_min or self.count_max > other.count_max
         return is_more or self.age_millis > other.age_millis
 
@@ -82,9 +82,9 @@ def first_kept(
 ) -> int:
     """The id of the oldest snapshot that stays, of ids oldest first; at least one.
 
-    `time_of` gives the commit time of an id; only those that may go are asked for, and the one behind. A snapshot was
-    the newest until the next one came: that time counts for its age. `consumed_up_to` is the first snapshot that some
-    consumer has not read yet.
+    `time_of` gives the commit time of an id; it is called only for snapshots that may expire and the next one. The age
+    of a snapshot counts from the commit of the next one, until which it was the newest. `consumed_up_to` is the first
+    snapshot that some consumer has not read yet.
     """
     end = 0
     while end < min(len(ids) - 1, retention.limit):

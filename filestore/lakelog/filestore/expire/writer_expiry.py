@@ -1,7 +1,7 @@
-"""Expiry by writers: after a commit, what is due by the table's options.
+"""Expiry by writers: after a commit, as far as it is due by the table's options.
 
-A commit must not pay for it when nothing is due. So each process remembers of a table which snapshot is the oldest and
-when the one behind it was committed: so it is known when the oldest may expire, without a look at any file.
+It must cost a commit nothing when it is not due. So each process caches, by table, the oldest snapshot and the commit
+time of the next one: from these follows when the oldest may expire, without I/O.
 Source: Paimon, `FileStoreTable.newExpireRunnable`.
 """
 
@@ -21,12 +21,12 @@ from lakelog.filestore.options.writing import WRITE_ONLY
 
 logger = logging.getLogger("lakelog.filestore")
 
-_RETRY_MILLIS = 60_000  # after an expiry that a consumer kept from going on
+_RETRY_MILLIS = 60_000  # the wait after an expiry that a consumer prevented
 
 
 @dataclass(frozen=True, slots=True)
 class _Oldest:
-    """The oldest of a line of snapshots, and the commit time of the one behind; None is not known yet."""
+    """The oldest snapshot or changelog, and the commit time of the next one; None is not known yet."""
 
     snapshot_id: int
     following_millis: int | None = None
@@ -34,7 +34,7 @@ class _Oldest:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What this process knows of a table: its oldest snapshot, its oldest changelog, and when to look again."""
+    """The cached state of a table: its oldest snapshot, its oldest changelog, and the time of the next check."""
 
     snapshot: _Oldest | None
     changelog: _Oldest | None
@@ -49,8 +49,8 @@ def expire_after_commit(
 ) -> bool:
     """Expire what is due after the commit of snapshot `newest_id`; True when snapshots were deleted.
 
-    The commit has taken effect, so an error of ours is logged and not raised. Tables with `write-only` are left to
-    those whose task is upkeep, such as a compaction job (`is_upkeep`).
+    The commit has taken effect, so errors of lakelog are logged and not raised. Tables with `write-only` are only
+    expired by upkeep, such as a compaction job (`is_upkeep`).
     """
     if WRITE_ONLY.of(table.schema.options) and not is_upkeep:
         return False
@@ -58,7 +58,7 @@ def expire_after_commit(
     key = (table.path, table.branch)
     try:
         known = _known.get(key) or _look(table)
-        if known.snapshot is not None and known.snapshot.snapshot_id > newest_id:  # another table at the same place
+        if known.snapshot is not None and known.snapshot.snapshot_id > newest_id:  # another table in the same folder
             known = _look(table)
         known, is_due = _decide(table, known, newest_id, now)
         has_expired = False
@@ -77,8 +77,8 @@ def expire_after_commit(
 
 
 def _decide(table: TableStore, known: _Known, newest_id: int, now_millis: int) -> tuple[_Known, bool]:
-    """Whether anything is due, and what has been learnt."""
-    if 0 < known.not_before_millis - now_millis <= _RETRY_MILLIS:  # more is of a clock that was set back
+    """The updated cache, and whether an expiry is due."""
+    if 0 < known.not_before_millis - now_millis <= _RETRY_MILLIS:  # a longer wait comes from a clock that was set back
         return known, False
     retention = Retention.of(table)
     snapshot, is_due = _decide_oldest(table, known.snapshot, newest_id, retention, now_millis)
@@ -105,7 +105,7 @@ def _decide_oldest(
 
 
 def _look(table: TableStore) -> _Known:
-    """Read where the oldest are. Lists a folder once where there is no hint, and leaves a hint."""
+    """Read the oldest ids. Lists a folder once where there is no hint, and writes the hint."""
     earliest, is_hinted = table.snapshots.look_for_earliest()
     if earliest is not None and not is_hinted:
         table.snapshots.write_earliest_hint(earliest)

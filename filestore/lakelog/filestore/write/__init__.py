@@ -1,1 +1,1 @@
-"""Writes: rows buffered, sorted and spilled, assigned to buckets, and prepared as files."""
+"""Writes: rows are checked, assigned to buckets, buffered, sorted and spilled, and written to files."""

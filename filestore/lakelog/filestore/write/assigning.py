@@ -1,6 +1,6 @@
-"""The buckets of rows in a table with dynamic buckets: a key stays where it is, a new one goes where there is room.
+"""The buckets of rows in a table with dynamic buckets: a key keeps its bucket, a new one goes to a bucket with room.
 
-Keys are known by their hashes alone, and all keys of one hash are in one bucket. The hashes of a partition fall into
+The index has only hashes of keys, and all keys of one hash are in one bucket. The hashes of a partition fall into
 classes, class `hash % count`, whose new keys go to buckets with `bucket % count` of the same number: writers of
 different classes never give a key to the same bucket. Source: Paimon, `HashBucketAssigner`, `PartitionIndex`.
 """
@@ -45,7 +45,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignRules:
-    """How new keys are spread over the buckets of a partition. `buckets_max` None: as many as it takes."""
+    """How new keys are spread over the buckets of a partition. `buckets_max` None is no limit."""
 
     target_key_count: int
     class_count: int = 1
@@ -70,9 +70,9 @@ class AssignRules:
 def spread(count: int, held: Mapping[int, int], number: int, rules: AssignRules) -> Buckets:
     """The buckets of `count` new keys of class `number`, in the order in which the keys came.
 
-    `held` is how many keys the buckets of the partition have. Those with room are filled, the lowest first, then new
-    ones; at `buckets_max` buckets the keys go to all of the class in turn. Raises InvalidRequestError when there are
-    too many buckets.
+    `held` is the number of keys in each bucket of the partition. Buckets with room are filled, the lowest first, then
+    new ones; at `buckets_max` buckets the keys are spread over all buckets of the class in turn. Raises
+    InvalidRequestError when there are too many buckets.
     """
     target = rules.target_key_count
     own = sorted(bucket for bucket in held if bucket % rules.class_count == number)
@@ -98,16 +98,16 @@ def spread(count: int, held: Mapping[int, int], number: int, rules: AssignRules)
 
 @dataclass(slots=True)
 class _Partition:
-    """What is known of a partition: its index files, and the hashes that this write has placed."""
+    """The state of a partition: its index files, and the hashes that this write has assigned."""
 
     files: Mapping[int, HashFile]
-    held: dict[int, int]  # keys of each bucket
+    held: dict[int, int]  # number of keys by bucket
     placed: Hashes = field(default_factory=lambda: np.zeros(0, np.int32))
     buckets: Buckets = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
 class BucketAssigner:
-    """Gives the rows of one write their buckets. It knows the keys of one snapshot, and those that it has placed."""
+    """Assigns buckets to the rows of one write, by the keys of one snapshot and those that it has assigned."""
 
     def __init__(self, table: TableStore, index: HashIndex, *, rules: AssignRules | None = None) -> None:
         """`index` is the HASH index of the snapshot that is written on; an empty one for an overwrite. No I/O."""
@@ -117,7 +117,7 @@ class BucketAssigner:
         self._partitions: dict[bytes, _Partition] = {}
 
     def assign_rows(self, rows: pa.Table, partitions: Sequence[bytes], codes: pl.Series) -> Buckets:
-        """The bucket of each row; `codes` are the places of the rows' partitions among `partitions`.
+        """The bucket of each row; `codes` are the indexes of the rows' partitions in `partitions`.
 
         Reads the index files of these partitions, one at a time. Raises NotFoundError, CorruptDataError.
         """
@@ -155,7 +155,7 @@ class BucketAssigner:
         return assigned
 
     def write_index(self) -> HashIndexChange:
-        """Write the index files of the buckets that got keys, durable; nothing names them yet."""
+        """Write the index files of the buckets that got keys, durable; no snapshot names them yet."""
         files = {}
         for partition, known in self._partitions.items():
             for bucket, places in _groups(known.buckets):
@@ -176,7 +176,7 @@ class BucketAssigner:
         return self._partitions[partition]
 
     def _place(self, known: _Partition, fresh: Hashes) -> Buckets:
-        """Give new hashes buckets, in their order, and remember them."""
+        """Assign buckets to new hashes, in order, and record them."""
         buckets = np.empty(len(fresh), np.int32)
         for number, places in _groups(self._rules.class_of(fresh)):
             buckets[places] = spread(len(places), known.held, number, self._rules)
@@ -190,7 +190,7 @@ class BucketAssigner:
 
 
 def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Each number among small ones, and where it stands, in order."""
+    """Each distinct number, and its positions, in order."""
     counts = np.bincount(numbers)
     narrow = numbers.astype(np.uint16) if len(counts) <= 1 << 16 else numbers
     order = np.argsort(narrow, kind="stable")  # of 16 bits: a radix sort
@@ -201,7 +201,7 @@ def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.int
 
 
 def bucket_assigner(table: TableStore, base: Snapshot | None) -> BucketAssigner | None:
-    """What chooses the buckets of rows written on a snapshot; None for a table without dynamic buckets.
+    """The assigner for rows written after a snapshot; None for a table without dynamic buckets.
 
     Raises CorruptDataError when the HASH index of the snapshot lacks a bucket.
     """
@@ -222,7 +222,7 @@ def checked_index(table: TableStore, base: Snapshot | None) -> HashIndex | None:
 
 
 def _places_in(held: Hashes, wanted: Hashes) -> npt.NDArray[np.int64]:
-    """The place of each wanted hash among rising ones, -1 where it is not there."""
+    """The index of each wanted hash in sorted hashes, -1 where it is missing."""
     if not len(held):
         return np.full(len(wanted), _NONE, np.int64)
     at = np.minimum(np.searchsorted(held, wanted), len(held) - 1)

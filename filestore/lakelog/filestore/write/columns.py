@@ -1,7 +1,6 @@
 """Columns of rows found by the names of a table's columns. Pure.
 
-Names are compared as Spark compares them: a name that is spelled alike comes first, else one in another case, where it
-leaves no doubt.
+Names are compared as Spark compares them: an exact match comes first, else a match in another case, unless ambiguous.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _WAYS_OUT = {
 def places_of_columns(
     schema: TableSchema, names: Sequence[str], *, table_name: str, is_case_sensitive: bool = False
 ) -> list[int | None]:
-    """For each column of the table the place of its values among those of `names`; None for one that rows lack.
+    """For each column of the table the index of its values in `names`; None for one that rows lack.
 
-    Raises InvalidRequestError for columns that the table lacks, for one that rows have twice, and for rows that lack a
+    Raises InvalidRequestError for columns that the table lacks, for duplicate columns, and for rows that lack a
     column which takes no nulls.
     """
     found = [*map(names_of(schema, is_case_sensitive=is_case_sensitive), names)]
@@ -59,9 +58,9 @@ def unknown_columns(schema: TableSchema, names: Sequence[str], *, is_case_sensit
 
 
 def names_of(schema: TableSchema, *, is_case_sensitive: bool = False) -> Callable[[str], str | None]:
-    """What gives the name of the table's column that a name means, None where the table has none.
+    """The function from a name to the table's column of that name, None where the table has none.
 
-    It raises InvalidRequestError for a name that may be any of several columns, which differ in case alone.
+    It raises InvalidRequestError for an ambiguous name: of several columns that differ only in case.
     """
     exact = set(schema.field_names)
 

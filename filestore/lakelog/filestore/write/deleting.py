@@ -1,4 +1,4 @@
-"""Deletes by a condition: rows that are in the table are written once more as retractions, in one commit."""
+"""Deletes by a condition: the rows that meet it are written again as retractions, in one commit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
     elif IGNORE_DELETE.of(schema.options):
         reason = f"it has {IGNORE_DELETE.key}=true"
     elif ROWKIND_FIELD.of(schema.options):
-        reason = f"its column {ROWKIND_FIELD.of(schema.options)!r} says what each row is ({ROWKIND_FIELD.key})"
+        reason = f"its column {ROWKIND_FIELD.of(schema.options)!r} holds the row kinds ({ROWKIND_FIELD.key})"
     else:
         return
     raise UnsupportedError(
@@ -39,7 +39,7 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
 
 
 class TableDelete:
-    """One delete: its rows are read from the snapshot that the commit follows, and again when another came first."""
+    """One delete: its rows are read from the newest snapshot, and again when another commit came first."""
 
     def __init__(self, table: TableStore, matching: Callable[[Snapshot | None], pa.Table]) -> None:
         """`matching` gives the rows of a snapshot that are to be deleted, which must fit in memory."""
@@ -51,7 +51,7 @@ class TableDelete:
         self._outdated: list[str] = []
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
-        """What to commit on top of `latest`; None when no row of it meets the condition."""
+        """The commit after `latest`; None when no row of it meets the condition."""
         if not self._is_read or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
             rows = self._matching(latest)
@@ -61,7 +61,7 @@ class TableDelete:
 
     @property
     def superseded(self) -> list[str]:
-        """The paths of files of no use once the commit has ended."""
+        """The paths of files to delete once the commit has ended."""
         return [*self._outdated, *(() if self._write is None else self._write.superseded)]
 
     @property

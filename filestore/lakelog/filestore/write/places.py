@@ -1,4 +1,4 @@
-"""Where rows go: the partition and the bucket of each."""
+"""The partition and the bucket of each row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Places:
 
 
 def places_of(table: TableStore, rows: pa.Table, assigner: BucketAssigner | None) -> Places:
-    """Where rows go. Without a number of buckets or an assigner all rows are in bucket 0."""
+    """The places of rows. Without a number of buckets or an assigner all rows are in bucket 0."""
     schema = table.schema
     partitions, codes = _partitions_of(table, rows)
     if assigner is not None:

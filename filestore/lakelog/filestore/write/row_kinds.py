@@ -1,4 +1,4 @@
-"""The kinds of rows that are written: given beside the rows, in their column `_row_kind`, or in one of the table. Pure.
+"""The kinds of written rows: an argument of the write, the column `_row_kind` of the rows, or a column of the table.
 
 Source: Paimon, `RowKindGenerator` and `RowKind.fromShortString`.
 """
@@ -25,9 +25,9 @@ RowKinds: TypeAlias = str | int | pa.Array | pa.ChunkedArray | pl.Series | Seque
 
 
 def parsed_kinds(given: RowKinds | None) -> pa.Array | int | None:
-    """Row kinds as users give them: one for all rows, as an int, or one a row, as int8; None where none are given.
+    """Row kinds as users give them: one for all rows, as an int, or one a row, as int8; None for None.
 
-    Raises InvalidRequestError for what is not a row kind.
+    Raises InvalidRequestError for other values than row kinds.
     """
     if given is None:
         return None
@@ -50,15 +50,15 @@ def _number_of(kind: str | int) -> int:
 
 
 def kind_numbers(kinds: pa.Array | pa.ChunkedArray, *, what: str, rows_before: int = 0) -> pa.Array:
-    """Row kinds as int8, of texts or of numbers.
+    """Row kinds as int8, from strings or numbers.
 
-    Raises InvalidRequestError, with `what` they are, for other values; its row number counts from `rows_before`.
+    Raises InvalidRequestError, which begins with `what`, for other values; its row number counts from `rows_before`.
     """
     types, kind = pa.types, kinds.type
     if types.is_dictionary(kind):
         return kind_numbers(kinds.cast(kind.value_type), what=what, rows_before=rows_before)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return kinds_of_texts(kinds.cast(pa.string()), what=what, rows_before=rows_before)
+        return kinds_of_strings(kinds.cast(pa.string()), what=what, rows_before=rows_before)
     if not (types.is_integer(kind) or (types.is_null(kind) and not len(kinds))):
         raise InvalidRequestError(f"{what} must be {_SPELLINGS}, found values of the Arrow type {kind}")
     found = kinds.combine_chunks() if isinstance(kinds, pa.ChunkedArray) else kinds
@@ -105,7 +105,7 @@ def with_kinds(batches: Iterable[pa.RecordBatch], kinds: pa.Array | int | None) 
 
 
 def kinds_for(kinds: pa.Array | int, row_count: int) -> pa.Array:
-    """The kinds of so many rows."""
+    """The kinds of `row_count` rows."""
     return pa.nulls(row_count, pa.int8()).fill_null(kinds) if isinstance(kinds, int) else kinds
 
 
@@ -142,8 +142,8 @@ def written_kinds(
 ) -> pa.Array:
     """The kind of each row as int8: by the column that `rowkind.field` names, else as given, else upserts.
 
-    `rows` has the table's columns. Raises InvalidRequestError for texts and numbers that are no kind, nulls too, and
-    for kinds that are given to a table whose column tells them.
+    `rows` has the table's columns. Raises InvalidRequestError for strings and numbers that are not row kinds, nulls
+    too, and for kinds in a write to a table whose column holds them.
     """
     name = ROWKIND_FIELD.of(schema.options)
     if name is None:
@@ -151,26 +151,26 @@ def written_kinds(
     if kinds is not None:
         raise kinds_twice(name, table_name=table_name)
     what = f"table {table_name}, column {name!r}"
-    return kinds_of_texts(rows.column(name), what=what, any_case=True, rows_before=rows_before)
+    return kinds_of_strings(rows.column(name), what=what, any_case=True, rows_before=rows_before)
 
 
 def kinds_twice(name: str, *, table_name: str) -> InvalidRequestError:
-    """The error for rows that come with kinds to a table whose column `name` tells them."""
+    """The error for rows with kinds in a write to a table whose column `name` holds them."""
     return InvalidRequestError(
-        f"table {table_name} has {ROWKIND_FIELD.key}={name}: column {name!r} says what each row is; write the rows "
+        f"table {table_name} has {ROWKIND_FIELD.key}={name}: column {name!r} holds the row kinds; write the rows "
         "without kinds, and without a column _row_kind"
     )
 
 
-def kinds_of_texts(
-    texts: pa.Array | pa.ChunkedArray, *, what: str, any_case: bool = False, rows_before: int = 0
+def kinds_of_strings(
+    strings: pa.Array | pa.ChunkedArray, *, what: str, any_case: bool = False, rows_before: int = 0
 ) -> pa.Array:
-    """Row kinds of texts `+I`, `-U`, `+U`, `-D`. Raises InvalidRequestError, with `what` they are, for other texts."""
-    spelled = pc.ascii_upper(texts) if any_case else texts
-    kinds = pc.index_in(spelled, value_set=pa.array(ROW_KIND_TEXTS, texts.type))
+    """Row kinds from `+I`, `-U`, `+U`, `-D`. Raises InvalidRequestError, beginning with `what`, for others."""
+    spelled = pc.ascii_upper(strings) if any_case else strings
+    kinds = pc.index_in(spelled, value_set=pa.array(ROW_KIND_TEXTS, strings.type))
     if kinds.null_count:
         first = pc.index(kinds.is_null(), True).as_py()
-        odd = texts[first].as_py()
+        odd = strings[first].as_py()
         raise InvalidRequestError(
             f"{what} must be one of {', '.join(ROW_KIND_TEXTS)}, found {'a null' if odd is None else repr(odd)} in row "
             f"{rows_before + first}"

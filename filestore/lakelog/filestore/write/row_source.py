@@ -1,7 +1,7 @@
-"""Rows as users hand them over: tables, batches and streams of Arrow, and frames of other libraries.
+"""The rows that users give to a write: tables, batches and streams of Arrow, and frames of other libraries.
 
-What is in memory becomes an Arrow table. A stream stays one: its batches are taken one after the other. Libraries that
-are not imported are not asked.
+Rows in memory become an Arrow table. A stream stays a stream: its batches are taken one after the other. Libraries that
+are not imported yet are not imported.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _WAYS_OUT = {
     "generator": "make a stream of it with pyarrow.RecordBatchReader.from_batches",
     "Dataset": "take dataset.scanner().to_reader()",
 }
-_OLDEST = pl.CompatLevel.oldest()  # without views, of which Arrow cannot say how many bytes the rows of a batch take
+_OLDEST = pl.CompatLevel.oldest()  # without views: Arrow cannot give the bytes of a batch with them
 
 
 class ArrowStream(Protocol):
-    """Anything that gives its rows as an Arrow stream."""
+    """An object that gives its rows as an Arrow stream."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -50,7 +50,7 @@ class ArrowArray(Protocol):
 class RowSource:
     """Rows to write: a table in memory, or a stream.
 
-    `opened` starts the stream, and again from its beginning where `is_repeatable`.
+    `opened` starts the stream, where `is_repeatable` again and again from its beginning.
     """
 
     schema: pa.Schema
@@ -67,7 +67,7 @@ class RowSource:
         """The rows from the first one on. Raises ConflictError for a stream that cannot start again."""
         if is_again and not self.is_repeatable:
             raise ConflictError(
-                "another writer's rows came first while a stream was written; the rows of a stream can be taken once: "
+                "another writer's rows came first while a stream was written, and a stream can be read only once: "
                 "write again with a new stream. Nothing was written"
             )
         if self.table is not None:
@@ -80,7 +80,7 @@ Rows = ArrowStream | ArrowArray | pl.LazyFrame | RowSource  # a pandas DataFrame
 
 
 def row_source(rows: Rows) -> RowSource:
-    """The rows as Arrow; a stream is not started. Raises InvalidRequestError for what is not a table of rows."""
+    """The rows as Arrow; a stream is not started. Raises InvalidRequestError for other objects."""
     if isinstance(rows, RowSource):
         return rows
     if isinstance(rows, pa.Table):
@@ -115,7 +115,7 @@ def _is_pandas_frame(rows: object) -> TypeGuard[pd.DataFrame]:
 
 
 def _of_pandas(frame: pd.DataFrame) -> pa.Table:
-    """The columns, and the levels of the index that have names; a null is what pandas takes for one, NaN too."""
+    """The columns, and the levels of the index that have names; nulls are those of pandas, with NaN."""
     named = [name for name in frame.index.names if name is not None]
     flat = frame.reset_index(named) if named else frame
     try:
@@ -125,7 +125,7 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
 
 
 def _of_lazy_frame(frame: pl.LazyFrame) -> RowSource:
-    """The rows of a query that runs as they are taken, in their order."""
+    """The rows of a query, which runs while they are read, in their order."""
 
     def opened() -> Iterator[pa.RecordBatch]:
         for piece in frame.collect_batches(maintain_order=True):
@@ -146,7 +146,7 @@ def _of_stream(rows: ArrowStream) -> RowSource:
         with first.pop() if first else pa.RecordBatchReader.from_stream(rows) as started:
             yield from started
 
-    # Of others it is not known whether a second stream has the rows of the first.
+    # For other objects it is unknown whether a second stream has the rows of the first.
     is_repeatable = type(rows).__module__.partition(".")[0].lstrip("_") in ("duckdb", "lakelog")
     return RowSource(schema=reader.schema, opened=opened, is_repeatable=is_repeatable)
 

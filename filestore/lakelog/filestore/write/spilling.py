@@ -1,8 +1,8 @@
 """Sorted rows in temporary files, and their merge in bounded memory.
 
-A spilled run holds what one full write buffer became: for each bucket rows in key order, each key once, with sequence
-numbers and kinds. It is an Arrow file in the temporary folder of the process (`TMPDIR`) that loses its name once it is
-written: the system frees it when the run is closed or the process ends, however it ends.
+A spilled run holds the rows of one full write buffer: for each bucket rows in key order, each key once, with sequence
+numbers and kinds. It is an Arrow file in the temporary folder of the process (`TMPDIR`) that is unlinked once it is
+written: the system frees it when the run is closed or the process ends in any way.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Spills:
         return sum(run.size_bytes for run in self._runs)
 
     def add(self, parts: Iterable[BucketPart]) -> None:
-        """Spill rows that are younger than all before. Raises UnavailableError when the disk does not take them."""
+        """Spill rows that are younger than all before. Raises UnavailableError when they cannot be written."""
         self._runs.append(self._written(parts))
         if len(self._runs) >= self._runs_max:
             joined = self._written(self.all_merged())
@@ -126,7 +126,7 @@ class Spills:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One temporary file: which of its batches are of which bucket, and how many rows those hold."""
+    """One temporary file: its batches by bucket, and their number of rows."""
 
     source: pa.NativeFile
     reader: pa.RecordBatchFileReader

@@ -1,4 +1,4 @@
-"""One write of rows to a table without a log, and what it replaces."""
+"""One write of rows to a table without a log, and the rows that it replaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lakelog.filestore.write.write_buffer import write_batches
 
 
 class Overwrite(Enum):
-    """What an overwrite replaces, where no condition tells."""
+    """What an overwrite without a condition replaces."""
 
     EVERYTHING = auto()
     WRITTEN_PARTITIONS = auto()
@@ -51,11 +51,11 @@ class PartitionFilter:
                 f"it has {listed(schema.partition_keys)}" if schema.partition_keys else "it has no partition columns"
             )
             raise InvalidRequestError(
-                f"the condition chooses partitions of the table: {found}expected its partition columns alone; {known}"
+                f"the condition selects partitions of the table: {found}expected its partition columns alone; {known}"
             )
 
     def matching(self, partitions: Collection[bytes]) -> set[bytes]:
-        """Those of the serialized partitions that meet the condition; unknown is no."""
+        """The serialized partitions that meet the condition."""
         fields = self._schema.partition_fields
         ordered = list(partitions)
         rows = to_table(fields, [deserialize_row([field.type for field in fields], one) for one in ordered])
@@ -63,7 +63,7 @@ class PartitionFilter:
         return {partition for partition, is_met in zip(ordered, meets, strict=True) if is_met}
 
     def check_inside(self, written: Collection[bytes]) -> None:
-        """Raise InvalidRequestError when partitions that rows were written to do not meet the condition."""
+        """Raise InvalidRequestError when the partition of a written row does not meet the condition."""
         outside = set(written) - self.matching(written)
         if outside:
             fields = self._schema.partition_fields
@@ -83,13 +83,13 @@ Replaced = Overwrite | PartitionFilter
 class TableWrite:
     """One write: prepared before the commit, and again when another writer's rows came first.
 
-    So the rows of the later snapshot are the younger ones, whoever started earlier.
+    So the rows of the later snapshot are the younger ones, also when its write started earlier.
     """
 
     def __init__(
         self, table: TableStore, rows: Rows, kinds: RowKinds | None = None, *, replaces: Replaced | None
     ) -> None:
-        """Write the files. `replaces` None adds the rows to what is there. Raises InvalidRequestError."""
+        """Write the files. `replaces` None adds the rows to the table. Raises InvalidRequestError."""
         self._table = table
         self._rows = row_source(rows)
         self._kinds = parsed_kinds(kinds)
@@ -98,13 +98,13 @@ class TableWrite:
         self._replaces = replaces
         self._user = str(uuid.uuid4())
         self._base = latest_of(table)
-        self.superseded: list[str] = []  # the paths of files of no use once the commit has succeeded
+        self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
         self._written, self._hashes = self._prepare(self._base)
         if isinstance(replaces, PartitionFilter):
             self._check_inside(replaces)
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest:
-        """What to commit on top of `latest`. Raises ConflictError for an overwrite whose base is no longer newest."""
+        """The commit after `latest`. Raises ConflictError for an overwrite whose base is no longer the newest."""
         is_overwrite = self._replaces is not None
         if latest != self._base:
             if is_overwrite:
@@ -164,7 +164,7 @@ class TableWrite:
             raise
 
     def _prepare(self, latest: Snapshot | None) -> tuple[WrittenRows, HashIndexChange | None]:
-        """The rows in files, and what their buckets were chosen by where they are dynamic."""
+        """The rows in files, and the change of the HASH index where buckets are dynamic."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
@@ -201,7 +201,7 @@ class TableWrite:
 def replaced_partitions(
     table: TableStore, latest: Snapshot | None, replaces: Replaced, written: Collection[bytes]
 ) -> set[bytes]:
-    """The partitions whose rows an overwrite of rows in `written` replaces, those that have an index alone too."""
+    """The partitions whose rows an overwrite of rows in `written` replaces, also those that have only an index."""
     if replaces is Overwrite.WRITTEN_PARTITIONS:
         return set(written)
     there = partitions_of(table, latest)
@@ -209,5 +209,5 @@ def replaced_partitions(
 
 
 def partitions_of(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
-    """The partitions that a snapshot has rows of, or a HASH index."""
+    """The partitions of a snapshot with rows or a HASH index."""
     return {partition for partition, _ in table.live_files.of(snapshot).buckets}.union(hash_index(table, snapshot))

@@ -1,4 +1,4 @@
-"""Rows against a table's columns, before anything is written or logged. Pure."""
+"""Checks rows against a table's columns, before they are written or logged. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FAMILIES = (
     (pa.types.is_date, (pa.types.is_date,)),
     (pa.types.is_time, (pa.types.is_time,)),
 )
-_LONG_DIGITS = 20  # of the largest 64-bit number
+_LONG_DIGITS = 20  # digits of the largest 64-bit number
 
 
 def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_before: int = 0) -> pa.Table:
     """The rows with exactly the table's columns, in their order and types; a column that rows lack is null.
 
-    Types may differ where every value is kept: narrower numbers, other string layouts, other units and zones of
+    Types may differ where every value stays the same: narrower numbers, other string layouts, other units and zones of
     timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected; its row numbers
     count from `rows_before`.
     """
@@ -47,7 +47,7 @@ def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_
 def check_columns(
     schema: TableSchema, found: pa.Schema, *, table_name: str, is_case_sensitive: bool = False
 ) -> list[int | None]:
-    """For each column of the table its place in `found`, None for a nullable one that is not there.
+    """For each column of the table its index in `found`, None for a missing nullable one.
 
     Raises InvalidRequestError for other columns than the table's, and for types that cannot be converted.
     """

@@ -1,7 +1,7 @@
-"""Writing rows: checked, split by bucket, sorted, merged by key, stored in level-0 files.
+"""Rows are checked, split by bucket, sorted, merged by key, and written to level-0 files.
 
-Rows of a table without primary key are neither sorted nor merged: they keep the order in which they came.
-Nothing here changes the table: the files become part of it when a commit names them.
+Rows of a table without primary key are neither sorted nor merged: they stay in the order of arrival.
+The table does not change before a commit names the files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def starting_at(sequence: int) -> FirstSequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRows:
-    """What a commit adds: data files, and changelog files where the table has `changelog-producer=input`."""
+    """The files that a commit adds: data files, and changelog files with `changelog-producer=input`."""
 
     entries: list[ManifestEntry] = field(default_factory=list)
     changelog: list[ManifestEntry] = field(default_factory=list)
@@ -61,7 +61,7 @@ class WrittenRows:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """Checked rows of one write in arrival order, as the files of `table` have them, and where each goes."""
+    """Checked rows of one write in arrival order, as the files of `table` have them, and their places."""
 
     table: TableStore
     rows: pa.Table
@@ -70,7 +70,7 @@ class PlacedRows:
     first_sequence: FirstSequence
 
     def first(self, bucket_id: BucketId) -> int:
-        """The sequence number from which those of a bucket are counted."""
+        """The sequence number from which a bucket's rows are counted."""
         return self.first_sequence(*bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
 
 
@@ -85,11 +85,11 @@ def write_rows(
 ) -> WrittenRows:
     """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
 
-    `assigner` chooses the buckets where they are dynamic, and knows afterwards what the commit adds to the HASH index.
-    An overwrite tells no changes: it would have to tell those of the rows that it replaces too.
+    `assigner` chooses the buckets where they are dynamic, and has afterwards the additions to the HASH index.
+    An overwrite writes no changelog: it would need the changes of the rows that it replaces too.
 
-    `first_sequence` tells each (partition, bucket) where its sequence numbers start; a row's is that plus its position
-    among all rows. Row kinds are told by `kinds`, or by the column that `rowkind.field` names; with `ignore-delete`
+    `first_sequence` gives the first sequence number of each (partition, bucket); a row's is that plus its position
+    among all rows. Row kinds are in `kinds`, or in the column that `rowkind.field` names; with `ignore-delete`
     deletes are left out. Raises InvalidRequestError.
     """
     given = placed_rows(table, rows, kinds, first_sequence=first_sequence, assigner=assigner)
@@ -110,7 +110,7 @@ def placed_rows(
     assigner: BucketAssigner | None = None,
     rows_before: int = 0,
 ) -> PlacedRows | None:
-    """Check rows of any buckets, and find where each goes; None when none is left. For the parameters see `write_rows`.
+    """Check rows of any buckets, and find their places; None without rows. For the parameters see `write_rows`.
 
     Row numbers of errors count from `rows_before`. Raises InvalidRequestError, UnsupportedError.
     """
@@ -134,9 +134,9 @@ def placed_rows(
 
 
 def sorted_rows(given: PlacedRows) -> Iterator[tuple[BucketId, StoredRows]]:
-    """What level 0 holds of rows, bucket by bucket: in key order, each key once, folded by the merge engine.
+    """The rows of level-0 files, bucket by bucket: in key order, each key once, merged by the merge engine.
 
-    Rows of a table without primary key stay as they came.
+    Rows of a table without primary key stay in the order of arrival.
     """
     schema = given.table.schema
     merge = row_merge(schema) if schema.primary_keys else None
@@ -170,7 +170,7 @@ def write_level0_files(table: TableStore, parts: Iterable[tuple[BucketId, Stored
 def write_changelog(given: PlacedRows) -> list[ManifestEntry]:
     """Write every row as it was given, by key and then in the order of arrival, to changelog files.
 
-    Writes none where the table's changes are not those that are written to it.
+    Writes no files without `changelog-producer=input`.
     """
     table = given.table
     if CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.INPUT:
@@ -201,8 +201,8 @@ def _numbered_parts(given: PlacedRows) -> Iterator[tuple[BucketId, pa.Table]]:
 def _newest_by_bucket(given: PlacedRows) -> tuple[list[tuple[BucketId, int, int]], npt.NDArray[np.uint32]]:
     """The positions of the rows that stay, bucket by bucket, and where each bucket starts and ends.
 
-    Of a primary key the last row stays, in key order: one sort by key, then a stable one by bucket, for sorting by both
-    at once takes four times as long. Without primary key all rows stay as they came.
+    For each primary key the last row stays, in key order: one sort by key, then a stable one by bucket, since a sort by
+    both at once takes four times as long. Without primary key all rows stay in the order of arrival.
     """
     schema, places = given.table.schema, given.places
     partitions = places.partitions
@@ -237,7 +237,7 @@ def _check_inserts(table: TableStore, kinds: pa.Array) -> None:
 
 
 def _check_kinds(table: TableStore, kinds: pa.Array) -> None:
-    """Raise InvalidRequestError for deletes where the merge engine has no place for them."""
+    """Raise InvalidRequestError for deletes in a table with the merge engine first-row."""
     options = table.schema.options
     if MERGE_ENGINE.of(options) is not MergeEngine.FIRST_ROW or IGNORE_DELETE.of(options):
         return
@@ -258,7 +258,7 @@ def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMe
 
 
 def check_table_writable(table: TableStore) -> None:
-    """Raise UnsupportedError for tables that this writer cannot write right."""
+    """Raise UnsupportedError for tables that lakelog cannot write correctly."""
     check_writable(table.schema)
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")

@@ -1,8 +1,8 @@
 """Rows that come in batches, written in bounded memory: a full write buffer is spilled, and all spills become one run.
 
-So a bucket gets one sorted run of a task, however many rows there are: files whose key ranges do not overlap. Without
+So a bucket gets one sorted run from each task, for any number of rows: files whose key ranges do not overlap. Without
 spilling each buffer becomes level-0 files of its own, which reads and compactions have to merge again. Tables without
-primary key do not spill: their rows are neither sorted nor merged, a full buffer is as good a file as any.
+primary key do not spill: their rows are neither sorted nor merged, so each full buffer can become a file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lakelog.filestore.write.write import (
     write_level0_files,
 )
 
-_PIECES_PER_BUFFER = 4  # a buffer is full within a piece
+_PIECES_PER_BUFFER = 4  # how exactly a buffer is filled: up to one piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ def write_batches(
 
     Row kinds are in the column `_row_kind` (int8); without it every row is an upsert. A row's sequence number is
     `first_sequence`, of its bucket or of all, plus its position among all rows. Raises InvalidRequestError, also for
-    more than `rows_max` rows, UnavailableError when rows cannot be spilled, and what taking the batches raises: then
-    the files of the buffers before are deleted.
+    more than `rows_max` rows, UnavailableError when rows cannot be spilled, and the errors of `batches`: then the
+    files that were already written are deleted.
     """
     options = table.schema.options
     stored = table.stored
@@ -110,7 +110,7 @@ def _discarding(table: TableStore, written: WrittenRows) -> Iterator[None]:
 
 
 def _starting_at(first: int | FirstSequence, rows_before: int) -> FirstSequence:
-    """Sequence numbers behind those of the rows before."""
+    """Sequence numbers after those of the rows before."""
     if isinstance(first, int):
         return starting_at(first + rows_before)
     if callable(first):
@@ -119,14 +119,14 @@ def _starting_at(first: int | FirstSequence, rows_before: int) -> FirstSequence:
 
 
 def _merged_files(table: TableStore, spills: Spills) -> list[ManifestEntry]:
-    """Write all that is spilled to level-0 files, one sorted run a bucket, and free it."""
+    """Write all spilled rows to level-0 files, one sorted run a bucket, and free the spills."""
     entries = write_level0_files(table, spills.all_merged())
     spills.clear()
     return entries
 
 
 def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[RowChunk]:
-    """The rows a buffer at a time."""
+    """The rows, one full buffer at a time."""
     rest = (piece for batch in batches for piece in _cut(batch, size_bytes // _PIECES_PER_BUFFER))
     ahead = next(rest, None)
     rows_before = 0
@@ -148,7 +148,7 @@ def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[Row
 
 
 def _cut(batch: pa.RecordBatch, size_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in pieces of about this size; none of an empty one."""
+    """The rows of a batch in pieces of about this size; no pieces for an empty batch."""
     step = max(1, batch.num_rows * size_bytes // max(1, batch.nbytes))
     return (batch.slice(start, step) for start in range(0, batch.num_rows, step))
 
