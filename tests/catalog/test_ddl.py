@@ -72,7 +72,7 @@ def test_comments_of_members_are_taken() -> None:
         ("id BIGINT; x", InvalidRequestError, "',' or the end expected, found '; x'"),
         ("id BIGINT PRIMARY KEY", InvalidRequestError, "column 'id' has PRIMARY: name the columns .* as primary_keys"),
         ("id BIGINT DEFAULT 5", InvalidRequestError, "column 'id' has DEFAULT"),
-        ("id BIGINT COMMENT x", InvalidRequestError, "COMMENT of column 'id' needs a text in quotes, found 'x'"),
+        ("id BIGINT COMMENT x", InvalidRequestError, "COMMENT of column 'id' needs a string in quotes, found 'x'"),
         ("id BIGITN", UnsupportedError, "schema: column 'id': type 'BIGITN' is not supported; known types"),
         ("s STRUCT<a: INTERVAL>", UnsupportedError, r"schema: column 's\.a': type 'INTERVAL' is not supported"),
         ("d DECIMAL(50, 2)", InvalidRequestError, "schema: column 'd': .*DECIMAL has 1 to 38 digits"),

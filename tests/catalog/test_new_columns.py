@@ -74,7 +74,7 @@ def test_comments_of_ddl_are_kept_in_the_schema_file(tmp_path: Path) -> None:
         (None, "schema is None of type builtins.NoneType"),
         (["id"], "schema holds 'id' of type builtins.str as a column, expected a pyarrow field"),
         ({"id": "BIGINT"}, "schema has 'BIGINT' of type builtins.str as the type of column 'id', expected a polars"),
-        (pd.DataFrame({"a": [1, "x", b"y"]}), "a pandas DataFrame with a column of no one type"),
+        (pd.DataFrame({"a": [1, "x", b"y"]}), "a pandas DataFrame with a column of mixed types"),
     ],
 )
 def test_what_says_no_columns_is_named(tmp_path: Path, schema: object, message: str) -> None:

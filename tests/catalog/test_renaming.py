@@ -194,7 +194,7 @@ def test_a_database_is_dropped_when_it_is_empty_or_with_its_tables(catalog: Cata
     catalog.create_table("db.u", schema=SCHEMA)
     folder = Path(catalog.warehouse, "db.db")
     (folder / ".t-0b7f1f8e-3c1d-4f0e-9a55-0d2d3c1d4f0e" / "bucket-0").mkdir(parents=True)  # a drop was cut off
-    with pytest.raises(InvalidRequestError, match="database 'db' holds the tables t, u; drop them first, or say casc"):
+    with pytest.raises(InvalidRequestError, match="database 'db' holds the tables t, u; drop them first, or give c"):
         catalog.drop_database("db")
     assert table.to_arrow().num_rows == 1
     catalog.drop_database("db", cascade=True)

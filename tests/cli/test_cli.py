@@ -223,7 +223,7 @@ def test_tables_are_renamed_and_databases_dropped(run: Run, table: Table) -> Non
     assert run("database", "list", "-w", "lake")[1] == "other\n"
     code, _, err = run("database", "drop", "other", "--yes", "-w", "lake")
     assert code == 1
-    assert "holds the tables u; drop them first, or say cascade" in err
+    assert "holds the tables u; drop them first, or give cascade" in err
     assert run("database", "drop", "other", "--cascade", "--yes", "-w", "lake")[0] == 0
     assert not Path(table.warehouse, "other.db").exists()
     assert run("database", "drop", "other", "--if-exists", "--yes", "-w", "lake")[0] == 0

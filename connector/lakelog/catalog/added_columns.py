@@ -19,7 +19,7 @@ from lakelog.filestore.write.validate import check_columns
 
 
 class Found(TypedDict, total=False):
-    """What the columns of rows become in a table, and how their names are compared with the table's."""
+    """How the columns of rows become columns of a table, and how their names are compared."""
 
     column_of: Callable[[pa.Field], DataField]
     is_case_sensitive: bool
@@ -36,8 +36,8 @@ def add_new_columns(
 ) -> TableSchema:
     """Add the columns of `found` that the newest schema lacks, nullable and at the end, in one change or none.
 
-    Gives the schema that is the newest then. `found` has no `_row_kind`. Raises as `alter_table`, and
-    InvalidRequestError for rows that do not fit the table with these columns: the schema is as it was then.
+    Gives the new newest schema. `found` has no `_row_kind`. Raises as `alter_table`, and InvalidRequestError for rows
+    that do not fit the table with these columns: then the schema does not change.
     """
 
     def new_columns(newest: TableSchema) -> list[AddColumn]:
@@ -52,7 +52,7 @@ def add_new_columns(
 
 
 def _nullable(kind: DataType) -> DataType:
-    """The type with nulls allowed everywhere but in keys: that a batch has none says nothing of those to come."""
+    """The type with nulls allowed everywhere but in map keys: later batches may have nulls where this one has none."""
     return replace(
         kind,
         nullable=True,

@@ -1,7 +1,7 @@
-"""Changes of a table's schema, seen with its log: what may change while records of older schemas are in the topic.
+"""Changes of the schema of a table with a log: those that keep records of older schemas in the topic readable.
 
-Records are JSON objects by the names of columns. A reader leaves out what its schema lacks, and takes null for what a
-record lacks. So a log is read right under a newer and under an older schema while no name ever changes its meaning.
+Records are JSON objects by the names of columns. A reader leaves out columns that its schema lacks, and takes null for
+columns that a record lacks. So newer and older schemas read a log correctly as long as no name changes its meaning.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def alter_table(
     """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
 
     `kafka` are the user's own settings of Kafka clients, `check` is one more check of the newest schema and the next.
-    Raises UnsupportedError for changes that the records in the log do not allow.
+    Raises UnsupportedError for changes that would make records in the log unreadable.
     """
 
     def check_all(old: TableSchema, new: TableSchema) -> None:
@@ -71,9 +71,9 @@ def alter_table(
 
 
 def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise InvalidRequestError for a change of a log option that a table keeps for life, or that has no effect.
+    """Raise InvalidRequestError for a change of a log option that never changes in a table, or that has no effect.
 
-    Where a stream starts, how long records stay and how clients reach the same topic can be changed.
+    The start of streams, the retention of records and the settings of clients can be changed.
     """
     client_config(new)
     has_log = LOG_SYSTEM.of(old) is LogSystem.KAFKA
@@ -83,7 +83,7 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
         is_of_clients = key.startswith(KAFKA_PREFIX)
         if has_log and (key in _CHANGEABLE or is_of_clients):
             continue
-        if is_of_clients and key not in new:  # what no table may hold is taken out of any
+        if is_of_clients and key not in new:  # settings that no table may hold can be removed from any table
             continue
         if key in _OF_THE_TOPIC:
             raise InvalidRequestError(
@@ -91,22 +91,22 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
                 "change the topic with Kafka's own tools"
             )
         why = "log and files would hold different rows" if has_log else "a table gets its log when it is made, or never"
-        values = "" if is_of_clients else f" from {old.get(key)} to {new.get(key)}"  # those may be secret
+        values = "" if is_of_clients else f" from {old.get(key)} to {new.get(key)}"  # settings of clients may be secret
         raise InvalidRequestError(f"option {key!r} cannot be changed{values}: {why}")
 
 
 def _without_refused(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings of clients that a table may hold, among those that it does."""
+    """The options without settings of clients that no table may hold."""
     settings = kafka_options(options)
     refused = {PROFILE_SETTING, *refused_of_tables(settings)}
     return {key: value for key, value in settings.items() if key not in refused}
 
 
 def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableSchema], *, table_name: str) -> None:
-    """Raise UnsupportedError unless records of each schema are read right under each other one. Pure.
+    """Raise UnsupportedError unless every schema reads records of every other one correctly. Pure.
 
-    `older` are all schemas that the table has had: a name of theirs stands for its column for ever, since records hold
-    values under it.
+    `older` are all schemas that the table has had: each of their names belongs to its column forever, since records
+    hold values under it.
     """
     check_loggable(new, table_name=table_name)
     before = {field.id: (path, field) for path, field in named_fields(old.fields)}
@@ -137,12 +137,12 @@ def _check_same(old_path: ColumnPath, old: DataField, new_path: ColumnPath, new:
     if _without_members(old.type) != _without_members(new.type):
         raise UnsupportedError(
             f"column {shown(old_path)!r} of table {table_name} is {old.type} and cannot become {new.type}: the table "
-            "has a log, which is read by streams that know the older type; add a column instead"
+            "has a log, which streams with the older type read; add a column instead"
         )
 
 
 def _without_members(kind: DataType) -> object:
-    """A type without the members of its rows, which are looked at one by one."""
+    """A type without the members of its rows, which are compared one by one."""
     if not kind.is_nested:
         return kind
     if kind.root is TypeRoot.ROW:

@@ -68,13 +68,13 @@ class Catalog:
         options: Mapping[str, str] | None = None,
         now_millis: Callable[[], int] = system_millis,
     ) -> None:
-        """Name the warehouse; does no I/O.
+        """A catalog of the warehouse; does no I/O.
 
-        `bootstrap_servers` is the Kafka of the logs of new tables. Without it, it is what the environment variable
-        LAKELOG_KAFKA_BOOTSTRAP_SERVERS names, else the embedded broker of this folder, when it is local.
-        `options` say how a store is reached (`s3.*`, `hadoop.*`), which places outside of tables may be read
-        (`lakelog.external-paths`), and how Kafka is (`kafka.*`, the settings of its clients, or `kafka.profile`); they
-        are shown and stored nowhere.
+        `bootstrap_servers` are the Kafka brokers for the logs of new tables; by default those in the environment
+        variable LAKELOG_KAFKA_BOOTSTRAP_SERVERS, else the embedded broker of this folder, when it is local.
+        `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`) and to Kafka (`kafka.*`,
+        settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
+        (`lakelog.external-paths`); they are never shown or stored.
         """
         self._kafka = call_settings(options or {})
         self._options = without_call_settings(options or {})
@@ -97,13 +97,13 @@ class Catalog:
         comment: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Create a table, and with `log.system`=`kafka` a topic of its own with one partition per bucket.
+        """Create a table, and with `log.system`=`kafka` its topic, with one partition per bucket.
 
-        `schema` says the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
+        `schema` has the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
         (see `lakelog.catalog.ddl`), a polars schema, a Spark StructType, or a DataFrame of pandas, polars or Spark,
-        whose columns are taken and no row. Comments of columns are kept. A key is one column's name, or a list of them.
+        of which only the columns are used. Comments of columns are kept. A key is one column's name, or a list of them.
         Raises InvalidRequestError when the table exists (`if_not_exists` gives that one) or a name, column, key or
-        option is wrong; UnavailableError when Kafka does not answer. Then nothing was made.
+        option is wrong; UnavailableError when Kafka does not answer. Then nothing was created.
         """
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
@@ -125,8 +125,8 @@ class Catalog:
     def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
         """Open a table. Raises NotFoundError, naming the tables of its database.
 
-        Raises OptionError for a table that holds settings of Kafka clients which none may hold, unless it
-        `is_to_be_mended` by an alter that takes them out.
+        Raises OptionError for a table with settings of Kafka clients that no table may hold, unless it
+        `is_to_be_mended` by an alter that removes them.
         """
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
@@ -142,7 +142,7 @@ class Catalog:
         return Table(store, identifier=name, kafka=self._kafka, is_to_be_mended=is_to_be_mended)
 
     def list_databases(self) -> list[str]:
-        """The databases that hold a table, in order. Raises NotFoundError for what is no warehouse."""
+        """The databases that hold a table, in order. Raises NotFoundError for a folder that is not a warehouse."""
         folders = self._file_io.list_names(self.warehouse)
         self._check_warehouse(folders)
         names = [name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)]
@@ -151,7 +151,7 @@ class Catalog:
     def _check_warehouse(self, names: Sequence[str]) -> None:
         """Raise NotFoundError unless a folder with these names in it is a warehouse, or may become one.
 
-        An object store has no empty folders: there a warehouse without tables and a wrong one look alike.
+        An object store has no empty folders: an empty warehouse and a wrong path cannot be distinguished there.
         """
         shown = sorted(name for name in names if not name.startswith("."))
         if any(name.endswith(DATABASE_SUFFIX) for name in shown):
@@ -180,10 +180,10 @@ class Catalog:
         return tables
 
     def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
-        """Delete a table with its files and its topic; there is no way back.
+        """Delete a table with its files and its topic; it cannot be restored.
 
-        Raises NotFoundError, and UnavailableError when the topic cannot be deleted: the table is whole then. A drop in
-        an object store that ends half-way leaves a table that fails when it is read: drop it again.
+        Raises NotFoundError, and UnavailableError when the topic cannot be deleted: then the table is complete. A drop
+        in an object store that ends half-way leaves a table that fails when it is read: drop it again.
         """
         try:
             table = self.table(identifier)
@@ -193,24 +193,26 @@ class Catalog:
             raise
         _check_no_link(table, "deleted")
         store = table._files
-        if table.log is not None and original_of(store, recorded_place(store)) is None:  # else the topic is another's
+        if (
+            table.log is not None and original_of(store, recorded_place(store)) is None
+        ):  # else it is the original's topic
             require_kafka_client()
             from lakelog.protocol.topics import drop_topic  # needs the extra
 
             drop_topic(table.log)
         paths = TablePaths(table.path)
-        # Snapshots go after the files that they name, so that no half of a table looks like an empty one.
+        # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
         last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
         self._file_io.delete_tree(table.path, last=last)
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
-        """Give a table another name, in its database or in another one; gives the table as it is then.
+        """Give a table another name, in its database or in another one; gives the renamed table.
 
-        The folder is renamed in one step, with all that is in it. Who opened the table before gets ConflictError when
-        it writes, and nothing is written at the old place: open the table by its new name, also for streams, which go
-        on with their checkpoints. The topic of a log keeps its name.
-        Raises NotFoundError; InvalidRequestError when there is something at the new place; UnsupportedError in an
-        object store, which cannot rename a folder.
+        The folder is renamed in one step. Writers that opened the table before get ConflictError, and nothing is
+        written at the old place: open the table by its new name, also for streams, which continue with their
+        checkpoints. The topic of a log keeps its name.
+        Raises NotFoundError; InvalidRequestError when the new place is not empty; UnsupportedError in an object store,
+        which cannot rename a folder.
         """
         old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
         table = self.table(identifier)
@@ -239,11 +241,11 @@ class Catalog:
         return self.table(new_identifier)
 
     def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
-        """Delete a database, with `cascade` with its tables, their files and their topics; there is no way back.
+        """Delete a database, with `cascade` with its tables, their files and their topics; it cannot be restored.
 
         Raises NotFoundError; InvalidRequestError for a database that holds tables, without `cascade`, or anything that
-        is not a table; UnavailableError when a topic cannot be deleted: its table and those without a log are whole
-        then. After an error call it again: it goes on.
+        is not a table; UnavailableError when a topic cannot be deleted: then its table and those without a log are
+        complete. After an error call it again: it continues.
         """
         folder = f"{self.warehouse.rstrip('/')}/{check_name(name, 'database')}{DATABASE_SUFFIX}"
         entries = self._file_io.list_entries(folder)
@@ -267,7 +269,7 @@ class Catalog:
             )
         if tables and not cascade:
             raise InvalidRequestError(
-                f"database {name!r} holds the tables {listed(tables)}; drop them first, or say cascade, which deletes "
+                f"database {name!r} holds the tables {listed(tables)}; drop them first, or give cascade, which deletes "
                 "them too"
             )
         opened = [self.table(f"{name}.{table}") for table in tables]
@@ -283,7 +285,7 @@ class Catalog:
             )
 
     def _is_left_of_drop(self, path: str, entry: FileEntry) -> bool:
-        """Whether a folder of a database is what a drop that was cut off left, or is empty."""
+        """Whether a folder of a database is empty, or was left by a drop that was cut off."""
         return entry.is_folder and (_DROPPED.fullmatch(entry.name) is not None or not self._file_io.list_names(path))
 
     def _new_schema(
@@ -344,7 +346,7 @@ class Catalog:
     def _existing(self, name: Identifier, *, if_not_exists: bool) -> Table:
         if not if_not_exists:
             raise InvalidRequestError(
-                f"table {name} exists already in {self.warehouse}; drop it, choose another name, or say if_not_exists"
+                f"table {name} exists already in {self.warehouse}; drop it, choose another name, or give if_not_exists"
             )
         return self.table(str(name))
 
@@ -360,7 +362,7 @@ class Catalog:
         return f"Catalog({self.warehouse!r})"
 
     def _repr_html_(self) -> str:
-        """The databases and their tables, as notebooks show them. Lists the folders; what is wrong is in the table."""
+        """The databases and their tables, as notebooks show them. Lists the folders; an error is shown in the table."""
         try:
             rows = [(name, listed(self._tables_of(name))) for name in self.list_databases()]
         except LakelogError as error:

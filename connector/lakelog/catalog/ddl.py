@@ -6,8 +6,8 @@
     type      ARRAY<type> | MULTISET<type> | MAP<type, type> | STRUCT<columns> | ROW<columns>
               | word [(number [, number])] [WITH LOCAL TIME ZONE | WITHOUT TIME ZONE]
 
-The types inside of others take NOT NULL too. A name without digits means what it means to Spark: TIMESTAMP has a time
-zone, BINARY any length, TIME six digits. What Spark does not know is Paimon's: TIMESTAMP(3) has no time zone.
+The types inside of others take NOT NULL too. A name without digits has the meaning of Spark: TIMESTAMP has a time
+zone, BINARY any length, TIME six digits. Names that Spark lacks have the meaning of Paimon: TIMESTAMP(3) has no zone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot, array_of, check_
 from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value, tokens_of
 
 _FORM = "expected a form such as \"id BIGINT NOT NULL, name STRING COMMENT 'of the buyer'\""
-# Spark's names that parse_type lacks, or that mean something else to Paimon.
+# Spark's names that parse_type lacks, or that have another meaning in Paimon.
 _OF_SPARK = {
     "BYTE": "TINYINT",
     "SHORT": "SMALLINT",
@@ -44,10 +44,10 @@ _OTHER_ATTRIBUTES = {
 
 
 def parse_ddl(text: str) -> tuple[DataField, ...]:
-    """The columns that a text lists, with ids 0.
+    """The columns in DDL, with ids 0.
 
-    Raises InvalidRequestError, quoting what is not understood, and UnsupportedError for a type that the format lacks;
-    both name the column.
+    Raises InvalidRequestError, quoting the part that cannot be parsed, and UnsupportedError for a type that the format
+    lacks; both name the column.
     """
     return _Parser(text).whole()
 
@@ -98,7 +98,7 @@ class _Parser:
     def _comment(self, path: str) -> str:
         token = self._take()
         if token.kind is not TokenKind.TEXT:
-            raise self._wrong(f"COMMENT of column {path!r} needs a text in quotes, found {self._found(token)}")
+            raise self._wrong(f"COMMENT of column {path!r} needs a string in quotes, found {self._found(token)}")
         try:
             return text_value(token.text)
         except ValueError as error:
@@ -174,7 +174,7 @@ class _Parser:
         return token.text
 
     def _zone(self, path: str) -> str:
-        """What follows TIMESTAMP of its time zone, with a blank before it."""
+        """The part of a TIMESTAMP type that names its time zone, with a blank before it."""
         for zone in _ZONES:
             first, *rest = zone.split()
             if self._next.word == first:

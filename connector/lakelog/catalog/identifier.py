@@ -12,7 +12,7 @@ from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
 _NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")
 _TOPIC_LENGTH_MAX = 249
-_BYTES_MAX = 200  # of a folder's name 255 at most: a drop gives it a longer one first
+_BYTES_MAX = 200  # a folder's name has 255 at most, and a drop first gives it a longer name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Identifier:
 
     @classmethod
     def parse(cls, text: str) -> Identifier:
-        """The identifier in a text such as `db.flights`. Raises InvalidRequestError."""
+        """The identifier in a string such as `db.flights`. Raises InvalidRequestError."""
         parts = text.split(".")
         if len(parts) != 2:
             raise InvalidRequestError(f"{text!r} does not name a table; expected database.table, such as db.flights")
@@ -32,7 +32,7 @@ class Identifier:
 
     @classmethod
     def of_path(cls, path: str) -> Identifier | None:
-        """The identifier that a table's folder stands for; None outside of a warehouse."""
+        """The identifier of a table's folder; None outside of a warehouse."""
         folder, _, table = path.rpartition("/")
         database = folder.rpartition("/")[2]
         return cls(database.removesuffix(DATABASE_SUFFIX), table) if database.endswith(DATABASE_SUFFIX) else None

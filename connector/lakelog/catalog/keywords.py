@@ -1,4 +1,4 @@
-"""Calls with a keyword that a method does not have: an error that says which it has."""
+"""Errors for calls with an unknown keyword, which name the known ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
 
 
 def _checked(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    known: list[str] = []  # asked for when the method is called: importing the face is quick
+    known: list[str] = []  # found when the method is called, to keep the import quick
 
     @functools.wraps(method)
     def checked(*args: Any, **given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The columns of a new table, from whatever says them: a schema, DDL, or the rows that it is made for."""
+"""The columns of a new table, from a schema, from DDL, or from rows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _EXPECTED = (
 
 
 def columns_of(schema: object) -> tuple[DataField, ...]:
-    """The columns that `schema` says, with ids 0 and their comments. Reads no rows, but those of a pandas frame.
+    """The columns of `schema`, with ids 0 and their comments. Reads no rows, but those of a pandas frame.
 
-    Raises InvalidRequestError for what says no columns, and UnsupportedError for a type that the format lacks.
+    Raises InvalidRequestError for other objects, and UnsupportedError for a type that the format lacks.
     """
     if isinstance(schema, str):
         return parse_ddl(schema)
@@ -78,7 +78,7 @@ def _of_polars(schema: object) -> tuple[DataField, ...] | None:
 
 
 def _of_spark(schema: object) -> tuple[DataField, ...] | None:
-    """The columns of a StructType or of a DataFrame: without Spark's modules it is neither."""
+    """The columns of a StructType or of a DataFrame: no object is one before Spark's modules are imported."""
     sql, types = (sys.modules.get(name) for name in ("pyspark.sql", "pyspark.sql.types"))
     if sql is not None and isinstance(schema, sql.DataFrame):
         schema = schema.schema
@@ -95,7 +95,7 @@ def _of_pandas(schema: object) -> tuple[DataField, ...] | None:
         return _of_arrow(pa.Schema.from_pandas(schema, preserve_index=False))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidRequestError(
-            f"schema is a pandas DataFrame with a column of no one type: {cause(error)}; give a pyarrow schema or DDL"
+            f"schema is a pandas DataFrame with a column of mixed types: {cause(error)}; give a pyarrow schema or DDL"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Columns from the JSON form of a Spark schema, `StructType.jsonValue()`. Knows its form, and needs no Spark.
+"""Columns from the JSON form of a Spark schema, `StructType.jsonValue()`. Needs no Spark.
 
 An object: type "struct", fields [{name, type, nullable, metadata}]; a type is a name such as "long" or
 "decimal(10,2)", or an object: array {elementType, containsNull}, map {keyType, valueType, valueContainsNull}, or

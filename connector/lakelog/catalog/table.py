@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class Table:
-    """A table of a warehouse. Reads show the newest snapshot, or the one that is asked for; they need no Kafka."""
+    """A table of a warehouse. Reads show the newest snapshot, or the one that arguments name; they need no Kafka."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Table:
     ) -> None:
         """Join the files of a table with the log that its options name.
 
-        `kafka` are the user's own settings of Kafka clients. Raises OptionError for a table that holds settings which
-        none may hold; with `is_to_be_mended` only where its log is asked for, so that they can be taken out.
+        `kafka` are the user's own settings of Kafka clients. Raises OptionError for a table with settings that no table
+        may hold; with `is_to_be_mended` only when its log is used, so that the settings can be removed.
         """
         self._files = files
         self.identifier = identifier or Identifier.of_path(files.path)
@@ -82,21 +82,21 @@ class Table:
 
     @property
     def schema(self) -> TableSchema:
-        """The newest schema."""
+        """The schema that this table handle was opened with."""
         return self._files.schema
 
     @property
     def uuid(self) -> str:
-        """The table's identity, which a copy has too until it is given another; see `new_identity`."""
+        """The table's identity; a copied folder has that of its original until `new_identity` is called."""
         return self._files.uuid
 
     def snapshots(self, *, branch: str | None = None) -> Iterator[Snapshot]:
-        """The snapshots that have not expired, oldest first; of the table, or of a branch of it."""
+        """The snapshots that have not expired, oldest first, of the table or of a branch."""
         manager = self._files.on_branch(branch).snapshots
         return (manager.get(snapshot_id) for snapshot_id in manager.ids())
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
-        """The newest snapshot, or the one that is asked for; None for a table without any.
+        """The newest snapshot, or the one that the arguments name; None for a table without snapshots.
 
         Raises NotFoundError for a snapshot, tag or branch that does not exist, and for a time before the oldest one.
         """
@@ -111,9 +111,9 @@ class Table:
         return self._files.to_batches(**what)
 
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
-        """How many rows there are, exactly, of all rows or of those that meet a condition.
+        """The exact number of rows, or of the rows that meet a condition.
 
-        Files are read only where their metadata do not say it: with a condition, and where rows are not merged yet.
+        Reads files only where metadata are not enough: with a condition, and where rows are not merged yet.
         """
         return self._files.count(where=where, **which)
 
@@ -129,7 +129,7 @@ class Table:
         columns: str | Sequence[str] | None = None,
         branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of the snapshots behind `after`, up to `up_to`, from the files alone; `_row_kind` comes first.
+        """The changes of the snapshots after `after`, up to and with `up_to`; `_row_kind` is the first column.
 
         With a changelog producer these are all changes with their old values, else the last change of each key. A
         value-count table gives each row as often as it was inserted or deleted.
@@ -172,16 +172,16 @@ class Table:
         nullable column that rows lack is null. With `merge_schema` columns that the table lacks are added to it first,
         nullable, in one schema change, which stays when the write fails.
 
-        Each row is an upsert. `row_kinds`, or a column `_row_kind`, say otherwise: `+I`, `-U`, `+U`, `-D`, or the
-        numbers 0 to 3; one for all rows or one a row.
+        Each row is an upsert, unless `row_kinds` or a column `_row_kind` names another kind: `+I`, `-U`, `+U`, `-D`, or
+        the numbers 0 to 3; one for all rows or one a row.
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
-        new rows are in. Afterwards the touched buckets are compacted and old snapshots expire where that is due, unless
+        new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
         the table is write-only.
         Raises InvalidRequestError for rows that do not fit and for tables with a log, which streams write;
-        ConflictError for an overwrite of a table that changed meanwhile, and for a reader that was overtaken by another
-        writer: its rows cannot be taken again.
+        ConflictError for an overwrite of a table that another writer changed meanwhile, and for a stream of rows when
+        another writer committed first: a stream can be read only once.
         """
         from lakelog.filestore.write.row_kinds import parsed_kinds
         from lakelog.filestore.write.row_source import row_source
@@ -198,7 +198,7 @@ class Table:
         The rows are read, must fit in memory, and are written as retractions; when another commit came first, they are
         read again. Raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones
         and those of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when
-        others commit all the time.
+        other writers commit all the time.
         """
         return self._files.delete(where)
 
@@ -219,31 +219,31 @@ class Table:
         return self._files.expire_partitions()
 
     def compact(self, *, full: bool = False) -> Snapshot | None:
-        """Merge what is due by the table's options, or with `full` every bucket into one run; then expire what is due.
+        """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
 
-        None when nothing was to be merged. Raises ConflictError when another compaction of the same files came first.
+        None when nothing was due. Raises ConflictError when another compaction of the same files came first.
         """
         return self._files.compact(full=full)
 
     def rescale(self, buckets: int) -> Table:
-        """Give the table another number of buckets; gives the table as it is then. Every row is written anew.
+        """Change the number of buckets, and give the changed table. Every row is rewritten.
 
-        Writers that opened the table before are refused from then on. Called again after it was cut off, it goes on.
+        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off.
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
-        ConflictError when others write all the time.
+        ConflictError when other writers commit all the time.
         """
         return self._of(self._files.rescale(buckets))
 
     def expire_snapshots(
         self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
     ) -> ExpiredSnapshots:
-        """Delete snapshots that are too many or too old, and the files that only they show; gives what was deleted.
+        """Delete snapshots that are too many or too old, and the files that only they name; gives the deleted ones.
 
         At least `retain_min` and at most `retain_max` snapshots stay, and between the two those that are not
-        `older_than`: a timedelta, a duration such as `2 h`, or a datetime. What is not given, the table's options say.
-        What a consumer, a tag, a branch or a newer snapshot needs stays. Of a table with a log the records go too that
-        are older than `log.retention` and needed by no snapshot and no stream. Raises InvalidRequestError for bounds
-        that cannot both hold, UnavailableError without Kafka.
+        `older_than`: a timedelta, a duration such as `2 h`, or a datetime. By default the table's options decide. Files
+        that a consumer, a tag, a branch or a newer snapshot needs are kept. In the log of a table, records are deleted
+        that are older than `log.retention` and needed by no snapshot and no stream. Raises InvalidRequestError for
+        bounds that cannot both hold, UnavailableError without Kafka.
         """
         return expire_snapshots(
             self._files, self.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
@@ -255,35 +255,36 @@ class Table:
         """Find the files that no snapshot, changelog, tag, branch or log names; without `dry_run` delete them.
 
         Only files that were last changed before `older_than` count: a timedelta, a duration such as `2 d`, or a
-        datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which says that no writer
-        runs; UnavailableError for a table with a log whose Kafka does not answer.
+        datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which states that no
+        writer runs; UnavailableError for a table with a log whose Kafka does not answer.
         """
         return remove_orphan_files(
             self._files, self.log, older_than=older_than, dry_run=dry_run, allow_young=allow_young
         )
 
     def consumers(self) -> list[Consumer]:
-        """The readers that record how far they have read: no snapshot that one of them has not read expires."""
+        """The consumers of the table: no snapshot that one of them has not read expires."""
         return self._files.consumers()
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
-        """Let a consumer read from this snapshot on, or make it. Raises InvalidRequestError for an expired snapshot."""
+        """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot."""
         self._files.reset_consumer(consumer_id, next_snapshot)
 
     def delete_consumer(self, consumer_id: str) -> None:
-        """Delete a consumer, so that what it has not read may expire. Raises NotFoundError for an unknown one."""
+        """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one."""
         self._files.delete_consumer(consumer_id)
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-        """What became of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
+        """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
         return self._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
 
     def alter(self, *changes: SchemaChange) -> Table:
-        """Change columns, options or comments, all or none; gives the table with the newest schema then.
+        """Change columns, options or comments, all or none; gives the table with the new schema.
 
-        See `filestore.alter.schema_changes` for what can be changed. A table with a log takes those changes under
-        which its records are read right: columns are added, moved and dropped, comments and other options set. Streams
-        that run go on with the schema that they started with. Raises InvalidRequestError and UnsupportedError.
+        `changes` are values such as `AddColumn` and `SetOption` of `lakelog.catalog`. No row is rewritten. This handle
+        and running streams keep the schema that they started with. In a table with a log columns can be added, moved
+        and dropped, and comments and options be set; other changes would make the records in its log unreadable. Raises
+        InvalidRequestError and UnsupportedError.
         """
         from lakelog.catalog.altering import alter_table
 
@@ -291,17 +292,19 @@ class Table:
         return self._of(replace(self._files, schema=schema))
 
     def _with_new_columns(self, found: pa.Schema, **how: Unpack[Found]) -> Table:
-        """The table with the columns of `found` that it lacked, see `add_new_columns`."""
+        """The table with the new columns of `found`, see `add_new_columns`."""
         from lakelog.catalog.added_columns import add_new_columns
 
         schema = add_new_columns(self._files, self.warehouse, found, kafka=self.kafka, **how)
         return self._of(replace(self._files, schema=schema))
 
     def new_identity(self) -> Table:
-        """Give the table a uuid and, where it has a log, a topic of its own; gives the table as it is then.
+        """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
 
-        For a copied folder, and for a table that has lost what it knew of its writers: see
-        `lakelog.protocol.new_identity`. Raises UnavailableError when Kafka does not answer; nothing was done then.
+        For a copied folder, which would otherwise share the log of its original, and for a table that has lost
+        lakelog's state of its writers. The rows stay as they are; records of the old log that are in no snapshot are
+        left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
+        not answer; then nothing was changed.
         """
         from lakelog.protocol.new_identity import new_identity
 

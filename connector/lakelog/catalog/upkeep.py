@@ -60,7 +60,7 @@ def expire_snapshots(
 def retention_of(
     options: Retention, *, retain_max: int | None, retain_min: int | None, age_millis: int | None
 ) -> Retention:
-    """What the table's options say, with what the call says in its place. Pure.
+    """The retention of the table's options, with the arguments of the call in its place. Pure.
 
     Raises InvalidRequestError for numbers below 1 and for a maximum below the minimum.
     """
@@ -84,7 +84,7 @@ def retention_of(
 def remove_orphan_files(
     files: FileStoreTable, log: TableLog | None, *, older_than: Age, dry_run: bool, allow_young: bool
 ) -> Orphans:
-    """Find or delete orphan files; the log is asked for the files that it names. See `Table.remove_orphan_files`."""
+    """Find or delete orphan files; files that the log names are kept. See `Table.remove_orphan_files`."""
     named_elsewhere: NamedElsewhere | None = None
     if log is not None:
         require_kafka_client()
@@ -100,7 +100,7 @@ def remove_orphan_files(
 
 
 def age_millis(older_than: Age, *, now_millis: int) -> int:
-    """The age in milliseconds that `older_than` stands for. Pure. Raises InvalidRequestError.
+    """The age `older_than` in milliseconds. Pure. Raises InvalidRequestError.
 
     A datetime without a zone is in the zone of this machine.
     """
