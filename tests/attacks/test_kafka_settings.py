@@ -205,7 +205,7 @@ def test_the_way_out_that_the_error_names_works(tmp_path: Path, capsys: pytest.C
     made = with_options(tmp_path, {f"log.kafka.{key}": value for key, value in REFUSED.items()})
     with pytest.raises(OptionError) as caught:
         open_table(made.path)
-    _, _, command = str(caught.value).partition("To take it out: lakelog ")
+    _, _, command = str(caught.value).partition("To remove it: lakelog ")
     assert "older schema files still hold them" in command
     with pytest.raises(SystemExit):
         main(tuple(command.partition(";")[0].split()))

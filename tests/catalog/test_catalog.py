@@ -123,7 +123,7 @@ def test_a_dropped_table_is_gone(catalog: Catalog) -> None:
         (
             {"primary_keys": ["id"], "options": {"log.system": "kafka", "merge-engine": "aggregation"}},
             UnsupportedError,
-            "db.t has a log, whose fold is the last change of each key",
+            "db.t has a log, whose records are the last change of a key",
         ),
         ({"options": {"log.system": "kafka", "log.consistency": "eventual"}}, UnsupportedError, "not supported yet"),
         ({"options": {"log.system": "kafka", "log.kafka.group.id": "g"}}, OptionError, "belongs to lakelog itself"),

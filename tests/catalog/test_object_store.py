@@ -84,7 +84,7 @@ def test_keys_are_no_options_of_a_table(catalog: Catalog) -> None:
 
 def test_a_log_there_needs_servers_that_are_named(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKELOG_KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    with pytest.raises(InvalidRequestError, match=r"has no broker of its own.*LAKELOG_KAFKA_BOOTSTRAP_SERVERS"):
+    with pytest.raises(InvalidRequestError, match=r"has no embedded broker.*LAKELOG_KAFKA_BOOTSTRAP_SERVERS"):
         catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"log.system": "kafka"})
     assert catalog.list_databases() == []
 
@@ -110,7 +110,7 @@ def test_the_command_line_takes_a_warehouse_in_a_store(
     assert json.loads(run("table", "cat", "db.t")[1]) == {"id": 7}
     assert run("broker", "status") == (
         1,
-        f"lakelog: {warehouse} is not on this machine: a broker has a local folder; name one\n",
+        f"lakelog: {warehouse} is not on this machine: a broker needs a local folder; name one\n",
     )
     assert run("table", "drop", "db.t", "--yes") == (0, "")
     assert run("table", "list") == (0, "")

@@ -63,7 +63,7 @@ def test_orphans_are_named_and_deleted(run: Run, table: Table) -> None:
     )
     os.utime(lost, (1_700_000_000, 1_700_000_000))
     _, out, _ = run("table", "remove-orphan-files", table.path, "--older-than", "2 h")
-    assert out == f"{lost}\n1 files of 4 bytes and 0 folders would be deleted; say --delete\n"
+    assert out == f"{lost}\n1 files of 4 bytes and 0 folders would be deleted; give --delete\n"
     assert lost.exists()
     _, out, _ = run("table", "remove-orphan-files", table.path, "--delete", "--json")
     assert json.loads(out) == {"path": str(lost), "size_bytes": 4, "modified_millis": 1_700_000_000_000}

@@ -132,7 +132,7 @@ def test_another_topic_of_the_same_name_is_neither_written_nor_read(
 ) -> None:
     set_option(table, "log.topic-id", "AAAAAAAAAAAAAAAAAAAAAA")
 
-    with pytest.raises(CorruptDataError, match="the topic was deleted and made again"):
+    with pytest.raises(CorruptDataError, match="the topic was deleted and created again"):
         write_stream(source(spark, put(tmp_path, "0")), table.path, checkpoint_location=tmp_path / "c")
     query = (
         spark.readStream.format("lakelog")
@@ -141,7 +141,7 @@ def test_another_topic_of_the_same_name_is_neither_written_nor_read(
         .option("checkpointLocation", str(tmp_path / "r"))
         .start()
     )
-    with pytest.raises(StreamingQueryException, match="the topic was deleted and made again"):
+    with pytest.raises(StreamingQueryException, match="the topic was deleted and created again"):
         query.awaitTermination()
 
 

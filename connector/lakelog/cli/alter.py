@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from lakelog.catalog import AddColumn, Position, SchemaChange, UpdateColumnPosition
 
 _PLACE = re.compile(r"(?P<head>.+?)\s+(?:(?P<end>first|last)|(?P<side>after|before)\s+(?P<beside>\S+))", re.IGNORECASE)
-Texts = list[str] | None
+Strings = list[str] | None
 
 
 def alter(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
-    drop: Annotated[Texts, typer.Option(help="A column to drop; repeat.")] = None,
-    rename: Annotated[Texts, typer.Option(help="OLD=NEW; repeat.")] = None,
-    widen: Annotated[Texts, typer.Option(help="A column and its wider type, such as 'a BIGINT'; repeat.")] = None,
-    nullable: Annotated[Texts, typer.Option(help="A NOT NULL column that takes nulls from now on; repeat.")] = None,
-    add: Annotated[Texts, typer.Option(help="A new column, such as 'c INT' or 'c INT after a'; repeat.")] = None,
-    move: Annotated[Texts, typer.Option(help="'c after a', 'c before a', 'c first' or 'c last'; repeat.")] = None,
-    comment: Annotated[Texts, typer.Option(help="What a column holds: COLUMN=TEXT; repeat.")] = None,
+    drop: Annotated[Strings, typer.Option(help="A column to drop; repeat.")] = None,
+    rename: Annotated[Strings, typer.Option(help="OLD=NEW; repeat.")] = None,
+    widen: Annotated[Strings, typer.Option(help="A column and its wider type, such as 'a BIGINT'; repeat.")] = None,
+    nullable: Annotated[Strings, typer.Option(help="A NOT NULL column that takes nulls from now on; repeat.")] = None,
+    add: Annotated[Strings, typer.Option(help="A new column, such as 'c INT' or 'c INT after a'; repeat.")] = None,
+    move: Annotated[Strings, typer.Option(help="'c after a', 'c before a', 'c first' or 'c last'; repeat.")] = None,
+    comment: Annotated[Strings, typer.Option(help="What a column holds: COLUMN=TEXT; repeat.")] = None,
     table_comment: Annotated[str | None, typer.Option(help="What the table holds.")] = None,
-    set_option: Annotated[Texts, typer.Option("--set", help="An option: KEY=VALUE; repeat.")] = None,
-    unset: Annotated[Texts, typer.Option(help="An option back to its default; repeat.")] = None,
+    set_option: Annotated[Strings, typer.Option("--set", help="An option: KEY=VALUE; repeat.")] = None,
+    unset: Annotated[Strings, typer.Option(help="Remove an option, back to its default; repeat.")] = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Change columns, options and comments.
 
-    All that is given is changed, or nothing. Done in the order: unset, drop, rename, widen, nullable, add, move,
-    comment, set. A member of a nested column is named by its path, such as r.x, items.element.x or pairs.value.x.
+    All changes are made, or none. Their order is: unset, drop, rename, widen, nullable, add, move, comment, set. A
+    member of a nested column is named by its path, such as r.x, items.element.x or pairs.value.x.
     """
     from lakelog.catalog import (
         DropColumn,
@@ -69,9 +69,9 @@ def _path(text: str) -> Sequence[str]:
     return text.strip().split(".")
 
 
-def _pairs(texts: Texts, form: str) -> list[tuple[str, str]]:
+def _pairs(strings: Strings, form: str) -> list[tuple[str, str]]:
     pairs = []
-    for text in texts or ():
+    for text in strings or ():
         left, equals, right = text.partition("=")
         if not equals or not left.strip():
             raise InvalidRequestError(f"{text!r} has another form than {form}")
@@ -79,8 +79,8 @@ def _pairs(texts: Texts, form: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def _typed(texts: Texts, form: str) -> list[tuple[str, str]]:
-    return [_name_and_type(text, form) for text in texts or ()]
+def _typed(strings: Strings, form: str) -> list[tuple[str, str]]:
+    return [_name_and_type(text, form) for text in strings or ()]
 
 
 def _name_and_type(text: str, form: str) -> tuple[str, str]:

@@ -62,7 +62,7 @@ def state(snapshot_id: int | None, timestamp: str | None, tag: str | None) -> Sn
 
 
 def _is_folder(name: str) -> bool:
-    """Whether there is a folder of this name; no, where it is too long for one."""
+    """Whether there is a folder of this name; False for a name that is too long."""
     try:
         return Path(name).is_dir()
     except OSError:

@@ -1,4 +1,4 @@
-"""`lakelog broker`: start, stop and look at the embedded broker of a folder."""
+"""`lakelog broker`: start, stop and show the embedded broker of a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def start(
     port: Annotated[int | None, typer.Option(help="The port; by default that of the last start.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start the broker, unless it runs, and print its place."""
+    """Start the broker, unless it runs, and print its address."""
     _show(_broker_of(folder).start(port=port), as_json=as_json)
 
 
@@ -58,7 +58,7 @@ def _broker_of(folder: str) -> EmbeddedBroker:
 
     folder = user_path(folder)
     if not is_local(folder):
-        raise InvalidRequestError(f"{folder} is not on this machine: a broker has a local folder; name one")
+        raise InvalidRequestError(f"{folder} is not on this machine: a broker needs a local folder; name one")
     require_kafka_client()
     from lakelog.logstore.broker.broker import EmbeddedBroker
 

@@ -1,4 +1,4 @@
-"""`lakelog database`: list and drop databases. A database is made with its first table."""
+"""`lakelog database`: list and drop databases. A database is created with its first table."""
 
 from __future__ import annotations
 

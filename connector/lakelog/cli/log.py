@@ -1,4 +1,4 @@
-"""`lakelog log`: whether a table's log holds what is needed, and its repair."""
+"""`lakelog log`: check and repair a table's log."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
         )
     if not report.is_sound:
         if not as_json:
-            print_lines([f"`lakelog log repair {opened.path}` repairs what can be repaired, and says what is lost"])
+            print_lines([f"`lakelog log repair {opened.path}` repairs what can be repaired, and prints what is lost"])
         raise typer.Exit(PROBLEM_CODE)
 
 
 @app.command()
 def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Repair what can be repaired; print what is lost.
+    """Repair a log, and print which offsets are lost.
 
-    Kafka deletes no records by itself any more, and writers go on where records are missing. Exit code 3 when
-    something is left that cannot be repaired.
+    Kafka deletes no records by itself any more, and writers continue where records are missing. Exit code 3 when a
+    problem is left that cannot be repaired.
     """
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.log_check import repair_log  # needs the Kafka client
@@ -107,7 +107,7 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
 def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:
     opened = find_table(table, warehouse)
     if opened.log is None:
-        raise InvalidRequestError(f"table {opened.name} has no log; it is a table of files alone")
+        raise InvalidRequestError(f"table {opened.name} has no log")
     from lakelog.protocol.servers import require_kafka_client
 
     require_kafka_client()

@@ -1,4 +1,4 @@
-"""`lakelog table cat|count|describe|files|schema|snapshots`: what a table holds."""
+"""`lakelog table cat|count|describe|files|schema|snapshots`: show a table."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
     where: Where = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Print so many rows at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Print at most this many rows.")] = None,
     snapshot_id: SnapshotId = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
     branch: Branch = None,
     changes: Annotated[bool, typer.Option("--changes", help="Print changes with their _row_kind, not rows.")] = False,
-    after: Annotated[int | None, typer.Option(help="With --changes: those behind this snapshot.")] = None,
+    after: Annotated[int | None, typer.Option(help="With --changes: those after this snapshot.")] = None,
     up_to: Annotated[int | None, typer.Option(help="With --changes: those up to this snapshot.")] = None,
     as_json: AsJson = False,  # noqa: ARG001  # rows are JSON lines always; errors as JSON with it
     warehouse: Warehouse = HERE,
 ) -> None:
     """Print rows, or with --changes changes, as JSON lines.
 
-    Rows come in no order, changes in the order of the snapshots that brought them.
+    Rows come in no order, changes in the order of their snapshots.
     """
     from lakelog.filestore.options.parsing import parse_names
 
@@ -69,7 +69,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
         if after is not None or up_to is not None:
             raise InvalidRequestError("--after and --up-to go with --changes")
         batches = found.to_batches(columns=names, where=where, **which)
-    if sys.stdout.isatty():  # the rows show how far the work is
+    if sys.stdout.isatty():  # the printed rows show the progress
         _print_rows(found, batches, limit)
         return
     with progress(f"reading {found.name}"):
@@ -77,7 +77,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
 
 
 def _print_rows(table: Table, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
-    """Print rows while they are read: none is read behind the last that is printed, but for the rest of its batch."""
+    """Print rows while they are read. Reads no batch after that of the last printed row."""
     from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
     from lakelog.filestore.read.json_rows import to_json_lines
 
@@ -88,7 +88,7 @@ def _print_rows(table: Table, batches: Iterator[pa.RecordBatch], limit: int | No
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The rows in small pieces, up to a number of rows. No batch is asked for behind the last row."""
+    """The rows in small pieces, up to a number of rows. Takes no batch after that of the last row."""
     left = limit
     while left is None or left > 0:
         batch = next(batches, None)
@@ -112,7 +112,7 @@ def count(  # noqa: PLR0917  # likewise
 ) -> None:
     """Print the exact number of rows.
 
-    Files are read only where their metadata do not say it: with --where, and where rows are not merged yet.
+    Files are read only where metadata are not enough: with --where, and where rows are not merged yet.
     """
     which = state(snapshot_id, timestamp, tag)
     rows = find_table(table, warehouse, branch=branch).count(where=where, **which)

@@ -1,4 +1,4 @@
-"""The command line's root: its groups of commands, and how errors end."""
+"""The command line's root: its groups of commands, and its errors."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ _PAGE_HEAD = """# Options
 
 Made by `lakelog options --markdown` from the declarations in the code; a test compares the two.
 
-Options of tables are given when a table is made; options of reads and writes with the read or write. Keys are exact:
-one that nobody declares is an error that names the nearest one. `fields.*` is an open group;
+Options of tables are given when a table is created; options of reads and writes with the read or write. Keys are exact:
+an unknown one is an error that names the nearest one. `fields.*` is an open group;
 of `log.kafka.*` a table takes what the guide's page on Kafka names.
 """
 _REFUSED_HEAD = """## Options of Paimon that are refused
 
-Tables that others made may have any option of Paimon. lakelog honours those above, refuses these by name, and ignores
-the others, which change nothing of what it reads and writes.
+Tables of other engines may have any option of Paimon. lakelog honours those above, refuses these by name, and ignores
+the others, which change nothing in what it reads and writes.
 """
 
 
@@ -40,7 +40,7 @@ def option_groups() -> dict[str, Sequence[Option[object]]]:
     groups: dict[str, Sequence[Option[object]]] = {
         "File store": FILESTORE_OPTIONS,
         "Log store": LOGSTORE_OPTIONS,
-        "Stores and places (given with a catalog or a path, never stored)": (EXTERNAL_PATHS, *S3_OPTIONS),
+        "Access to files (given with a catalog or a path, never stored)": (EXTERNAL_PATHS, *S3_OPTIONS),
     }
     with contextlib.suppress(ModuleNotFoundError):
         from lakelog.spark.options import SPARK_OPTIONS  # needs the extra
@@ -92,7 +92,7 @@ def _refused_lines() -> Iterator[str]:
     from lakelog.filestore.options.foreign import REFUSED, REFUSED_SUFFIXES, Use
 
     yield _REFUSED_HEAD
-    yield "| key | refused are | unless it is | it |"
+    yield "| key | refused are | unless it is | the option |"
     yield "|---|---|---|---|"
     columns = {field_key("*", suffix): refusal for suffix, refusal in REFUSED_SUFFIXES.items()}
     for key, refusal in sorted({**REFUSED, **columns}.items()):

@@ -1,8 +1,8 @@
 """What commands print: lines, grids and JSON lines on standard output, progress and errors on standard error.
 
 With `--json` standard output holds JSON lines, one object a thing, and an error is one object on standard error. When
-the reader of a pipe ends first, as `head` does, the command ends too, with the exit code that a shell reports for a
-program which SIGPIPE ended.
+the reader of a pipe ends first, as `head` does, the command ends too, with the exit code of a program that was ended
+by SIGPIPE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIPE_WIDTH = 160  # columns of a grid that no terminal shows
 
 @dataclass
 class Asked:
-    """What a command line asked for, for the error that may end it."""
+    """The options of a command line that its errors need."""
 
     as_json: bool = False
 
@@ -45,13 +45,13 @@ def print_lines(lines: Iterable[str]) -> None:
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is buffered would be written again when the interpreter ends, and fail again.
+        # The interpreter would write the buffer again at its end, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(CLOSED_PIPE_CODE) from None
 
 
 def say(as_json: bool, text: str, **fields: object) -> None:
-    """Print one line: a text, or the JSON object of `fields`."""
+    """Print one line: `text`, or the JSON object of `fields`."""
     print_lines([to_json(fields) if as_json else text])
 
 
@@ -89,7 +89,7 @@ def print_grid(
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Show how far the work in this block is: on standard error where that is a terminal, else nothing."""
+    """Show the progress of the work in this block, when standard error is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

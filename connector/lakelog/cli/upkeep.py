@@ -13,11 +13,11 @@ from lakelog.cli.output import print_lines, progress, say, to_json
 
 def compact(
     table: TableName,
-    full: Annotated[bool, typer.Option("--full", help="Merge everything, not only what is due.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Merge all files, not only those that are due.")] = False,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Merge files: what is due by the table's options."""
+    """Merge the files that are due by the table's options."""
     found = find_table(table, warehouse)
     with progress(f"compacting {found.name}"):
         snapshot = found.compact(full=full)
@@ -27,17 +27,17 @@ def compact(
 
 def expire(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
-    retain_min: Annotated[int | None, typer.Option(min=1, help="Keep so many snapshots at least.")] = None,
-    retain_max: Annotated[int | None, typer.Option(min=1, help="Keep so many snapshots at most.")] = None,
+    retain_min: Annotated[int | None, typer.Option(min=1, help="Keep at least this many snapshots.")] = None,
+    retain_max: Annotated[int | None, typer.Option(min=1, help="Keep at most this many snapshots.")] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Keep younger ones, such as 2 h; in reach of the numbers.")
+        str | None, typer.Option(help="Keep younger ones, such as 2 h, within these numbers.")
     ] = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete old snapshots and what only they show.
+    """Delete old snapshots and the files that only they name.
 
-    What is not given, the table's options say. Of a table with a log then also the records that are older than
+    By default the table's options decide. In the log of a table, records are deleted too that are older than
     log.retention and needed by no snapshot and no stream.
     """
     found = find_table(table, warehouse)
@@ -57,7 +57,7 @@ def expire(  # noqa: PLR0917  # typer's arguments are the command line's
 
 def remove_orphan_files(  # noqa: PLR0917  # likewise
     table: TableName,
-    older_than: Annotated[str, typer.Option(help="Only files that were not changed for so long.")] = "1 d",
+    older_than: Annotated[str, typer.Option(help="Only files that were not changed for this long.")] = "1 d",
     delete: Annotated[bool, typer.Option("--delete", help="Delete them; without it they are only listed.")] = False,
     allow_young: Annotated[
         bool, typer.Option("--allow-young", help="Take an age below 1 h: no writer may run then.")
@@ -65,9 +65,9 @@ def remove_orphan_files(  # noqa: PLR0917  # likewise
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """List or delete the files that nothing names.
+    """List or delete orphan files.
 
-    No snapshot, changelog, tag, branch and no record of the log names them: writers left them that were cut off.
+    No snapshot, changelog, tag, branch or record of the log names them; writers that were cut off have left them.
     """
     opened = find_table(table, warehouse)
     with progress(f"orphan files of {opened.name}"):
@@ -75,7 +75,7 @@ def remove_orphan_files(  # noqa: PLR0917  # likewise
     print_lines(to_json(asdict(file)) if as_json else file.path for file in found.files)
     print_lines(to_json({"path": f"{folder}/"}) if as_json else f"{folder}/" for folder in found.folders)
     if not as_json:
-        done = "deleted" if delete else "would be deleted; say --delete"
+        done = "deleted" if delete else "would be deleted; give --delete"
         print_lines([f"{len(found.files)} files of {found.size_bytes} bytes and {len(found.folders)} folders {done}"])
 
 
@@ -94,7 +94,7 @@ def reset_consumer(
     as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Let a consumer read from another snapshot on."""
+    """Set the snapshot that a consumer reads next."""
     find_table(table, warehouse).reset_consumer(consumer_id, next_snapshot)
 
 
@@ -104,14 +104,14 @@ def delete_consumer(
     as_json: AsJson = False,  # noqa: ARG001  # likewise
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a consumer; what it has not read may expire."""
+    """Delete a consumer; snapshots that it has not read may expire."""
     find_table(table, warehouse).delete_consumer(consumer_id)
 
 
 def new_identity(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Give a copied table a uuid and a log of its own.
+    """Give a copied table a new uuid and a new log.
 
-    Also for a table that has lost what it knew of its writers.
+    Also for a table that has lost lakelog's state of its writers.
     """
     renewed = find_table(table, warehouse).new_identity()
     say(as_json, f"table {renewed.path} has the uuid {renewed.uuid}", path=renewed.path, uuid=renewed.uuid)
@@ -138,7 +138,7 @@ def rescale(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Change the number of buckets: writes every row anew.
+    """Change the number of buckets: rewrites every row.
 
     Not for tables with a log.
     """
@@ -162,10 +162,10 @@ def find_commit(
     elif found.snapshot_id is not None:
         text = f"committed as snapshot {found.snapshot_id}"
     elif found.expired_up_to is not None:
-        text = f"not knowable: snapshots up to {found.expired_up_to} have expired; look for the rows"
+        text = f"not knowable: snapshots up to {found.expired_up_to} have expired; check for the rows"
     elif found.is_open:
         text = (
-            "not committed so far; while no later snapshot is there, a request under way may still create it: ask "
+            "not committed so far; while no later snapshot exists, a pending request may still create it: run this "
             "again after a minute" + ("" if snapshot_id is not None else ", with --snapshot-id")
         )
     else:

@@ -1,4 +1,4 @@
-"""The driver's part of the protocol: who is this batch, and the snapshot that takes its transactions in."""
+"""The driver's part of the protocol: the identity of a batch, and the snapshot that takes its transactions in."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class BucketConflictError(ConflictError):
 
 
 class Verdict(Enum):
-    """What a batch is in the table's history."""
+    """Whether a batch is new in the table's history."""
 
     NEW = "new"
     REPLAY = "replay"
 
 
 class AnswerDecision(Enum):
-    """What a snapshot does with one bucket's answer."""
+    """Whether a snapshot takes one bucket's answer in."""
 
     TAKE = "take"
     DROP = "drop"
@@ -64,8 +64,8 @@ class Outcome:
 def check_identity(state: TableState, batch: Batch) -> Verdict:
     """NEW, or REPLAY for the user's last batch with the same source offsets.
 
-    Raises InvalidRequestError for an identifier that the table has passed, or holds with other source offsets: the
-    checkpoint was reset or copied.
+    Raises InvalidRequestError for an identifier below the user's last one, or the same with other source offsets:
+    the checkpoint was reset or copied.
     """
     check_ledger(state, batch)
     check_not_forgotten(batch.user, batch.identifier, state.users, state.forgotten_millis)
@@ -87,7 +87,7 @@ def check_ledger(state: TableState, batch: Batch) -> None:
 def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) -> None:
     """Raise InvalidRequestError when the tail of a bucket holds the batch with other source offsets.
 
-    Asked of all buckets before any is written: else a batch that changed would be logged in the buckets without one.
+    Called for all buckets before any is written: otherwise a changed batch would be logged in the other buckets.
     """
     for header in headers:
         if header.user == batch.user and header.identifier >= batch.identifier:
@@ -156,7 +156,7 @@ def commit_batch(
     observe: StepObserver,
     clock: Clock,
 ) -> Outcome:
-    """Index the batch in one APPEND snapshot, unless it is there already. Raises BucketConflictError to replay it."""
+    """Index the batch in one APPEND snapshot, unless it is in already. Raises BucketConflictError to replay it."""
 
     def decide(state: TableState) -> SnapshotChange | None:
         if is_committed(state, batch):
@@ -177,7 +177,7 @@ def commit_files(
 ) -> Outcome:
     """Index a batch of a table without a log: its files, its changelog files and its user in one APPEND snapshot.
 
-    `hashes` is what the tasks wrote of the HASH index of dynamic buckets. Raises BucketConflictError to replay it.
+    `hashes` are the changes of the HASH index by the tasks. Raises BucketConflictError to replay it.
     """
     observe(Step.BEFORE_SNAPSHOT, batch.user, batch.identifier, None)
     try:
@@ -200,7 +200,7 @@ def commit_files(
 def commit_compaction(
     batch: Batch, buckets: Sequence[CompactResult], *, snapshots: Snapshots, observe: StepObserver
 ) -> Outcome:
-    """Index a compaction in a COMPACT snapshot; when its inputs were replaced it is dropped, which loses nothing."""
+    """Index a compaction in a COMPACT snapshot; it is dropped when its inputs were replaced, which loses nothing."""
     observe(Step.BETWEEN_APPEND_AND_COMPACT, batch.user, batch.identifier, None)
     try:
         return Outcome(snapshot_id=snapshots.compact(batch, buckets))

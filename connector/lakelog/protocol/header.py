@@ -1,4 +1,4 @@
-"""The header `lakelog-commit`: what the first record of a transaction says of it."""
+"""The header `lakelog-commit` of the first record of a transaction: its batch and its files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ HEADER_VERSION = 1
 
 
 class LostFilesError(CorruptDataError):
-    """The log names files of the table that are not there: its folder is not the one that the log goes with."""
+    """The log names missing files of the table: its folder is not the one that the log belongs to."""
 
     @classmethod
     def of(cls, path: str, *, where: str) -> LostFilesError:
         """The error for a file that the record at `where` names."""
         return cls(
-            f"{path} is not there, and the log at {where} names it as a part of a batch that no snapshot holds: the "
+            f"{path} is missing, and the log at {where} names it as a part of a batch that no snapshot holds: the "
             "folder is an older copy (a restored backup), or files were deleted by hand or by another engine's removal "
-            f"of orphans, which knows no log. No snapshot takes it in. {GOES_WITH_ANOTHER_FOLDER}"
+            f"of orphans, which ignores logs. No snapshot takes it in. {GOES_WITH_ANOTHER_FOLDER}"
         )
 
 
@@ -36,8 +36,8 @@ def unreadable_header(where: str, error: Exception) -> CorruptDataError:
 
 
 GOES_WITH_ANOTHER_FOLDER = (
-    "Restore the folder that the log goes with; or run `lakelog table new-identity PATH`, which goes on from the files "
-    "as they are with a log of its own, and leaves out what the older log holds behind the newest snapshot"
+    "Restore the folder that the log belongs to; or run `lakelog table new-identity PATH`, which keeps the files as "
+    "they are, gives the table a new log, and leaves out the records of the older log behind the newest snapshot"
 )
 
 
@@ -51,7 +51,7 @@ class BucketFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitHeader:
-    """All that is needed to take a transaction into a snapshot, whoever wrote it.
+    """All that any writer needs to take a transaction into a snapshot.
 
     JSON keys: v version, table uuid, user, id identifier, digest, schema id, base snapshot id (0 before the first),
     records in the transaction, bytes of their keys and values, files and changelog [[partition base64, file meta]],
@@ -135,8 +135,8 @@ def _parse_file(given: object) -> BucketFile:
 
 
 def _check_file(meta: DataFileMeta) -> None:
-    """Raise ValueError for what no file of ours has. Behind its last sequence number others must fit."""
-    if meta.external_path is not None:  # lakelog writes none, and who takes one in would make it the table's
+    """Raise ValueError for metadata that no file of lakelog has, and sequence numbers that leave none after them."""
+    if meta.external_path is not None:  # lakelog writes none, and a snapshot would make it a file of the table
         raise ValueError(f"file {shown(meta.file_name)} is at {shown(meta.external_path)}, outside of the table")
     counts = (
         meta.file_size_bytes,

@@ -1,14 +1,14 @@
-"""Commit headers of any size: what does not fit into a record is a file of the table, which the record names.
+"""Commit headers of any size: a header that does not fit into a record is a file of the table, named by the record.
 
 A header describes each file of its bucket, so it grows with the partitions of a batch, and with the keys and values in
-the statistics of its files. Nothing bounds it, and the first transaction of a batch is logged before the others are
-known: a header that the topic refuses would leave the batch half in the log for ever. So before a transaction begins, a
+the statistics of its files. Its size has no limit, and the first transaction of a batch is logged before the others are
+known: a header that the topic refuses would leave the batch half in the log forever. So before a transaction begins, a
 large header becomes a file in the table's `manifest` folder, and the record carries in its place
 
     {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>"}
 
-The file holds the header as it would be in the record. It is younger than the data files that it names, is named by the
-log as they are, and is an orphan when a snapshot has taken the transaction in.
+The file holds the header as it would be in the record. It is younger than the data files that it names, the log names
+it as it names them, and it is an orphan once a snapshot has taken the transaction in.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HeaderFiles:
     table: TableStore
 
     def write(self, header: CommitHeader, room_bytes: int) -> bytes:
-        """What a record with room for so many bytes carries: the header, or the name of a new file with it."""
+        """The header of a record, in at most `room_bytes`: itself, or the name of a new file with it."""
         whole = header.to_bytes()
         if len(whole) <= min(room_bytes, RECORD_BYTES_MAX):
             return whole
@@ -63,7 +63,7 @@ class HeaderFiles:
     def name_of(self, data: bytes, *, where: str) -> str | None:
         """The file that a record names as its header; None when it carries the header itself.
 
-        Raises CorruptDataError for another table's, and for what is no such name.
+        Raises CorruptDataError for a header of another table, and for other names.
         """
         if not data.startswith(_START):
             return None

@@ -1,4 +1,4 @@
-"""What the user of a table says to Kafka's clients: in a profile, in the environment, or with the call.
+"""The user's settings of Kafka clients: from a profile, the environment, or the call.
 
 A profile is a table of the TOML file `~/.config/lakelog/kafka.toml` (`$XDG_CONFIG_HOME/lakelog/kafka.toml`, or the file
 that LAKELOG_KAFKA_PROFILES names), with the settings of librdkafka:
@@ -38,11 +38,11 @@ logger = logging.getLogger("lakelog.kafka")
 
 
 def user_settings(given: Mapping[str, str], *, named: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's own settings: those given with the call go before variables, which go before the profile's.
+    """The user's own settings: those of the call override variables, which override the profile's.
 
     The profile is the one that the call names, else LAKELOG_KAFKA_PROFILE, else `named` by the table. Servers that only
     a variable names are left out where it is the only variable: they are for tables that name none. Raises
-    NotFoundError for a profile that is not there, OptionError and InvalidRequestError for what is wrong with it.
+    NotFoundError for a missing profile, OptionError and InvalidRequestError for an invalid one.
     """
     profile = given.get(PROFILE) or environ.get(PROFILE_KEY) or named
     settings = {} if not profile else _profile(profile, environ)
@@ -73,7 +73,7 @@ def without_call_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def profiles_file(environ: Mapping[str, str]) -> Path:
-    """Where the profiles of this user are."""
+    """The path of this user's profiles."""
     named = environ.get(PROFILES_KEY)
     if named:
         return Path(named)
@@ -110,7 +110,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         return {}
     except OSError as error:
         raise InvalidRequestError(f"the profiles in {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # the text of the file is left out: it holds secrets
+    except ValueError as error:  # without the contents of the file, which has secrets
         place = re.search(r"\(at [^()]*\)", str(error))
         raise InvalidRequestError(
             f"{path} is not a TOML file {place[0] if place else ''}; expected lines such as [prod] and "
@@ -135,4 +135,4 @@ def _flat(fields: Mapping[str, Any], where: str, before: str = "") -> Iterator[t
         elif isinstance(value, str | int):
             yield name, str(value)
         else:
-            raise InvalidRequestError(f"setting {name!r} of {where} is a {type(value).__name__}; expected text")
+            raise InvalidRequestError(f"setting {name!r} of {where} is a {type(value).__name__}; expected a string")

@@ -1,8 +1,8 @@
-"""Whether a table's log holds what the table and its streams need, and the repair of what can be repaired.
+"""Checks and repairs of a table's log.
 
-Checked are the topic's settings, by which Kafka may delete records itself, and for each bucket whether the log goes on
-where the newest snapshot ends. Offsets in between that are deleted may have held a batch that was logged and not yet in
-a snapshot: such a batch has files that no snapshot names, so without any such file nothing is lost.
+Checked are the topic's settings, by which Kafka may delete records itself, and for each bucket whether the log
+continues where the newest snapshot ends. Deleted offsets in between may have held a batch that was logged and not yet
+in a snapshot: such a batch has files that no snapshot names, so without such files nothing is lost.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _REPAIR_USER = "lakelog-log-repair"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCheck:
-    """One bucket: where the newest snapshot ends, and what the log holds of it, [`log_start`, `high_watermark`)."""
+    """One bucket: the end of the newest snapshot in it, and its log, [`log_start`, `high_watermark`)."""
 
     bucket: int
     offset: int
     log_start: int
     high_watermark: int
-    is_rewritten: bool = False  # cut before an offset that it had reached, so other records may be there now
+    is_rewritten: bool = False  # cut before an offset that it had reached: may hold other records now
 
     @property
     def gap(self) -> tuple[int, int] | None:
-        """The deleted offsets that may have held what no snapshot has; None when all is there."""
+        """The deleted offsets that may have held records which no snapshot has; None without such offsets."""
         first = self.offset + 1 if self.offset else 0
         is_whole = can_hold_nothing(self.offset, self.log_start, self.high_watermark, is_after_record=self.offset > 0)
         return None if is_whole else (first, self.log_start)
@@ -55,12 +55,12 @@ class BucketCheck:
 
     @property
     def is_repairable(self) -> bool:
-        """Whether something is wrong that a repair can mend."""
+        """Whether the bucket has a problem that a repair can solve."""
         return self.missing is not None or (self.gap is not None and not self.is_rewritten)
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the bucket; None when nothing is."""
+        """The problem of the bucket; None without one."""
         if self.missing is not None:
             return (
                 f"the log ends at offset {self.high_watermark}, the newest snapshot holds it up to {self.offset}: the"
@@ -69,8 +69,8 @@ class BucketCheck:
             )
         if self.is_rewritten:
             return (
-                "the log was cut before an offset that the newest snapshot holds, and went on: other records may be"
-                " there now. This is not repaired: `lakelog table new-identity` gives the table a new log"
+                "the log was cut before an offset that the newest snapshot holds, and continued: it may hold other"
+                " records now. This is not repaired: `lakelog table new-identity` gives the table a new log"
             )
         if self.gap is not None:
             return (
@@ -82,7 +82,7 @@ class BucketCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReport:
-    """What a check found. `deletes_by` are settings by which Kafka deletes records itself."""
+    """The result of a check. `deletes_by` are settings by which Kafka deletes records itself."""
 
     topic: str
     deletes_by: Mapping[str, str]
@@ -90,16 +90,16 @@ class LogReport:
 
     @property
     def is_sound(self) -> bool:
-        """True when nothing is wrong."""
+        """True when there is no problem."""
         return not self.deletes_by and all(bucket.problem is None for bucket in self.buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRepair:
-    """A bucket that was repaired. Writers go on at `offset`.
+    """A bucket that was repaired. Writers continue at `offset`.
 
-    `lost` are the offsets that are lost, `files` those of this bucket that no snapshot names: the lost batch's, or what
-    attempts that were cut off have left. Without any, nothing is lost.
+    `lost` are the lost offsets, `files` the files of this bucket that no snapshot names: of the lost batch, or of
+    attempts that were cut off. Without such files nothing is lost.
     """
 
     bucket: int
@@ -116,7 +116,7 @@ class BucketRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRepair:
-    """What a repair did. `snapshot_id` is the snapshot that it made; None when no bucket needed one.
+    """The result of a repair. `snapshot_id` is the snapshot that it made; None when no bucket needed one.
 
     `left` are buckets that it cannot repair.
     """
@@ -128,7 +128,7 @@ class LogRepair:
 
 
 def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
-    """Compare topic and newest snapshot; changes nothing.
+    """Compare topic and newest snapshot, without changes.
 
     Raises NotFoundError without the topic, CorruptDataError for another one of its name, UnavailableError.
     """
@@ -165,10 +165,10 @@ def _is_rewritten(log: TableLog, bucket: int, at: LogPosition, newest: Position)
 
 
 def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
-    """Let Kafka delete nothing by itself, and let writers go on where records are missing; gives what is lost.
+    """Stop Kafka from deleting records itself, and let writers continue where records are missing; gives the losses.
 
-    Buckets are taken over from their writers first, so that no writer logs meanwhile; a running stream goes on. Raises
-    ConflictError when another commit was faster, and what `check_log` raises.
+    Buckets are fenced first, so that no writer logs meanwhile; running streams continue. Raises ConflictError when
+    another commit was faster, and as `check_log`.
     """
     check_no_copy(table, recorded_place(table))
     report = check_log(table, log)
@@ -183,7 +183,7 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
 
 
 def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | None:
-    """What to do with a bucket, behind a fence; None when its writer has mended it meanwhile."""
+    """The repair of a bucket, after a fence; None when its writer has repaired it meanwhile."""
     with TransactionalProducer(log.client_config, f"{table.uuid}-{bucket}", log.topic, bucket):
         pass
     check = check_log(table, log).buckets[bucket]
@@ -224,7 +224,7 @@ def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: in
 
 
 def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequence[BucketRepair]) -> int | None:
-    """Make a snapshot without rows that holds the buckets up to where their logs go on."""
+    """Make a snapshot without rows that holds the buckets up to where their logs continue."""
     expected = {bucket.bucket: bucket.offset for bucket in report.buckets}
     batch = Batch(user=f"{_REPAIR_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
 
@@ -249,6 +249,6 @@ def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequ
 
 
 def _position_after(found: LogPosition, repair: BucketRepair) -> LogPosition:
-    """The position where writers go on. What may be lost counts as records: a reader must not take it for nothing."""
+    """The position where writers continue. Offsets that may be lost count as records, so readers notice the loss."""
     may_be_lost = repair.lost[1] - repair.lost[0] if repair.has_lost or repair.is_in_snapshots else 0
     return replace(found, offset=repair.offset, leader_epoch=None, epoch_offset=0, records=found.records + may_be_lost)

@@ -1,9 +1,9 @@
 """Expiry of a log: the records at its beginning that no snapshot and no stream needs are deleted.
 
-Kafka deletes nothing in a table's topic by itself, since it cannot know what is needed. A record goes when it is older
-than `log.retention`, and held by the oldest snapshot that is still there: every snapshot can be followed from its own
-offsets on, and a batch that no snapshot has taken in lies behind them all. What the lease of a stream still has to read
-stays too. A stream without a lease that comes back later than `log.retention` gets LogTruncatedError.
+Kafka deletes nothing in a table's topic by itself, since it cannot know what is needed. A record is deleted when it is
+older than `log.retention`, and is in the oldest living snapshot: every snapshot can be followed from its own offsets
+on, and a batch in no snapshot lies behind them all. Records that the lease of a stream still has to read stay too. A
+stream without a lease that comes back later than `log.retention` gets LogTruncatedError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakelog.protocol.table_log import TableLog, log_of
 
 logger = logging.getLogger("lakelog.protocol")
 
-_EVERY_SECONDS = 60.0  # a writer looks so often at most: one look costs some requests to the broker
+_EVERY_SECONDS = 60.0  # the least time between expiries of a writer: each costs some requests to the broker
 _looked: dict[tuple[str, str], float] = {}
 _lock = Lock()
 
@@ -38,8 +38,8 @@ def first_needed(
 ) -> int:
     """The first offset of a bucket that must stay in the log. Pure.
 
-    `snapshots` are the oldest and the newest that are there, `leases` what streams hold, `since` is the first record
-    that is young enough to stay; None when every record is older.
+    `snapshots` are the oldest and the newest living one, `leases` those of streams, `since` is the first record that is
+    young enough to stay; None when every record is older.
     """
     held = [log.position(bucket).offset for log in snapshots]
     leased = [offsets[bucket] for offsets in leases if bucket in offsets]
@@ -63,7 +63,7 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
         return {}
     try:
         states = [read_state(table, snapshot, topic_id=log.topic_id) for snapshot in (first, newest)]
-    except NotFoundError:  # of another log, or of another engine: what it needs is known when it has expired
+    except NotFoundError:  # of another log or another engine: nothing expires before that snapshot has
         return {}
     if original_of(table, states[-1].place) is not None:  # a copy, whose log is its original's
         return {}
@@ -82,7 +82,7 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
 def expire_log_after_commit(
     table: TableStore, *, kafka: Mapping[str, str] | None = None, now_millis: int | None = None
 ) -> None:
-    """As `expire_log` for writers: once a minute at most, and an error of ours is logged, for the commit is done.
+    """As `expire_log` for writers: at most once a minute; errors of lakelog are only logged, since the commit is done.
 
     `kafka` are the user's own settings of Kafka clients.
     """

@@ -1,4 +1,4 @@
-"""Deleted offsets of a log that held no record: what the table's snapshots know of them."""
+"""Deleted offsets of a log that held no record, as the table's snapshots show."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BEGINNING = LogPosition()
 
 
 def held_nothing(positions: Iterable[LogPosition], start: int, log_start: int) -> bool:
-    """Whether no committed record was in [`start`, `log_start`), by what snapshots hold of the bucket. Pure.
+    """Whether no committed record was in [`start`, `log_start`), by the positions of snapshots. Pure.
 
-    A snapshot's `records` count all before its offset, and at its offset is the end marker of a transaction, but at the
-    log's beginning, where a record is. So two snapshots with the same count, one at or before `start` and one that
-    reaches `log_start`, have nothing in between.
+    A snapshot's `records` count all before its offset, and at its offset is a control record, except at the log's
+    beginning, where a record is. So between two snapshots with the same count, one at or before `start` and one that
+    reaches `log_start`, there is no record.
     """
     known = [_BEGINNING, *positions]
     before = [at.records for at in known if at.offset <= start]
@@ -28,7 +28,7 @@ def held_nothing(positions: Iterable[LogPosition], start: int, log_start: int) -
 
 
 def gap_test(table: TableStore, topic_id: str, bucket: int) -> Callable[[int, int], bool]:
-    """What `read_range` asks of deleted offsets in a bucket. Reads the snapshots that are there, only when asked."""
+    """The test of deleted offsets in a bucket for `read_range`. Reads the living snapshots, only when called."""
     return partial(_test, table, topic_id, bucket)
 
 

@@ -1,8 +1,8 @@
-"""Leases on a log: how far the streams that run have read it, so that records which they still have to read stay.
+"""Leases on a log: the progress of running streams, so that records which they still have to read stay.
 
-A lease is the JSON object {"topicId": text, "offsets": {bucket: next offset}} in `consumer/log-lease-<id>`, beside the
-consumers of the format, whose names begin otherwise: it keeps records of the log and no snapshots. One that was not
-renewed for a day belongs to a run that is over.
+A lease is the JSON object {"topicId": string, "offsets": {bucket: next offset}} in `consumer/log-lease-<id>`, beside
+the consumers of the format, whose names begin otherwise: it keeps records of the log and no snapshots. A lease that was
+not renewed for a day belongs to a run that has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LogLeases:
     """The leases on the log of one table."""
 
     def __init__(self, table: TableStore, topic_id: str) -> None:
-        """Of the topic with this id; leases on another one count for nothing. Does no I/O."""
+        """Leases on the topic with this id; those on other topics are ignored. Does no I/O."""
         self._file_io = table.file_io
         self._folder = table.paths.consumer_dir
         self._topic_id = topic_id
@@ -34,11 +34,11 @@ class LogLeases:
         self._file_io.write_bytes(self._path(lease_id), json.dumps(fields).encode())
 
     def delete(self, lease_id: str) -> None:
-        """Keep nothing by this lease; one that is not there is fine."""
+        """Delete a lease; a missing one is fine."""
         self._file_io.delete(self._path(lease_id))
 
     def held(self, *, now_millis: int) -> list[Mapping[int, int]]:
-        """What the leases keep: bucket -> offset for each. Deletes those that are over. Raises CorruptDataError."""
+        """The offsets of the leases: bucket -> offset for each. Deletes expired leases. Raises CorruptDataError."""
         found: list[Mapping[int, int]] = []
         for entry in self._file_io.list_entries(self._folder):
             if not entry.name.startswith(_PREFIX):

@@ -1,4 +1,4 @@
-"""Which tables may have a log. Pure."""
+"""The rules for tables with a log. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakelog.filestore.schema.schema import TableSchema
 
 
 def check_loggable(schema: TableSchema, *, table_name: str) -> None:
-    """Raise UnsupportedError for a schema whose rows a log cannot tell."""
+    """Raise UnsupportedError for a schema whose rows cannot be logged."""
     if not schema.primary_keys:
         raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
     if schema.has_dynamic_buckets:
@@ -24,16 +24,16 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
         )
     if ROWKIND_FIELD.of(schema.options) is not None:
         raise UnsupportedError(
-            f"table {table_name} has a log, whose records say what each row is: write the kinds in a column _row_kind, "
+            f"table {table_name} has a log, whose records hold the row kinds: write the kinds in a column _row_kind, "
             f"and leave out {ROWKIND_FIELD.key}"
         )
     if DELETION_VECTORS.of(schema.options):
         raise UnsupportedError(
             f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
-            f"{DELETION_VECTORS.key} rows are seen once they are compacted; leave it out"
+            f"{DELETION_VECTORS.key} rows are shown once they are compacted; leave it out"
         )
     if row_merge(schema) is not None:
         raise UnsupportedError(
-            f"table {table_name} has a log, whose fold is the last change of each key: merge-engine, sequence.field "
+            f"table {table_name} has a log, whose records are the last change of a key: merge-engine, sequence.field "
             "and ignore-delete are for tables without a log"
         )

@@ -1,6 +1,6 @@
-"""Rows of a table with a log: what stays of a bucket's part of a batch, and its level-0 files.
+"""Rows of a table with a log: the rows that stay of a bucket's part of a batch, and its level-0 files.
 
-Nothing here changes the table: the files become part of it when a record in the log names them.
+The table does not change before a record in the log names the files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakelog.filestore.write.places import parts_of, places_of
 class NewestRows:
     """The last row of each key among rows of one bucket, in key order, deletes too.
 
-    `kinds` are their kinds as given (int8), `positions` their places among the `given_count` rows (uint32).
+    `kinds` are their kinds as given (int8), `positions` their indexes in the `given_count` rows (uint32).
     """
 
     rows: pa.Table
@@ -45,7 +45,7 @@ class BucketRows:
 
 
 def newest_of(schema: TableSchema, rows: pa.Table, kinds: pa.Array) -> NewestRows:
-    """What stays of checked rows of one bucket, in arrival order. `kinds` are their kinds as int8."""
+    """The rows that stay of checked rows of one bucket in arrival order. `kinds` are their kinds as int8."""
     positions = newest_rows(key_frame(rows, schema.key_fields)).to_arrow()
     return NewestRows(
         rows=rows.take(positions),

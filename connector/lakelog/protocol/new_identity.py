@@ -1,8 +1,8 @@
-"""A new identity for a table: a uuid and, where it has a log, a topic of its own, from its files as they are.
+"""A new identity for a table: a new uuid and, where it has a log, a new topic; the files stay as they are.
 
-For a copied folder, and for a table that has lost what it knew of its writers. A schema with the new uuid and topic
-comes first, then a snapshot whose log begins with the new topic. Cut off between the two, a table with a log is refused
-until the command is run again.
+For a copied folder, and for a table that has lost lakelog's state of its writers. A schema with the new uuid and topic
+is created first, then a snapshot whose log begins with the new topic. After a crash between the two, a table with a log
+is refused until the command is run again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from lakelog.protocol.state import LogPosition, LogState
 def new_identity(
     table: FileStoreTable, *, topic_of: Callable[[str], str], kafka: Mapping[str, str] | None = None
 ) -> FileStoreTable:
-    """Give a table a uuid and a log of its own; gives the table as it is then. Its rows stay as they are.
+    """Give a table a new uuid and a new log, and give the changed table. Its rows stay as they are.
 
     `topic_of` names the topic of a table with this uuid, `kafka` are the user's own settings of Kafka clients.
-    What its older log holds behind its newest snapshot is not taken over. Streams that it knows may go on with their
-    checkpoints; where it has lost what it knew, those in the middle of their batches are refused. Streams that read it
-    start anew. Raises UnavailableError when Kafka does not answer; nothing was done then.
+    Records of its older log behind its newest snapshot are left out. Streams that write it can continue with their
+    checkpoints; where lakelog's state was lost, those in the middle of their batches are refused. Streams that read it
+    need new checkpoint locations. Raises UnavailableError when Kafka does not answer; then nothing was changed.
     """
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} has no identity of its own")
@@ -75,7 +75,7 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
     def resolve(latest: Snapshot | None) -> CommitRequest:
         carried = carried_properties(latest, table.snapshots).properties
         properties: dict[str, str] = {}
-        if latest is not None and not carried:  # lost: who wrote is not known
+        if latest is not None and not carried:  # the state of writers was lost
             properties[FORGOTTEN_KEY] = str(latest.time_millis)
         if table.has_log:
             properties |= {LOG_STATE_KEY: _restarted(table, latest, carried).to_json(), PLACE_KEY: table.path}
@@ -91,7 +91,7 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
 
 
 def _restarted(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[str, str]) -> LogState:
-    """The beginning of the new log; sequence numbers go on behind those of the files."""
+    """The beginning of the new log; sequence numbers continue after those of the files."""
     text = carried.get(LOG_STATE_KEY)
     where = f"table {table.path}, snapshot {latest.id if latest else 0}"
     older = LogState(topic_id="") if text is None else LogState.from_json(text, where=where)
@@ -103,7 +103,7 @@ def _restarted(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[
 
 
 def restarted_log(older: LogState, sequences: Mapping[int, int], *, topic_id: str) -> LogState:
-    """The beginning of another log behind the files that are there; `sequences` come after theirs. Pure."""
+    """The beginning of another log after the present files; `sequences` come after theirs. Pure."""
     positions = {
         bucket: LogPosition(sequence=max(sequence, older.position(bucket).sequence))
         for bucket, sequence in sequences.items()

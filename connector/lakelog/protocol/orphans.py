@@ -14,16 +14,16 @@ from lakelog.protocol.table_log import TableLog
 
 
 def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
-    """What `FileStoreTable.remove_orphan_files` takes as `named_elsewhere` for a table with a log."""
+    """The argument `named_elsewhere` of `FileStoreTable.remove_orphan_files` for a table with a log."""
     return lambda: set(files_in_log(table, log))
 
 
 def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     """The names of files in the headers that the newest snapshot has not taken in.
 
-    Ask before the snapshots: a transaction that is taken in meanwhile is then in one of the two. One that is not yet
-    committed is not seen; its files are as young as it is. Raises StalledError, LogTruncatedError, UnavailableError and
-    CorruptDataError.
+    Must be read before the snapshots: then a transaction that is taken in meanwhile is in one of the two. A transaction
+    that is not committed yet is not found; its files are as young as it is. Raises StalledError, LogTruncatedError,
+    UnavailableError and CorruptDataError.
     """
     log.check_topic()
     state = newest_state(table, topic_id=log.topic_id).logged

@@ -1,8 +1,8 @@
-"""Where a table with a log lives: a copied folder must not share the log of its original.
+"""The place of a table with a log: a copied folder must not share the log of its original.
 
 A table with a log records its folder, in its first schema (`lakelog.place`) and in every snapshot that a stream makes.
-Whoever writes it elsewhere asks whether the recorded folder still holds a table of the same uuid. Then this is a copy;
-else the table was moved, and the next snapshot records where it is now.
+A writer of the table in another folder checks whether the recorded folder still holds a table of the same uuid. Then
+this is a copy; else the table was moved, and the next snapshot records its new place.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def recorded_place(table: TableStore) -> str | None:
 
 
 def record_place(table: TableStore) -> None:
-    """Record that a table with a log is where it is now, as soon as it was renamed: with a snapshot without files.
+    """Record the new place of a table with a log after a rename, with a snapshot without files.
 
-    Else the next writer records it. What keeps it from being recorded now is a warning. Only for an original: a copy
-    would take the log of its original.
+    After an error, which is only logged, the next writer records it. Only for an original: a copy would take the log
+    of its original.
     """
     if not table.has_log or recorded_place(table) in (None, table.path):
         return
@@ -63,8 +63,8 @@ def record_place(table: TableStore) -> None:
 def original_of(table: TableStore, place: str | None) -> str | None:
     """The folder of the table that this one is a copy of; None for an original, and for a table that was moved.
 
-    `place` is the folder that the table has recorded; equal to its own it costs nothing. Raises InvalidRequestError
-    when the recorded folder cannot be asked.
+    `place` is the folder that the table has recorded; no I/O where it is its own. Raises InvalidRequestError when the
+    recorded folder cannot be read.
     """
     if place is None or place == table.path:
         return None
@@ -75,7 +75,7 @@ def original_of(table: TableStore, place: str | None) -> str | None:
         schema = None
     except LakelogError as error:
         raise InvalidRequestError(
-            f"table {table.path} was last written at {place}, and whether it is still there cannot be found out: "
+            f"table {table.path} was last written at {place}, and whether it still exists there cannot be checked: "
             f"{error}. {_WAY_OUT}"
         ) from error
     if schema is None or TABLE_UUID.of(schema.options) != table.uuid:
@@ -100,7 +100,7 @@ _WAY_OUT = (
 
 
 def _files_at(table: TableStore, place: str) -> FileIO:
-    """What reaches the folder that the table names, and nothing else."""
+    """The FileIO for the recorded folder alone."""
     if is_local(place) and place.startswith("/") and "\0" not in place:
         return bounded(LocalFileIO(), place, ())
     own, own_root = table.file_io, table.path
@@ -108,13 +108,13 @@ def _files_at(table: TableStore, place: str) -> FileIO:
     if own_root.startswith(f"{scheme}://{rest.partition('/')[0]}/"):
         return bounded(own.inner if isinstance(own, BoundedFileIO) else own, place, ())
     raise InvalidRequestError(
-        f"table {table.path} was last written at {place}, in another store, which is not asked whether it is still "
-        f"there. {_WAY_OUT}"
+        f"table {table.path} was last written at {place}, in another file system, which is not checked for it. "
+        f"{_WAY_OUT}"
     )
 
 
 def _is_same_folder(table: TableStore, there: FileIO, place: str) -> bool:
-    """Whether two names are of one folder, as links and mounts make them: a file put at one is seen at the other."""
+    """Whether two names are of one folder, by links or mounts: a file written to one is found in the other."""
     name = f"lakelog/probe-{uuid.uuid4()}.tmp"
     own = f"{table.path}/{name}"
     try:

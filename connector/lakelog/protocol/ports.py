@@ -1,4 +1,4 @@
-"""What the protocol needs of the two stores, so that a simulation can stand in for both.
+"""The ports of the protocol to the two stores, which a simulation can implement too.
 
 Errors that the ports raise and the protocol acts on: FencedError (another producer owns the bucket),
 UnknownOutcomeError (a transaction may or may not be committed), TransactionTimeoutError (the broker has aborted a
@@ -26,7 +26,7 @@ Payload_contra = TypeVar("Payload_contra", contravariant=True)
 class PreparedBucket(Generic[Payload]):
     """A bucket's part of a batch, ready to be logged: files are written, records are encoded.
 
-    `age_seconds` gives how long ago the first file was begun.
+    `age_seconds` gives the time since the first file was begun.
     """
 
     files: tuple[BucketFile, ...]
@@ -66,7 +66,7 @@ class Producer(Protocol[Payload_contra]):
     def begin(self, payload: Payload_contra, header: CommitHeader) -> None:
         """Open a transaction for these records, the first of which is to carry the header.
 
-        Whatever can be refused of them is refused now: nothing is logged by then.
+        Invalid records are refused here, before anything is logged.
         """
         ...
 
@@ -75,7 +75,7 @@ class Producer(Protocol[Payload_contra]):
         ...
 
     def flush(self) -> None:
-        """Wait until the broker has all records, in a transaction that it aborts when it stays open for too long."""
+        """Wait until the broker has all records, in a transaction that it aborts if it stays open for too long."""
         ...
 
     def commit(self) -> int:
@@ -91,10 +91,10 @@ class BucketLog(Protocol[Payload]):
     """The log of one table."""
 
     def fence(self, bucket: int, *, patience: int) -> Producer[Payload]:
-        """A new owner for `bucket`: aborts what the older one left open, and shuts it out.
+        """A new producer for `bucket`: aborts the open transaction of the older one, and fences it.
 
-        `patience` is how many transactions of this part were too slow for the broker: each lets the next one take
-        longer.
+        `patience` is the number of transactions of this part that were too slow for the broker: each lets the next one
+        take longer.
         """
         ...
 
@@ -103,7 +103,7 @@ class BucketLog(Protocol[Payload]):
         ...
 
     def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
-        """Every committed transaction from a position up to the high watermark as it stands now."""
+        """Every committed transaction from a position up to the present high watermark."""
         ...
 
 
@@ -115,7 +115,7 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
         ...
 
     def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
-        """The path of the first of these files that is not there; None when all are."""
+        """The path of the first missing one of these files; None without any."""
         ...
 
     def prepare(self, bucket: int, rows: Rows_contra, first_sequence: int) -> PreparedBucket[Payload]:
@@ -147,8 +147,8 @@ class Snapshots(Protocol):
     def append(self, batch: Batch, decide: Decide) -> int | None:
         """Make an APPEND snapshot and give its id.
 
-        `decide` is asked at every attempt with the newest state; None from it means that nothing is left to do.
-        What it raises goes through.
+        `decide` is called at every attempt with the newest state; None from it means that there is nothing to commit.
+        Its errors are raised as they are.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Which Kafka a table's log is in."""
+"""The Kafka of a table's log."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def client_config_of(
 ) -> dict[str, str]:
     """The Kafka client configuration of a table with these options; `given` are settings that came with the call.
 
-    The user's own settings go before the table's, see `lakelog.protocol.kafka_profiles`. Where neither names servers it
-    is the environment variable, else the embedded broker of the warehouse, which is started when it does not run.
+    The user's own settings override the table's, see `lakelog.protocol.kafka_profiles`. Where neither names servers,
+    those of the environment variable are used, else the embedded broker of the warehouse, started if it does not run.
     Raises UnavailableError when it does not start, and InvalidRequestError for a warehouse in an object store, which
-    has none; OptionError for servers that name a user.
+    has no embedded broker; OptionError for servers that name a user.
     """
     environ = os.environ if environ is None else environ
     config = client_config(options)
@@ -49,7 +49,7 @@ def require_kafka_client() -> None:
 def _embedded(warehouse: str) -> str:
     if not is_local(warehouse):
         raise InvalidRequestError(
-            f"a log needs a Kafka, and the warehouse {warehouse} has no broker of its own, as local ones have: name "
+            f"a log needs Kafka, and the warehouse {warehouse} has no embedded broker, as local ones have: name "
             f"the servers in {BOOTSTRAP_KEY}, in Catalog(warehouse, bootstrap_servers), or in the table's option "
             f"{BOOTSTRAP_SERVERS.key}"
         )

@@ -1,4 +1,4 @@
-"""What a snapshot knows of its log: positions, ledger, users."""
+"""The state of the log in a snapshot: positions and ledger; and the identity of batches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser, is_same_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
-    """How far a snapshot holds one bucket of the log.
+    """The position of a snapshot in one bucket of the log.
 
     `offset` is the next record to read. `records` and `size_bytes` count everything before it since the topic was made:
     offsets have gaps (control records, aborted transactions) and must not be subtracted. `sequence` is the next
-    sequence number of the bucket's files. The log had reached `epoch_offset` while `leader_epoch` was current: it is
-    the same log as long as that epoch does not end before.
+    sequence number of the bucket's files. The log had reached `epoch_offset` in `leader_epoch`: it is the same
+    log as long as that epoch does not end before.
     """
 
     offset: int = 0
@@ -38,7 +38,7 @@ _START = LogPosition()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBatch:
-    """A batch that was taken in for its user, who has no snapshot of it yet. `digest` is that of its header."""
+    """A batch that another writer took in, before its own snapshot. `digest` is that of its header."""
 
     identifier: int
     digest: str | None = None
@@ -46,13 +46,13 @@ class TakenBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """The log as one snapshot holds it. Stored as JSON in the snapshot's property `lakelog.log`:
+    """The state of the log in one snapshot. Stored as JSON in the snapshot's property `lakelog.log`:
 
-    {"topicId": text, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence, epoch offset]},
+    {"topicId": string, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence, epoch offset]},
      "ledger": {bucket: {user: [identifier, digest or null]}}}
 
-    The ledger names transactions that were taken in for users whose own snapshot is not there yet. Ledgers of older
-    snapshots have the identifier alone, and their positions no epoch offset.
+    The ledger names transactions in the snapshot that belong to a batch whose own snapshot is still to come. Ledgers of
+    older snapshots have the identifier alone, and their positions no epoch offset.
     """
 
     topic_id: str
@@ -60,11 +60,11 @@ class LogState:
     ledger: Mapping[int, Mapping[str, TakenBatch]] = field(default_factory=dict)
 
     def position(self, bucket: int) -> LogPosition:
-        """The position of `bucket`; the start of the log when no snapshot holds any of it."""
+        """The position of `bucket`; the start of the log for a bucket without one."""
         return self.positions.get(bucket, _START)
 
     def to_json(self) -> str:
-        """The text of the snapshot property."""
+        """The JSON of the snapshot property."""
         positions = {
             str(bucket): [at.offset, at.leader_epoch, at.records, at.size_bytes, at.sequence, at.epoch_offset]
             for bucket, at in sorted(self.positions.items())
@@ -78,7 +78,7 @@ class LogState:
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> LogState:
-        """Parse the property's text; `where` names the snapshot in errors. Raises CorruptDataError."""
+        """Parse the property; `where` names the snapshot in errors. Raises CorruptDataError."""
         try:
             fields = parse_object(text)
             positions, ledger = member(fields, "positions"), member(fields, "ledger")
@@ -98,7 +98,7 @@ class LogState:
 def _parse_position(positions: Mapping[str, Any], bucket: str) -> LogPosition:
     names = ["offset", "leader epoch", "records", "bytes", "sequence", "epoch offset"]
     values = items(positions, bucket)
-    length = len(names) - 1 if len(values) == len(names) - 1 else len(names)  # those of older snapshots are shorter
+    length = len(names) - 1 if len(values) == len(names) - 1 else len(names)  # positions of older snapshots are shorter
     found = {"epoch offset": 0} | dict(zip(names, items(positions, bucket, length=length), strict=False))
     return LogPosition(
         offset=whole(found, "offset", COUNT),
@@ -124,10 +124,10 @@ def _parse_taken(users: Mapping[str, Any], user: str) -> TakenBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The newest snapshot as the protocol sees it; `snapshot_id` 0 stands before the first snapshot.
+    """The newest snapshot as the protocol sees it; `snapshot_id` 0 is the state before the first snapshot.
 
-    `log` is None for a table without a log. `forgotten_millis` is when the youngest of the users committed that
-    have expired; None when none has. `place` is the folder that a table with a log has recorded as its own.
+    `log` is None for a table without a log. `forgotten_millis` is the last commit of the youngest user that was
+    dropped; None when no user was dropped. `place` is the folder that a table with a log has recorded as its own.
     """
 
     snapshot_id: int
@@ -145,7 +145,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Who writes what: the identity of a micro-batch in the table's history.
+    """The identity of a micro-batch in the table's history.
 
     `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` distinguishes a replay
     (same source offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
@@ -158,17 +158,17 @@ class Batch:
 
 
 def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where: str) -> None:
-    """Raise InvalidRequestError when what was written earlier as this batch was planned from other source offsets.
+    """Raise InvalidRequestError when an earlier attempt of this batch had other source offsets.
 
-    `identifier` and `digest` are those of what was found, `where` says where that is.
+    `identifier` and `digest` are those of the found batch, `where` names where it was found.
     """
     if identifier == batch.identifier and is_same_source(digest, batch.source_digest):
         return
     found = "was written with other source offsets" if identifier == batch.identifier else "is passed"
     raise InvalidRequestError(
         f"batch {batch.identifier} of {batch.user} {found}: {where} holds batch {identifier} with the source digest "
-        f"{digest}, this one has {batch.source_digest}. Nothing of it is written. {CHECKPOINT_CHANGED}; what the log "
-        "holds of the batch is taken in as it is by the next writer"
+        f"{digest}, this one has {batch.source_digest}. Nothing of it is written. {CHECKPOINT_CHANGED}; records of "
+        "the batch in the log are taken in as they are by the next writer"
     )
 
 
@@ -184,7 +184,7 @@ def is_committed(state: TableState, batch: Batch) -> bool:
 def prune_ledger(
     ledger: Mapping[int, Mapping[str, TakenBatch]], users: Mapping[str, CommitUser]
 ) -> dict[int, dict[str, TakenBatch]]:
-    """The ledger without the batches whose own snapshot is there."""
+    """The ledger without the batches whose own snapshot exists."""
     kept: dict[int, dict[str, TakenBatch]] = {}
     for bucket, taken in ledger.items():
         left = {

@@ -1,4 +1,4 @@
-"""The named steps of the commit protocol, and who watches them.
+"""The named steps of the commit protocol, and their observers.
 
 Two environment variables, read once per process, make the steps visible from outside:
 
@@ -43,12 +43,12 @@ StepObserver = Callable[[Step, str, int, int | None], None]
 
 
 def silent(step: Step, user: str, identifier: int, bucket: int | None) -> None:
-    """Observe nothing; for callers that own their steps, such as the simulation."""
+    """Do nothing; for callers that observe steps themselves, such as the simulation."""
 
 
 @cache
 def process_observer() -> StepObserver:
-    """The observer that the environment asks for; without one, steps are logged at DEBUG."""
+    """The observer that the environment names; without one, steps are logged at DEBUG."""
     watchers: list[StepObserver] = [_log_step]
     if path := os.environ.get("LAKELOG_STEP_LOG"):
         watchers.append(_append_to(path))

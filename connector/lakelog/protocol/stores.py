@@ -53,16 +53,16 @@ from lakelog.protocol.ports import (
 )
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
-# The buckets of a task have a thread each, to wait for the broker side by side. What computes takes turns: threads that
-# fight for the interpreter take a third more time for the same work.
+# The buckets of a task have a thread each, to wait for the broker in parallel. Computations take turns: threads that
+# compete for the interpreter take a third more time for the same work.
 _turn = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """Where a table's log is: what a task needs to open it. Pickles small; holds secrets, so it is never printed.
+    """The settings with which a task opens a table's log. Small when pickled; holds secrets, so it is never printed.
 
-    `unavailable_seconds` is how long a task goes on trying when the log does not answer.
+    `unavailable_seconds` is how long a task retries when the log does not answer.
     """
 
     topic: str
@@ -84,10 +84,10 @@ class ChangeRows:
 
 
 def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | None) -> TableState:
-    """What `snapshot` holds of users and log; None stands before the first snapshot. `topic_id` None: no log.
+    """The users and the log state of `snapshot`; None is the state before the first. `topic_id` None: no log.
 
-    Foreign COMPACT snapshots carry nothing of ours: the newest one below them that does is asked. Raises
-    UnsupportedError for a foreign APPEND or OVERWRITE of rows on a logged table: they are not in the log.
+    COMPACT snapshots of other engines have no state of lakelog: it is read from the newest one before them. Raises
+    UnsupportedError for rows of another engine in a logged table: they are not in the log.
     """
     carried = carried_by(table, snapshot)
     log = None
@@ -98,8 +98,8 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
         log = LogState(topic_id=topic_id) if text is None else LogState.from_json(text, where=where)
         if log.topic_id != topic_id:
             raise NotFoundError(
-                f"{where} goes with the log {log.topic_id}, and the table has the log {topic_id}: the table got an "
-                "identity of its own since. Name a newer snapshot; where this is the newest, `lakelog table "
+                f"{where} belongs to the log {log.topic_id}, and the table has the log {topic_id}: the table got a new "
+                "identity since. Name a newer snapshot; where this is the newest, `lakelog table "
                 "new-identity PATH` was cut off: run it again"
             )
     snapshot_id = 0 if snapshot is None else snapshot.id
@@ -113,7 +113,7 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
 
 
 def newest_state(table: TableStore, *, topic_id: str | None) -> TableState:
-    """What the newest snapshot holds of users and log, read now. Raises as `read_state`."""
+    """The users and the log state of the newest snapshot, read now. Raises as `read_state`."""
     while True:
         try:
             return read_state(table, table.snapshots.latest(), topic_id=topic_id)
@@ -128,7 +128,7 @@ def _check_foreign(table: TableStore, foreign: Sequence[Snapshot]) -> None:
 
 
 def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snapshot, TableState]]:
-    """Every snapshot that is still there, oldest first, with what it holds of users and log."""
+    """Every living snapshot, oldest first, with its users and log state."""
     for snapshot_id in table.snapshots.ids():
         snapshot = table.snapshots.get(snapshot_id)
         yield snapshot, read_state(table, snapshot, topic_id=topic_id)
@@ -136,7 +136,7 @@ def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedChanges:
-    """A bucket's part of a batch before it has sequence numbers: what stays of it, by partition, and its records."""
+    """A bucket's part of a batch before it has sequence numbers: the rows that stay, by partition, and its records."""
 
     parts: tuple[tuple[bytes, NewestRows], ...]
     records: EncodedRecords
@@ -146,9 +146,9 @@ Encoded = Callable[[], EncodedChanges]
 
 
 def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows) -> EncodedChanges:
-    """Encode the records of rows that `validate_rows` has checked. Nothing is logged by then.
+    """Encode the records of rows that `validate_rows` has checked. Logs nothing.
 
-    Raises InvalidRequestError for row kinds that are none, UnsupportedError for a table that cannot have a log.
+    Raises InvalidRequestError for invalid row kinds, UnsupportedError for a table that cannot have a log.
     """
     check_table_writable(table)
     check_loggable(table.schema, table_name=table.name)
@@ -199,12 +199,12 @@ class TaskFiles:
         return newest_state(self.table, topic_id=self.target.topic_id)
 
     def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
-        """The path of the first of these files that is not there; None when all are."""
+        """The path of the first missing one of these files; None without any."""
         paths = (self.table.data_path(file.partition, bucket, file.meta) for file in files)
         return next((path for path in paths if not self.table.file_io.exists(path)), None)
 
     def prepare(self, bucket: int, rows: Encoded, first_sequence: int) -> PreparedBucket[EncodedRecords]:
-        """Write level-0 files, one set a partition. `rows` may have to be waited for."""
+        """Write level-0 files, one set a partition. `rows` may still be in preparation."""
         encoded = rows()
         names = FileNames()
         files: list[BucketFile] = []
@@ -259,7 +259,7 @@ class TaskProducer:
 class TaskLog:
     """The log of one table as a task sees it.
 
-    `size_bytes` is what the rows of all its buckets take in memory: they share the line to the broker, so a transaction
+    `size_bytes` is the memory of the rows of all its buckets: they share the connection to the broker, so a transaction
     may take as long as all of them.
     """
 
@@ -268,7 +268,7 @@ class TaskLog:
     size_bytes: int = 0
 
     def fence(self, bucket: int, *, patience: int) -> TaskProducer:
-        """A new owner for `bucket`. Raises UnavailableError when the broker does not answer."""
+        """A new producer for `bucket`. Raises UnavailableError when the broker does not answer."""
         return TaskProducer(
             TransactionalProducer(
                 self.target.client_config,
@@ -287,7 +287,7 @@ class TaskLog:
         return producer.timeout_millis >= choose_timeout_millis(self.target.client_config, self.size_bytes)
 
     def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
-        """Every committed transaction from a position up to the high watermark as it stands now."""
+        """Every committed transaction from a position up to the present high watermark."""
         known = Position(offset=position.epoch_offset, leader_epoch=position.leader_epoch)
         tail = read_tail(self.target.client_config, self.target.topic, bucket, position.offset, known=known)
         headers = HeaderFiles(self.table)
@@ -325,7 +325,7 @@ class DriverSnapshots:
         return newest_state(self.table, topic_id=self.topic_id)
 
     def append(self, batch: Batch, decide: Decide) -> int | None:
-        """Make an APPEND snapshot of what `decide` wants, asked again at every attempt."""
+        """Make an APPEND snapshot of the change that `decide` gives, at every attempt again."""
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
             change = decide(self._state(latest))

@@ -1,4 +1,4 @@
-"""The log of one table: which topic it is, and how to reach it."""
+"""The log of one table: its topic, and the settings of its clients."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TableLog:
         if found.topic_id != self.topic_id:
             raise CorruptDataError(
                 f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"
-                f" expects {self.topic_id}: the topic was deleted and made again, or this is another Kafka"
+                f" expects {self.topic_id}: the topic was deleted and created again, or this is another Kafka"
             )
         if found.deletes_by:
             logger.warning("%s", self.deletion_warning(found.deletes_by))
@@ -109,6 +109,4 @@ def _check_settings(schema: TableSchema, path: str) -> None:
         unset = " ".join(f"--unset {KAFKA_PREFIX}{key}" for key in refused)
         has_secret = any(key == SERVERS or is_secret(key) for key in refused)
         advice = "; change the passwords too: older schema files still hold them" if has_secret else ""
-        raise OptionError(
-            f"table {path}: {error}. To take it out: lakelog table alter {path} {unset}{advice}"
-        ) from None
+        raise OptionError(f"table {path}: {error}. To remove it: lakelog table alter {path} {unset}{advice}") from None

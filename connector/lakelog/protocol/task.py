@@ -43,15 +43,15 @@ STALLS_MAX = 1
 TIMEOUTS_MAX = 2
 OLD_FILES_MAX = 2
 
-# What is logged must name no file that may be removed as an orphan. When a transaction is about to be committed, it is
+# A logged header must name no file that may be removed as an orphan. When a transaction is about to be committed, it is
 # open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
-# they are younger than orphans when it takes effect, however long the process sleeps in between.
+# they are younger than orphans when it takes effect, for however long the process sleeps in between.
 _SPARE_MILLIS = 300_000  # brokers look for transactions past their time-out now and then, by default every 10 s
 FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 1000
 
 
 class OvertakenError(ConflictError):
-    """Others have moved the bucket on since the look, and its log has expired so far: look again."""
+    """Other writers have advanced the bucket since it was read, and its log has expired up to there: read again."""
 
 
 class StaleAttemptError(ConflictError):
@@ -59,15 +59,15 @@ class StaleAttemptError(ConflictError):
 
 
 class OldFilesError(UnavailableError):
-    """Files were written so long ago that they may be removed as orphans before the log names them: write them anew."""
+    """Files are so old that they may be removed as orphans before the log names them: write them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketAnswer:
     """What a task reports to the driver about one bucket.
 
-    `transactions` are the headers of what lies between `base` and `end` in the log, in log order, this batch's own
-    among them unless it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in.
+    `transactions` are the headers between `base` and `end` in the log, in log order, with that of this batch unless
+    it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in.
     """
 
     bucket: int
@@ -81,9 +81,9 @@ class BucketAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketTask(Generic[Rows, Payload]):
-    """One bucket's part of a batch. `rows` is None when the bucket is only visited for what others left.
+    """One bucket's part of a batch. `rows` is None when only transactions of other writers are to be taken in.
 
-    `patience` is with a log that does not answer.
+    `patience` bounds the retries of a log that does not answer.
     """
 
     table_uuid: str
@@ -99,7 +99,7 @@ class BucketTask(Generic[Rows, Payload]):
 
 
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
-    """Take the bucket's part of the batch into the log once, whatever happened before, and say what to take in.
+    """Write the bucket's part of the batch into the log once, after any earlier attempt, and give what to take in.
 
     An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect; so
     does a log that does not answer, as long as the task has patience.
@@ -152,7 +152,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
 def _write_with_kept(
     task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], producer: Producer[Payload], end: int
 ) -> BucketAnswer | None:
-    """Write without fence and tail, which is right only while the newest snapshot ends where the producer did."""
+    """Write without fence and tail, which is correct only while the newest snapshot ends where the producer did."""
     try:
         _observe(task, Step.LOOK)
         state = task.files.newest()
@@ -202,7 +202,7 @@ def _write_fenced(
         check_tail(task, state, tail)
         check_files(task, tail)
     except (LogTruncatedError, LostFilesError) as error:
-        # Others may have taken the tail in since; then its records, and files that were compacted, may be deleted.
+        # Other writers may have taken the tail in since; then its records, and compacted files, may be deleted.
         if task.files.newest().logged.position(task.bucket).offset == position.offset:
             raise
         raise OvertakenError from error
@@ -227,7 +227,7 @@ def _log_and_answer(
             header = _header(task, state, part)
             _observe(task, Step.BEGIN)
             producer.begin(part.payload, header)
-            task.patience.succeeded()  # what fails from here on is an unknown outcome, and those are counted
+            task.patience.succeeded()  # later failures are unknown outcomes, which are counted
             _observe(task, Step.PRODUCE)
             producer.produce()
             producer.flush()
@@ -249,7 +249,7 @@ def _log_and_answer(
 
 
 class _Preparation(Generic[Rows, Payload]):
-    """The prepared part, made again only when the sequence numbers must move, or when its files have become old."""
+    """The prepared part, made again only when its sequence numbers must change, or when its files have become old."""
 
     def __init__(self, task: BucketTask[Rows, Payload]) -> None:
         self._task = task
@@ -257,7 +257,7 @@ class _Preparation(Generic[Rows, Payload]):
         self._part: PreparedBucket[Payload] | None = None
 
     def after(self, first_sequence: int) -> PreparedBucket[Payload]:
-        """The part with sequence numbers from `first_sequence` on: whoever logs renumbers before logging."""
+        """The part with sequence numbers from `first_sequence` on: a writer renumbers its files before it logs."""
         assert self._task.rows is not None
         if self._part is None or self._first_sequence != first_sequence or not is_young(self._part.age_seconds()):
             _observe(self._task, Step.PREPARE)
@@ -288,13 +288,13 @@ def check_young(bucket: int, age_seconds: float) -> None:
     if not is_young(age_seconds):
         raise OldFilesError(
             f"bucket {bucket}: the first file of the batch was written {age_seconds:.0f} s ago, at most "
-            f"{FILES_AGE_SECONDS_MAX:.0f} s are allowed: the files may be removed as orphans. The machine slept, or "
-            "the batch is too large: write smaller batches"
+            f"{FILES_AGE_SECONDS_MAX:.0f} s are allowed: the files may be removed as orphans. The machine was asleep, "
+            "or the batch is too large: write smaller batches"
         )
 
 
 def is_at_its_end(position: LogPosition, end: int) -> bool:
-    """True when the newest snapshot holds the bucket exactly to where a kept producer left it."""
+    """True when the newest snapshot ends exactly where a kept producer ended."""
     return position.offset == end
 
 
@@ -362,7 +362,7 @@ def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketT
 
 
 def check_files(task: BucketTask[Rows, Payload], tail: BucketTail) -> None:
-    """Raise LostFilesError for a transaction whose files are not there: a snapshot must name none of these.
+    """Raise LostFilesError for a transaction with missing files: no snapshot may name these.
 
     The folder of a table may have been restored as it was before the transaction.
     """
@@ -374,7 +374,7 @@ def check_files(task: BucketTask[Rows, Payload], tail: BucketTail) -> None:
 
 
 def _check_statement(transaction: LoggedTransaction, users: Mapping[str, object], where: str) -> None:
-    """The place where a task will hand an unfinished batch statement to the driver, which rolls it forward."""
+    """Raise UnsupportedError for the transaction of an unfinished batch statement."""
     statement = transaction.header.statement
     if statement is not None and transaction.header.user not in users:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""The topic of a table: made with it, deleted with it. Needs Kafka's client."""
+"""The topic of a table: created and deleted with it. Needs Kafka's client."""
 
 from __future__ import annotations
 

@@ -57,6 +57,6 @@ def test_a_chain_of_changes_shares_the_entries_that_do_not_change() -> None:
         draft.put(key, key)
         draft.discard(key - 10_000)
         before, held = held, draft.done()
-        copied += len(held) if held._base is not before._base else len(held._added) + len(held._gone)
+        copied += len(held) if held._base is not before._base else len(held._added) + len(held._removed)
     assert copied < 2_000 * 6 * isqrt(10_000)  # a plain dict: 2_000 * 10_000
     assert list(held) == list(range(2_000, 12_000))

@@ -27,7 +27,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.avro import codec_of
 from lakelog.filestore.formats.avro_blocks import SYNC_BYTES, header_bytes
-from lakelog.filestore.formats.avro_values import TEXTS, encode_rows, entry_types, long_bytes
+from lakelog.filestore.formats.avro_values import STRINGS, encode_rows, entry_types, long_bytes
 from lakelog.filestore.formats.checked import ChecksummedFile
 from lakelog.filestore.formats.storing import stored_rows
 from lakelog.filestore.io.fileio import FileIO
@@ -187,7 +187,7 @@ class _Names:
 
     def _map(self, kind: DataType, path: str) -> object:
         key, value = entry_types(kind)
-        if key.root in TEXTS:
+        if key.root in STRINGS:
             return {"type": "map", "values": self._type(value, path)}
         entry = {
             "type": "record",
