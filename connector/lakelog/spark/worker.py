@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from functools import cache
+import sys
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -12,15 +12,23 @@ MESSAGE_COLUMN = "message"
 MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
 
 
-@cache
+class _Spared:
+    """How many modules this process had at the last look."""
+
+    module_count = 0
+
+
 def spare_modules_from_collection() -> None:
-    """Leave what is imported by now out of garbage collections; once a process.
+    """Leave what is imported by now out of garbage collections; again only when more has been imported since.
 
     Spark's workers collect all garbage after each task, and look through every object of every module for it: 30 ms a
-    task for Spark's own imports, three times as much with ours (PySpark 4.3, `daemon.py`).
+    task for Spark's own imports, three times as much with ours (PySpark 4.3, `daemon.py`). Modules that the first task
+    imports late, pandas among them, come with the second.
     """
-    gc.collect()
-    gc.freeze()
+    if len(sys.modules) > _Spared.module_count:
+        gc.collect()
+        gc.freeze()
+        _Spared.module_count = len(sys.modules)
 
 
 def task_number() -> int:
