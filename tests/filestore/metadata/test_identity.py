@@ -1,4 +1,4 @@
-"""A handle of a table that was dropped, and made anew under the same name, writes and reads nothing of the new one."""
+"""A handle of a table that was dropped, and created again under the same name, writes and reads nothing of the new one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_table_that_was_made_anew_refuses_an_older_handle(tmp_path: Path, new_
         commit_batch(anew, batch)
     with pytest.raises(ConflictError, match="was dropped, renamed, or created again, since it was opened"):
         commit_batch(stale, 1)
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         stale.write(rows_of(5))
     assert anew.snapshots.ids() == [*range(1, new_snapshots + 1)]
 
@@ -67,7 +67,7 @@ def test_a_table_of_others_is_told_from_its_successor_by_its_schema(tmp_path: Pa
     stale = as_others_make_it(make_table(tmp_path), time_millis=1)
     commit_batch(stale, 0)
     as_others_make_it(made_anew(stale, tmp_path), time_millis=2)
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         commit_batch(stale, 1)
 
 
@@ -83,9 +83,9 @@ def test_an_older_handle_does_not_read_or_alter_the_new_table(tmp_path: Path) ->
     stale = make_table(tmp_path)
     commit_batch(stale, 0)
     commit_batch(made_anew(stale, tmp_path), 0)
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         stale.to_arrow()
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         stale.alter(SetOption("snapshot.num-retained.max", "20"))
 
 
@@ -105,7 +105,7 @@ def test_a_table_that_is_made_anew_while_a_commit_is_under_way_gets_nothing_of_i
                 commit_batch(made[0], batch)
 
     request = CommitRequest(commit_user="late", commit_identifier=1, kind=CommitKind.APPEND)
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         TableCommit(stale, clock=NO_WAIT).commit(lambda _: request, on_step=drop)
     assert made[0].snapshots.ids() == [*range(1, new_snapshots + 1)]
 
