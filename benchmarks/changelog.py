@@ -1,8 +1,8 @@
 """Rows a second of streaming upserts into a table that looks up old values, beside Spark appending plain Parquet.
 
-The upserts of the benchmark `upsert`, without a log, into a table with `changelog-producer=lookup`: every change is
-told with its old values. Time counts to the end of the query, compaction and changelog included. Rows and changes are
-checked.
+The upserts of the benchmark `upsert`, without a log, into a table with `changelog-producer=lookup`: every change is in
+the changelog with its old values. Time counts to the end of the query, compaction and changelog included. Rows and
+changes are checked.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def check_changes(run: LakelogRun, row_count: int) -> None:
     kinds = pl.from_arrow(pa.Table.from_batches(batches).column(ROW_KIND_COLUMN))
     assert isinstance(kinds, pl.Series)
     counts = dict(kinds.value_counts().iter_rows())
-    told = counts.get("+I", 0) - counts.get("-D", 0)
-    if told != row_count or counts.get("-U", 0) != counts.get("+U", 0):
-        sys.exit(f"the changes {counts} lead to {told} rows, the table has {row_count}")
+    row_sum = counts.get("+I", 0) - counts.get("-D", 0)
+    if row_sum != row_count or counts.get("-U", 0) != counts.get("+U", 0):
+        sys.exit(f"the changes {counts} lead to {row_sum} rows, the table has {row_count}")
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ TWO_COLUMNS = ["id", "amount"]
 
 
 def make_rows(ids: np.ndarray, seed: int) -> pa.Table:
-    """Rows of these ids: numbers, texts that repeat and that do not, a timestamp, a flag."""
+    """Rows of these ids: numbers, strings that repeat and that do not, a timestamp, a flag."""
     rng = np.random.default_rng(seed)
     count = len(ids)
     return pa.table(

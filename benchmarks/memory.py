@@ -29,7 +29,7 @@ YOUNGER_RUNS = 3
 PIECE_ROWS = 100_000
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("run", pa.int32()), ("payload", pa.binary())])
 # Arenas of the C library and stacks of pools take addresses, not memory: few are enough for a process of two cores.
-# Arrow's allocator takes a gigabyte of addresses at its start; the C library's gives back large blocks when it is told.
+# Arrow's allocator takes a gigabyte of addresses at its start; the C library's can be set to give back large blocks.
 CHILD_SETTINGS = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": "2",

@@ -3,7 +3,7 @@
 4,000,000 base rows, then batches of 200,000 rows of which 80 % overwrite uniformly random keys, 7 columns, 4 buckets.
 One process commits batch by batch, then reads all rows. lakelog compacts as it goes, which is in its time; pypaimon
 does not compact, delta-rs rewrites files in its MERGE. The peers have environments of their own; all take turns.
-`cpu` are rows a second of processor time, of all threads: what a machine with other work tells best.
+`cpu` are rows a second of processor time, of all threads: the best measure on a machine with other work.
 """
 
 from __future__ import annotations

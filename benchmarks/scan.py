@@ -1,6 +1,6 @@
 """Seconds of scans in Spark right after streaming upserts, beside Spark on the same rows as compacted plain Parquet.
 
-The table is what `upsert` leaves; nobody compacts it by hand. Two queries: count, sum and max of two columns, and max
+The table is what `upsert` leaves; it is not compacted by hand. Two queries: count, sum and max of two columns, and max
 of all columns. Each is planned anew every time, from the table's or the folder's name. `first` is the first read.
 """
 

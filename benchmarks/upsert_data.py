@@ -104,7 +104,7 @@ def _keys(rng: np.random.Generator, base_rows: int, size: Size) -> Iterator[np.n
 def _rows(rng: np.random.Generator, keys: np.ndarray[tuple[int], np.dtype[np.int64]], batch: int) -> pa.Table:
     count = len(keys)
     cities = np.array([f"city-{number:04d}" for number in range(CITY_COUNT)])
-    moments = FIRST_MODIFIED * 1_000_000 + batch * MICROS_PER_MINUTE + rng.integers(0, MICROS_PER_MINUTE, count)
+    timestamps = FIRST_MODIFIED * 1_000_000 + batch * MICROS_PER_MINUTE + rng.integers(0, MICROS_PER_MINUTE, count)
     columns = [
         keys,
         rng.integers(0, 1_000_000_000, count),
@@ -112,7 +112,7 @@ def _rows(rng: np.random.Generator, keys: np.ndarray[tuple[int], np.dtype[np.int
         np.full(count, batch),
         cities[rng.integers(0, CITY_COUNT, count)],
         np.char.add("note-", rng.integers(0, 10**12, count).astype("U12")),
-        moments,
+        timestamps,
     ]
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
 

@@ -106,7 +106,7 @@ def count_changes(changes: pl.DataFrame) -> int:
 def cut_points(changes: pl.DataFrame, file_count: int) -> Sequence[int]:
     """The ends (exclusive) of at most `file_count` pieces of about the same size.
 
-    A cut never falls between two changes of the same time, so that the state after a piece is the state at a moment,
+    A cut never falls between two changes of the same time, so that the state after a piece is the state at a timestamp,
     and -U and +U stay together.
     """
     wanted = [changes.height * number // file_count for number in range(1, file_count)]

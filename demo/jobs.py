@@ -72,7 +72,7 @@ def count_flights(spark: SparkSession, workspace: Workspace) -> StreamingQuery:
 def follow(query: StreamingQuery, progress: Path, *, is_done: Callable[[MicroBatch], bool]) -> None:
     """Note every finished micro-batch in the file `progress`; stop the query when it is done after one of them.
 
-    Ends too when the process that started this one is gone. Raises what the query failed with.
+    Ends too when the process that started this one has ended. Raises the error of the query.
     """
     parent = os.getppid()
     newest: MicroBatch | None = None

@@ -17,7 +17,7 @@ Offsets = Mapping[int, int]
 class MicroBatch:
     """One finished micro-batch of a run.
 
-    `read_at` (seconds since 1970) is when the sink was handed the batch's rows. `log_offsets` tells how far a reader of
+    `read_at` (seconds since 1970) is when the sink was handed the batch's rows. `log_offsets` are how far a reader of
     a lakelog table has read the log after it; None while the snapshot is being read, and for other sources.
     """
 

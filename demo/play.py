@@ -55,7 +55,7 @@ class Played:
 
 @dataclass(slots=True)
 class Play:
-    """Runs both jobs to their ends. `log_end` tells where the log of `flights` ends once all is written."""
+    """Runs both jobs to their ends. `log_end` is where the log of `flights` ends once all is written."""
 
     workspace: Workspace
     files: Sequence[ChangeFile]
@@ -73,7 +73,7 @@ class Play:
     _moved_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> Played:
-        """Play it. Every process that was started is gone afterwards. Raises JobFailedError."""
+        """Play it. Every process that was started has ended afterwards. Raises JobFailedError."""
         try:
             with self.display:
                 return self._run()

@@ -26,7 +26,7 @@ def check_everything(
 ) -> list[Check]:
     """Both tables, the log and the past against the truth from the CSV.
 
-    The writer's batch n is file n of `stream`, which ends at a moment: so the truth is known at every snapshot.
+    The writer's batch n is file n of `stream`, which ends at a timestamp: so the true rows are known at every snapshot.
     """
     return list(_checks(catalog, stream, snapshots, killed_batch))
 

@@ -10,22 +10,22 @@ import polars as pl
 from demo.flights import KEY, TABLE_SCHEMA
 
 
-def flights_at(flights: pl.DataFrame, moment: datetime | None = None) -> pl.DataFrame:
-    """The rows of `flights` as they stand at `moment`, its changes included; None is after the last change.
+def flights_at(flights: pl.DataFrame, time: datetime | None = None) -> pl.DataFrame:
+    """The rows of `flights` as they stand at `time`, its changes included; None is after the last change.
 
-    A flight is there from a day before its scheduled departure on, and gone at the scheduled departure when it was
+    A flight exists from a day before its scheduled departure on, and is deleted at the scheduled departure when it was
     cancelled. It is `arrived` once departure and air time are over; never, when no air time is known.
     """
-    now = pl.lit(moment if moment is not None else datetime.max, dtype=pl.Datetime("us")).dt.replace_time_zone("UTC")
+    now = pl.lit(time if time is not None else datetime.max, dtype=pl.Datetime("us")).dt.replace_time_zone("UTC")
     minutes = {name: pl.col(name).cast(pl.Int64) * 60_000_000 for name in ("minute", "dep_delay", "air_time")}
     hour = pl.col("time_hour").to_physical()
 
-    def to_moment(micros: pl.Expr) -> pl.Expr:
+    def to_timestamp(micros: pl.Expr) -> pl.Expr:
         return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
-    scheduled = to_moment(hour + minutes["minute"])
-    departs = to_moment(hour + minutes["minute"] + minutes["dep_delay"])
-    arrives = to_moment(hour + minutes["minute"] + minutes["dep_delay"] + minutes["air_time"])
+    scheduled = to_timestamp(hour + minutes["minute"])
+    departs = to_timestamp(hour + minutes["minute"] + minutes["dep_delay"])
+    arrives = to_timestamp(hour + minutes["minute"] + minutes["dep_delay"] + minutes["air_time"])
     is_cancelled = pl.col("dep_time").is_null() & (scheduled <= now)
     is_known = scheduled.dt.offset_by("-24h") <= now
 

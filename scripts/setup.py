@@ -4,7 +4,7 @@ usage: setup.py [NAME...]
 Each NAME makes .venvs/NAME of requirements/NAME.txt too: `pypaimon` is the reader that tests compare with, apart
 because of its own dependencies; `moto` is the S3 server of tests; `runtime` is what a user of the wheel gets.
 
-Runs on any Python 3.11 with nothing installed. A stamp in the environment tells what it was made from, so a second run
+Runs on any Python 3.11 with nothing installed. A stamp in the environment names what it was made from, so a second run
 has nothing to do; a lock lets two scripts run at once.
 """
 
@@ -45,7 +45,7 @@ def make_current(venv: Path, pins: Path, *, editable: bool = False, uv: Path | N
     if stamp_of(venv) == wanted:
         return
     with setup_lock():
-        if stamp_of(venv) == wanted:  # somebody else did it meanwhile
+        if stamp_of(venv) == wanted:  # another process did it meanwhile
             return
         make_venv(venv)
         install(venv, pins, uv or install_uv(venv), editable=editable)

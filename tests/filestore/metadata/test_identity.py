@@ -1,4 +1,4 @@
-"""A handle of a table that was dropped, and created again under the same name, writes and reads nothing of the new one."""
+"""A handle of a table that was dropped, and created again by the same name, writes and reads nothing of the new."""
 
 from __future__ import annotations
 
