@@ -127,7 +127,7 @@ def test_a_long_chain_in_a_lazy_frame_finds_its_rows(table: FileStoreTable) -> N
     ],
     ids=lambda where: repr(where[:20]),
 )
-def test_what_no_filter_can_be_is_told(table: FileStoreTable, where: str) -> None:
+def test_invalid_filters_are_errors(table: FileStoreTable, where: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"^.{10,1500}$"):
         found(table, where)
 

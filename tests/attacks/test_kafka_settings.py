@@ -301,14 +301,14 @@ def test_passwords_go_to_the_servers_of_their_giver_alone(table: dict[str, str],
         ("odd", InvalidRequestError, r"'sasl\.password' of profile 'odd' .* is a list"),
     ],
 )
-def test_a_profile_that_does_not_fit_is_told(
+def test_a_profile_that_does_not_fit_is_an_error(
     environ: dict[str, str], name: str, kind: type[LakelogError], text: str
 ) -> None:
     with pytest.raises(kind, match=text):
         settings({"profile": name}, environ)
 
 
-def test_a_file_of_profiles_that_is_none_is_told_without_its_text(tmp_path: Path) -> None:
+def test_an_invalid_file_of_profiles_is_an_error_without_its_contents(tmp_path: Path) -> None:
     path = tmp_path / "kafka.toml"
     path.write_text("[prod]\nsasl.password = hunter2\n")
     with pytest.raises(InvalidRequestError, match=r"kafka\.toml is not a TOML file \(at line 2") as caught:

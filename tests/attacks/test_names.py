@@ -101,7 +101,7 @@ def test_names_in_snapshots_lead_nowhere_else(tmp_path: Path, key: str, file: st
     assert all(isinstance(error, CorruptDataError) for error in errors.values()), errors
 
 
-def test_ids_that_are_texts_lead_nowhere_else(tmp_path: Path) -> None:
+def test_ids_that_are_strings_lead_nowhere_else(tmp_path: Path) -> None:
     world = make_world(tmp_path, has_key=True)
     rewrite(world.table, snapshot=lambda fields: fields.update(schemaId=f"0/{UP}note"))
     world.run()

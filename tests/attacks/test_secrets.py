@@ -36,7 +36,7 @@ def shown(thing: object) -> str:
     return f"{thing!r} {thing!s} {thing}"
 
 
-def test_a_table_of_others_with_a_password_shows_it_to_nobody(tmp_path: Path) -> None:
+def test_a_password_in_a_table_of_others_is_never_shown(tmp_path: Path) -> None:
     made = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     text = altered_by_others(made.schema, **{"log.kafka.sasl.password": SECRET})
     Path(made.path, "schema", "schema-0").write_text(text)
@@ -50,7 +50,7 @@ def test_a_table_of_others_with_a_password_shows_it_to_nobody(tmp_path: Path) ->
     assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r} {caught.value.__context__!r}"
 
 
-def test_what_a_catalog_is_told_is_shown_and_stored_nowhere(
+def test_the_options_of_a_catalog_are_shown_and_stored_nowhere(
     tmp_path: Path, bootstrap_servers: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"kafka.bootstrap.servers": bootstrap_servers, "kafka.sasl.username": "me", "kafka.sasl.password": SECRET}
@@ -69,7 +69,7 @@ def test_what_a_catalog_is_told_is_shown_and_stored_nowhere(
     assert files_with_the_secret(tmp_path) == []
 
 
-def test_no_error_of_a_client_tells_the_password(tmp_path: Path) -> None:
+def test_no_error_of_a_client_shows_the_password(tmp_path: Path) -> None:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.sasl.password": SECRET, "kafka.sasl.mechanism": SECRET}
     with pytest.raises(LakelogError) as caught:
         Catalog(tmp_path / "lake", options=options | {"kafka.security.protocol": "SASL_SSL"}).create_table(

@@ -91,7 +91,7 @@ def test_an_existing_table_is_not_made_again(catalog: Catalog) -> None:
     assert again.schema == made.schema
 
 
-def test_a_dropped_table_is_gone(catalog: Catalog) -> None:
+def test_a_dropped_table_does_not_exist(catalog: Catalog) -> None:
     catalog.create_table("db.t", schema=SCHEMA)
     catalog.create_table("db.u", schema=SCHEMA)
 

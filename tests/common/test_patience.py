@@ -32,7 +32,7 @@ def silent() -> None:
     raise UnavailableError("nobody answers")
 
 
-def test_it_ends_when_nothing_has_gone_well_for_its_time() -> None:
+def test_it_ends_when_nothing_has_succeeded_for_its_time() -> None:
     time = Time()
     with pytest.raises(UnavailableError, match="nobody answers"):
         time.patience(60).keep_trying(silent)

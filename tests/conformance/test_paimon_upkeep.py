@@ -73,7 +73,7 @@ def test_a_table_of_flink_expires_and_is_cleaned(tmp_path: Path, case: str, name
 
 
 @pytest.mark.parametrize("name", ["dv", "dv64", "dv_part"])
-def test_expiry_alone_leaves_no_index_file_that_nobody_names(tmp_path: Path, name: str) -> None:
+def test_expiry_leaves_no_unnamed_index_file(tmp_path: Path, name: str) -> None:
     table = FileStoreTable.open(unpack("deletion_vectors", tmp_path) / "db.db" / name, IO)
     index_files = len(list((Path(table.path) / "index").iterdir()))
     table.expire_snapshots(retention=EVERYTHING)

@@ -88,9 +88,7 @@ def test_such_a_table_is_neither_written_nor_followed(warehouse: Path) -> None:
         list(table.changes())
 
 
-def test_a_blob_that_tells_where_its_values_are_is_an_error_at_its_column(
-    tmp_path: Path, pypaimon_python: Path
-) -> None:
+def test_a_blob_with_references_to_its_values_is_an_error_at_its_column(tmp_path: Path, pypaimon_python: Path) -> None:
     program = (
         "import pypaimon, sys, pyarrow as pa\n"
         "catalog = pypaimon.CatalogFactory.create({'warehouse': sys.argv[1]})\n"

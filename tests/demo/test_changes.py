@@ -67,7 +67,7 @@ def test_files_are_younger_the_later_their_changes(changes: pl.DataFrame, tmp_pa
     assert modified == sorted(set(modified))
 
 
-def test_a_file_ends_at_a_moment_and_the_next_one_starts_later(changes: pl.DataFrame, tmp_path: Path) -> None:
+def test_a_file_ends_at_a_timestamp_and_the_next_one_starts_later(changes: pl.DataFrame, tmp_path: Path) -> None:
     files = write_change_files(changes, tmp_path / "changes", file_count=40)
     ends = pl.Series([file.row_count for file in files]).cum_sum()
     firsts_of_next = changes["_at"].gather(ends[:-1])

@@ -51,14 +51,14 @@ def test_ctrl_c_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "demo").exists()
 
 
-def test_a_folder_of_somebody_else_is_refused(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_with_other_files_is_refused(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.tex").touch()
     assert run(lambda: True, tmp_path) == 2
     assert (tmp_path / "thesis.tex").exists()
     assert "--folder" in capsys.readouterr().out
 
 
-def test_a_step_that_is_none_is_refused(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_step_is_refused(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         demo_main.main(["--folder", str(tmp_path), "--kill-at", "lunch"])
     assert "before snapshot create" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_a_kill_takes_the_children_too(family: Job) -> None:
     assert not family.is_running
 
 
-def test_a_kill_of_what_is_gone_strikes_nobody(family: Job) -> None:
+def test_a_kill_of_an_ended_process_strikes_no_other(family: Job) -> None:
     family.kill()
     assert family.kill() == 0
 

@@ -27,7 +27,7 @@ def test_the_truth_of_the_year_is_every_flight_that_left() -> None:
 
 
 @pytest.mark.parametrize("hours", [0, 1, 24, 25, 200, 500, 1_000])
-def test_the_truth_at_a_moment_is_the_fold_of_the_changes_until_then(january: pl.DataFrame, hours: int) -> None:
+def test_the_true_rows_at_a_timestamp_are_the_fold_of_the_changes_until_then(january: pl.DataFrame, hours: int) -> None:
     changes = make_changes(january)
     moment = datetime(2013, 1, 1, 12, tzinfo=UTC) + timedelta(hours=hours)
     expected = folded(changes.filter(pl.col("_at") <= moment))

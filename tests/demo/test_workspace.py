@@ -15,7 +15,7 @@ def test_a_folder_of_the_demo_is_made_anew(tmp_path: Path) -> None:
     assert not (workspace.root / "old").exists()
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(FileExistsError, match="--folder"):
         Workspace(root=tmp_path).create()

@@ -68,7 +68,7 @@ def check_told(error: LakelogError, done: Damaged, what: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_damages_are_told_or_harmless(tmp_path: Path, kind: str) -> None:
+def test_damages_are_errors_or_harmless(tmp_path: Path, kind: str) -> None:
     outcomes = Outcomes(tmp_path, kind)
     for damage in DAMAGES:
         for seed in range(6 if damage == "flip" else 1):
@@ -80,7 +80,7 @@ def test_damages_are_told_or_harmless(tmp_path: Path, kind: str) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("kind", KINDS)
-def test_600_damages_of_each_kind_are_told_or_harmless(tmp_path: Path, kind: str) -> None:
+def test_600_damages_of_each_kind_are_errors_or_harmless(tmp_path: Path, kind: str) -> None:
     outcomes = Outcomes(tmp_path, kind)
     started = time.monotonic()
     for damage in DAMAGES:

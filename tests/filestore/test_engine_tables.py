@@ -73,7 +73,7 @@ def test_sums_are_exact_up_to_the_last_number_of_38_digits(
 
 
 @pytest.mark.parametrize("is_distinct", ["false", "true"])
-def test_a_list_of_blank_texts_is_null_as_paimon_2_has_it(tmp_path: Path, is_distinct: str) -> None:
+def test_a_list_of_blank_strings_is_null_as_in_paimon_2(tmp_path: Path, is_distinct: str) -> None:
     options = {
         "merge-engine": "aggregation",
         "fields.b.aggregate-function": "listagg",

@@ -101,7 +101,7 @@ def test_a_stopped_broker_starts_again_on_its_port(broker: EmbeddedBroker) -> No
     assert broker.status() == after
 
 
-def test_a_broker_knows_no_topic_that_nobody_created(broker: EmbeddedBroker) -> None:
+def test_a_broker_creates_no_topic_by_itself(broker: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.start().bootstrap_servers})
 
     admin.list_topics("not created", timeout=30)
@@ -138,7 +138,7 @@ def test_a_broker_outlives_the_process_that_started_it_and_its_ctrl_c(broker: Em
     assert broker.start() == info
 
 
-def test_a_process_id_that_somebody_else_has_now_is_not_taken_for_the_broker(broker: EmbeddedBroker) -> None:
+def test_a_process_id_that_another_process_has_now_is_not_taken_for_the_broker(broker: EmbeddedBroker) -> None:
     info = broker.start()
     kill(info)
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -149,7 +149,7 @@ def test_a_restored_checkpoint_that_gives_a_batch_more_files_is_refused(
     assert ids_of(written) == [1, 2]
 
 
-def test_a_stream_by_format_is_told_from_a_changed_one(spark: SparkSession, plain: Table, tmp_path: Path) -> None:
+def test_a_stream_by_format_is_not_a_changed_one(spark: SparkSession, plain: Table, tmp_path: Path) -> None:
     def run_format(checkpoint: str, *ids: int) -> None:
         writer = (
             source(spark, tmp_path / f"in-{checkpoint}", *ids).writeStream.format("lakelog").trigger(availableNow=True)

@@ -106,7 +106,7 @@ def test_a_reader_asks_when_another_leader_has_taken_over(tmp_path: Path, bootst
         planner_of(table).end_of_batch(lost, NO_LIMITS)
 
 
-def test_an_epoch_whose_records_are_deleted_is_no_alarm(bootstrap_servers: str, tmp_path: Path) -> None:
+def test_an_epoch_whose_records_are_deleted_is_no_error(bootstrap_servers: str, tmp_path: Path) -> None:
     table = table_of(tmp_path, bootstrap_servers)
     write(LocalWriter(table, "a"), 0, 1, 2)
     target = log_target(table)

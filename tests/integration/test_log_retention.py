@@ -129,7 +129,7 @@ def test_a_reader_and_a_writer_before_an_end_marker_lose_nothing_to_retention(ta
     assert ids(table) == [1, 2, 3]
 
 
-def test_a_reader_that_is_up_to_date_goes_on_when_the_older_snapshot_is_gone_too(table: Table) -> None:
+def test_a_reader_that_is_up_to_date_continues_when_the_older_snapshot_has_expired_too(table: Table) -> None:
     writer = LocalWriter(table, "a")
     write(writer, 0, 1, 2)
     up_to_date = position(table)
@@ -239,7 +239,7 @@ def test_the_command_expire_deletes_records_and_says_so(table: Table, capsys: py
     assert log_range(table)[0] == position(table)
 
 
-def test_a_policy_that_deletes_is_told_at_start_and_by_the_check_and_taken_back_by_the_repair(
+def test_a_policy_that_deletes_is_a_warning_at_start_and_in_the_check_and_reset_by_the_repair(
     table: Table, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_topic_config(table, {"retention.ms": "86400000", "cleanup.policy": "compact,delete"})
@@ -261,7 +261,7 @@ def test_a_policy_that_deletes_is_told_at_start_and_by_the_check_and_taken_back_
     assert check_log(table._files, log_of_table(table)).is_sound
 
 
-def test_a_batch_deleted_before_its_snapshot_is_told_and_its_stream_goes_on_after_a_repair(
+def test_a_batch_deleted_before_its_snapshot_is_reported_and_its_stream_continues_after_a_repair(
     table: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(LocalWriter(table, "a"), 0, 1)

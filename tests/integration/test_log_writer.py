@@ -116,7 +116,7 @@ def produce_all(producer: TransactionalProducer) -> None:
         producer.flush()
 
 
-def test_a_producer_fenced_while_it_produces_is_told_of_the_other_one(topic: LogTopic) -> None:
+def test_a_producer_fenced_while_it_produces_gets_an_error_with_the_other_one(topic: LogTopic) -> None:
     older = topic.producer()
     leave_open(older, [1, 2])
     younger = topic.producer()
@@ -178,7 +178,7 @@ def wait_until_aborted(topic: LogTopic) -> None:
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["commits", "produces"])
-def test_a_transaction_that_was_open_for_too_long_is_told_from_one_that_was_fenced(
+def test_a_transaction_that_was_open_for_too_long_is_distinguished_from_a_fenced_one(
     topic: LogTopic, goes_on: bool
 ) -> None:
     slow = topic.producer(transaction_timeout_ms="1000")
@@ -354,7 +354,7 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     broker.stop()
 
 
-def test_a_broker_that_freezes_makes_outcomes_unknown_and_a_look_tells_them(
+def test_a_broker_that_freezes_makes_outcomes_unknown_and_the_tail_shows_them(
     own_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakelog.logstore.kafka.writer.ANSWER_SECONDS", 2.0)
@@ -443,7 +443,7 @@ def test_a_broker_that_does_not_answer_is_named_in_about_ten_seconds(silent_serv
         assert seconds < 14
 
 
-def test_a_configuration_that_the_client_refuses_is_told_without_secrets(bootstrap_servers: str) -> None:
+def test_a_configuration_that_the_client_refuses_is_an_error_without_secrets(bootstrap_servers: str) -> None:
     secret = "hunter2"
     config = {"bootstrap.servers": bootstrap_servers, "sasl.password": secret, "security.protocol": secret}
 

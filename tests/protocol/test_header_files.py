@@ -64,7 +64,7 @@ def test_a_header_that_does_not_fit_is_a_file_that_the_record_names(table: FileS
     assert table.file_io.list_names(f"{table.path}/manifest") == [name]
 
 
-def test_a_header_file_that_is_gone_or_damaged_is_an_error_that_names_it(table: FileStoreTable) -> None:
+def test_a_missing_or_damaged_header_file_is_an_error_that_names_it(table: FileStoreTable) -> None:
     headers = HeaderFiles(table)
     data = headers.write(header_of(table, files=2), 256)
     name = headers.name_of(data, where=WHERE)

@@ -90,6 +90,6 @@ def test_a_place_that_cannot_be_asked_is_no_place_that_is_empty(tmp_path: Path, 
         original_of(table._files, recorded_place(table._files))
 
 
-def test_nobody_names_the_place_of_a_new_table(tmp_path: Path) -> None:
+def test_no_call_gives_the_place_of_a_new_table(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=PLACE_KEY):
         Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={PLACE_KEY: "/x"})

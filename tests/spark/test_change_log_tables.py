@@ -124,7 +124,7 @@ def followed(
     return found, start
 
 
-def test_a_stream_tells_a_change_as_often_as_it_happened(table: Table) -> None:
+def test_a_stream_gives_a_change_as_often_as_it_happened(table: Table) -> None:
     put(table, [ONE, ONE, NULLS])
     put(table, [TWO], "-U")
     first, reached = followed(table, None, **{"row-kind": "true"})

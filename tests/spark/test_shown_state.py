@@ -63,7 +63,7 @@ def test_no_state_of_paimons_names_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("key", ["timestamp", "scan.timestamp"])
-def test_a_timestamp_that_is_none_is_refused_under_its_own_name(key: str) -> None:
+def test_an_invalid_timestamp_is_refused_by_the_name_of_its_option(key: str) -> None:
     with pytest.raises(OptionError, match=rf"'{key}' has the value 'soon'"):
         parse_state({key: "soon"}, BERLIN)
 

@@ -164,7 +164,7 @@ def test_partitions_of_a_fallback_branch_are_read_by_spark(spark: SparkSession, 
         assert sorted(tuple(row) for row in rows.collect()) == [("a", 2), ("b", 1)]
 
 
-def test_a_column_tells_spark_what_each_row_is(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+def test_a_column_holds_the_row_kinds_in_spark(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     table = catalog.create_table("db.kinds", schema=SCHEMA, primary_keys=["id"], options={"rowkind.field": "day"})
     rows: Rows = [(1, "+I", 5), (2, "+I", 6), (3, "+I", 7)]
     spark.createDataFrame(rows, DDL).write.format("lakelog").mode("append").save(table.path)

@@ -337,7 +337,7 @@ def test_the_loser_of_a_race_is_applied_on_top_of_the_winner_or_fails_clearly(
     assert FileStoreTable.open(table.path).schema.field_names == ("id", "a", "c")
 
 
-def test_an_alter_whose_store_said_no_after_yes_is_done_once(tmp_path: Path) -> None:
+def test_an_alter_that_is_refused_after_its_lost_success_is_done_once(tmp_path: Path) -> None:
     class Repeating(LocalFileIO):
         def create_new(self, path: str, data: bytes) -> bool:
             return super().create_new(path, data) and super().create_new(path, data)

@@ -277,7 +277,7 @@ def test_what_does_not_fit_is_refused(changes: Sequence[SchemaChange], error: ty
         apply_changes(schema_of(), changes)
 
 
-def test_moments_in_orc_files_are_not_shifted_by_zones_where_none_were_before() -> None:
+def test_timestamps_in_orc_files_are_not_shifted_by_zones_where_none_were_before() -> None:
     key = "orc.timestamp-ltz.legacy.type"
     moment = AddColumn("seen", "TIMESTAMP_LTZ(3)")
     changed = apply_changes(schema_of(), [SetOption("file.format", "orc")])
@@ -374,7 +374,7 @@ def test_the_first_sequence_group_comes_with_the_table() -> None:
         apply_changes(schema_of({"merge-engine": "partial-update"}), changes)
 
 
-def test_rows_are_not_ordered_or_folded_by_texts_of_numbers() -> None:
+def test_rows_are_not_ordered_or_folded_by_strings_of_numbers() -> None:
     for options in (
         {"sequence.field": "a"},
         {"merge-engine": "aggregation"},

@@ -222,7 +222,7 @@ def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(table: FileStore
     assert in_new_process(table.path).snapshots.latest() == snapshot
 
 
-def test_the_steps_are_told_around_the_creation(table: FileStoreTable) -> None:
+def test_the_steps_are_observed_around_the_creation(table: FileStoreTable) -> None:
     told: list[tuple[str, bool]] = []
     TableCommit(table).commit(
         lambda _: request(),
@@ -256,7 +256,7 @@ def test_an_append_that_deletes_files_is_an_overwrite(table: FileStoreTable) -> 
     assert snapshot.delta_record_count == -live[0].file.row_count
 
 
-def test_a_compaction_whose_input_is_gone_is_a_conflict(table: FileStoreTable) -> None:
+def test_a_compaction_whose_input_was_removed_is_a_conflict(table: FileStoreTable) -> None:
     commit_batch(table, 0)
     live = list(table.live_files.of(table.snapshots.latest()).entries())
     compaction = request(CommitKind.COMPACT, entries=[replace(entry, kind=FileKind.DELETE) for entry in live])

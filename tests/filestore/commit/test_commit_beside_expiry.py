@@ -227,7 +227,7 @@ def test_an_expiry_leaves_the_rest_to_another_that_is_at_it(tmp_path: Path) -> N
     assert table.snapshots.ids() == [4]
 
 
-def test_the_step_before_a_snapshot_is_told_at_each_attempt(tmp_path: Path) -> None:
+def test_the_step_before_a_snapshot_is_observed_at_each_attempt(tmp_path: Path) -> None:
     file_io = MeanwhileFileIO(sync_data=False)
     table = make(tmp_path, file_io)
     table.write(rows_of(0))

@@ -93,7 +93,7 @@ def test_files_of_a_commit_that_may_be_there_are_kept(table: FileStoreTable) -> 
     assert set(content(in_new_process(table.path)).values()) == {0, 1}
 
 
-def test_nobody_knows_of_a_commit_whose_snapshot_has_expired(table: FileStoreTable) -> None:
+def test_the_outcome_of_a_commit_whose_snapshot_has_expired_is_not_knowable(table: FileStoreTable) -> None:
     error = write_without_answer(table, takes_effect=True)
     table.write(rows_of(2))
     table.expire_snapshots(retention=LAST_ONLY)
@@ -175,7 +175,7 @@ def test_an_earlier_attempt_that_lands_before_the_next_is_the_commit(table: File
     assert found.files == ()
 
 
-def test_a_refusal_that_may_be_wrong_is_told_as_unknown(table: FileStoreTable) -> None:
+def test_a_refusal_that_may_be_wrong_is_an_unknown_outcome(table: FileStoreTable) -> None:
     away = FileStoreTable.open(table.path, Away(takes_effect=False, comes_back=True))
     answers = iter((CommitRequest(commit_user="a", commit_identifier=1, kind=CommitKind.APPEND),))
 

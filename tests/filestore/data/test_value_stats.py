@@ -165,7 +165,7 @@ def test_a_nan_that_comes_late_begins_another_file(tmp_path: Path) -> None:
 
 
 @given(texts=st.lists(st.text(max_size=6), min_size=1), length=st.integers(1, 4))
-def test_short_bounds_are_around_all_texts(texts: list[str], length: int) -> None:
+def test_short_bounds_are_around_all_strings(texts: list[str], length: int) -> None:
     ordered = sorted(texts, key=str.encode)
     bounds = truncated_bounds(ordered[0], ordered[-1], length)
     if bounds is None:

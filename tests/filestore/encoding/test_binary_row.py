@@ -116,7 +116,7 @@ def test_keys_sort_nulls_first_zeros_apart_and_nan_last() -> None:
     assert sorted(ordered[5:] + ordered[:5], key=lambda value: comparable(kinds, [value])) == ordered
 
 
-def test_texts_sort_by_their_bytes() -> None:
+def test_strings_sort_by_their_bytes() -> None:
     kinds = types_of("STRING")
     texts = ["", "Z", "a", "a\x00", "é", "日", "😀", "\U0010ffff"]
     assert sorted(texts[4:] + texts[:4], key=lambda text: comparable(kinds, [text])) == texts

@@ -162,7 +162,7 @@ def test_what_a_format_cannot_hold_is_refused_when_the_table_is_made(
 
 
 @pytest.mark.parametrize("moment", [-1, -1_001, 9_300_000_000_000_000, -9_300_000_000_000_000])
-def test_moments_that_orc_cannot_hold_are_refused_nested_too(tmp_path: Path, moment: int) -> None:
+def test_timestamps_that_orc_cannot_hold_are_refused_nested_too(tmp_path: Path, moment: int) -> None:
     kind = {"type": "MAP", "key": "INT", "value": {"type": "ARRAY", "element": "TIMESTAMP(6)"}}
     fields = fields_named({"t": kind})
     table = pa.Table.from_pylist([{"t": [(1, [0, None, moment])]}], schema=to_arrow_schema(fields))
@@ -170,7 +170,7 @@ def test_moments_that_orc_cannot_hold_are_refused_nested_too(tmp_path: Path, mom
         write(str(tmp_path / "x.orc"), table, fields)
 
 
-def test_moments_of_local_time_are_no_machines_business() -> None:
+def test_timestamps_of_local_time_do_not_depend_on_the_zone_of_the_machine() -> None:
     made = build_schema(
         pa.schema([("t", pa.timestamp("us", tz="UTC"))]), options={"file.format": "orc", "bucket": "-1"}
     )

@@ -73,7 +73,7 @@ def read(path: Path, fields: list[DataField] = FIELDS) -> pa.Table:
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd", "zlib", "snappy"])
-def test_moments_of_all_years_are_read(tmp_path: Path, compression: str) -> None:
+def test_timestamps_of_all_years_are_read(tmp_path: Path, compression: str) -> None:
     table = rows(3_000)
     orc.write_table(table, tmp_path / "x.orc", compression=compression, stripe_size=64 << 10, batch_size=500)
     found = read(tmp_path / "x.orc")
@@ -90,7 +90,7 @@ def test_a_stripe_of_nulls_and_an_empty_file_are_read(tmp_path: Path) -> None:
         assert read(tmp_path / f"{number}.orc", FIELDS[:2]).to_pylist() == table.to_pylist()
 
 
-def test_a_column_of_nine_digits_holds_no_far_moment(tmp_path: Path) -> None:
+def test_a_column_of_nine_digits_holds_no_far_timestamp(tmp_path: Path) -> None:
     orc.write_table(pa.table({"t": pa.array([datetime(1, 1, 1)], pa.timestamp("us"))}), tmp_path / "x.orc")
     with pytest.raises(
         UnsupportedError, match=r"x\.orc holds timestamps before 1677 or after 2262 in a column of more"

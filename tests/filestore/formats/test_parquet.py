@@ -316,7 +316,7 @@ def test_a_missing_column_or_file_or_another_type_is_named(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("year", [1, 1500, 9999])
-def test_moments_that_nanoseconds_cannot_hold_are_an_error(tmp_path: Path, year: int) -> None:
+def test_timestamps_that_nanoseconds_cannot_hold_are_an_error(tmp_path: Path, year: int) -> None:
     path = str(tmp_path / "x.parquet")
     moments = pa.table({"t": pa.array([None, datetime(2024, 1, 1), datetime(year, 1, 1)], pa.timestamp("us"))})
     pq.write_table(moments, path, use_deprecated_int96_timestamps=True)
@@ -382,7 +382,7 @@ def test_timestamps_before_the_days_of_int96_are_refused(tmp_path: Path, shape: 
     assert read_parquet(IO, str(path), fields).equals(rows(first))
 
 
-def test_a_moment_that_int96_has_no_day_for_is_refused(tmp_path: Path) -> None:
+def test_a_timestamp_that_int96_has_no_day_for_is_refused(tmp_path: Path) -> None:
     fields = fields_named({"fine": "TIMESTAMP(9)", "coarse": "TIMESTAMP(3)"})
     schema = to_arrow_schema(fields)
     path = str(tmp_path / "x.parquet")

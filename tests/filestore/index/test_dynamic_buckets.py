@@ -451,7 +451,7 @@ def test_racing_processes_never_give_a_key_two_buckets(tmp_path: Path, processes
 # What is refused
 
 
-def test_damaged_and_lost_index_files_are_told(tmp_path: Path) -> None:
+def test_damaged_and_lost_index_files_are_errors(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.write(rows(range(3)))
     (file,) = hash_index(table, table.snapshots.latest())[bytes_of(table)].values()

@@ -137,7 +137,7 @@ def test_folders_and_files_are_listed_by_their_names(place: Place) -> None:
     assert [place.io.read_bytes(f"{place.root}/t/{name}/file").decode() for name in names] == names
 
 
-def test_a_deleted_file_is_gone(place: Place) -> None:
+def test_a_deleted_file_does_not_exist(place: Place) -> None:
     path = f"{place.root}/file"
     place.io.write_bytes(path, b"1")
     assert place.io.exists(path)
@@ -145,7 +145,7 @@ def test_a_deleted_file_is_gone(place: Place) -> None:
     assert not place.io.exists(path)
 
 
-def test_a_deleted_tree_is_gone_with_all_that_is_in_it(place: Place) -> None:
+def test_a_deleted_folder_does_not_exist_nor_what_was_in_it(place: Place) -> None:
     for name in ("t/schema/schema-0", "t/snapshot/snapshot-1", "t/bucket-0/data", "t/x", "t2/schema/schema-0"):
         place.io.write_bytes(f"{place.root}/{name}", b"1")
     place.io.delete_tree(f"{place.root}/t", last=["snapshot", "schema"])

@@ -126,7 +126,7 @@ def test_a_file_whose_rename_failed_is_not_there(hdfs: Hdfs, path: str, monkeypa
     assert not HdfsFileIO().exists(path)
 
 
-def test_a_file_that_somebody_else_was_faster_with_is_theirs(
+def test_a_file_that_another_process_created_first_stays(
     hdfs: Hdfs, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_unlucky(monkeypatch, hdfs, takes_effect=False, error=FileExistsError("theirs"))

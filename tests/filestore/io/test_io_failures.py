@@ -52,7 +52,7 @@ class SickDisk(LocalFileIO):
 
 
 @pytest.mark.parametrize("room", [0, 3, 4, 100, 400])
-def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, room: int) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path, room: int) -> None:
     table = make_table(tmp_path)
     with pytest.raises(UnavailableError, match=r"could not be written: .*no space left on device"):
         in_new_process(table.path, SickDisk(sync_data=False, room=room)).write(rows_of(0))

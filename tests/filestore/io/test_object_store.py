@@ -283,7 +283,7 @@ def fork_and_read(path: str, options: str) -> None:
 
 
 @pytest.mark.full
-def test_a_forked_process_is_told_so_and_does_not_hang(s3: S3Server, folder: str) -> None:
+def test_a_forked_process_gets_an_error_and_does_not_hang(s3: S3Server, folder: str) -> None:
     command = f"from {__name__} import fork_and_read; import sys; fork_and_read(*sys.argv[1:])"
     arguments = [sys.executable, "-W", "ignore", "-c", command, f"{folder}/f", json.dumps(s3.options)]
     ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)

@@ -155,7 +155,7 @@ def test_an_expiry_that_keeps_changes_is_taken_up_wherever_it_was_cut_off(
         fails_at += step
 
 
-def test_a_damaged_and_a_swapped_changelog_are_told(tmp_path: Path) -> None:
+def test_a_damaged_and_a_swapped_changelog_are_errors(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=KEPT)
     for batch in range(4):
         table.write(rows_of(batch))

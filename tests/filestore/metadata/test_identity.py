@@ -63,7 +63,7 @@ def test_a_dropped_table_is_not_brought_back_by_a_commit(tmp_path: Path) -> None
         stale.write(rows_of(5))
 
 
-def test_a_table_of_others_is_told_from_its_successor_by_its_schema(tmp_path: Path) -> None:
+def test_a_table_of_other_engines_is_distinguished_from_its_successor_by_its_schema(tmp_path: Path) -> None:
     stale = as_others_make_it(make_table(tmp_path), time_millis=1)
     commit_batch(stale, 0)
     as_others_make_it(made_anew(stale, tmp_path), time_millis=2)

@@ -206,7 +206,7 @@ def test_a_table_whose_consumers_other_engines_delete_is_a_warning_of_each_proce
     assert "remove the option" in warning
 
 
-def test_a_consumer_that_was_deleted_comes_back_and_until_then_a_loss_is_told(table: FileStoreTable) -> None:
+def test_a_deleted_consumer_is_written_again_and_a_loss_before_is_an_error(table: FileStoreTable) -> None:
     commit_batch(table, 0)
     table.delete_consumer(STATE_CONSUMER)
     upkeep_of_others(table)

@@ -53,7 +53,7 @@ def test_the_schema_of_another_table_reads_and_writes_nothing(tmp_path: Path) ->
     assert opened(table).snapshots.latest_id() == 1
 
 
-def test_a_newer_schema_of_another_table_is_told_by_the_one_before(tmp_path: Path) -> None:
+def test_a_newer_schema_of_another_table_is_found_by_the_one_before(tmp_path: Path) -> None:
     """No snapshot names it yet."""
     table, other = make(tmp_path, "t"), make(tmp_path, "other", merge_engine="first-row")
     table.write(ROWS)
@@ -65,7 +65,7 @@ def test_a_newer_schema_of_another_table_is_told_by_the_one_before(tmp_path: Pat
         opened(table).to_arrow()
 
 
-def test_an_older_schema_of_another_table_is_told_by_the_one_after(tmp_path: Path) -> None:
+def test_an_older_schema_of_another_table_is_found_by_the_one_after(tmp_path: Path) -> None:
     """Files of the older schema are read by it."""
     table = make(tmp_path, "t")
     table.write(ROWS)

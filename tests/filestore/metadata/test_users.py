@@ -77,14 +77,14 @@ def test_a_stream_that_comes_back_in_time_goes_on(days: Days) -> None:
     assert days.users() == {"old", "job"}
 
 
-def test_one_clock_that_is_ahead_makes_the_table_forget_nobody(days: Days) -> None:
+def test_one_clock_that_is_ahead_makes_the_table_drop_no_user(days: Days) -> None:
     days.commit("job", 1)
     days.day = 400
     days.commit("ahead", 1)
     assert days.users() == {"job", "ahead"}
 
 
-def test_a_table_that_forgot_nobody_takes_a_stream_in_the_middle(days: Days) -> None:
+def test_a_table_that_dropped_no_user_takes_a_stream_in_the_middle(days: Days) -> None:
     days.commit("job", 1)
     days.commit("later", 7)
     assert days.users() == {"job", "later"}

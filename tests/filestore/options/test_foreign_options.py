@@ -127,7 +127,7 @@ def test_deletes_are_ignored_by_the_older_keys_too(tmp_path: Path, key: str) -> 
     assert with_option(table, key, "true").to_arrow().num_rows == 2
 
 
-def test_options_that_nobody_knows_are_kept_and_ignored(tmp_path: Path) -> None:
+def test_unknown_options_are_kept_and_ignored(tmp_path: Path) -> None:
     table = with_option(make(tmp_path), "scan.something-new", "true")
     table.write(ROWS)
     assert table.to_arrow().num_rows == 2

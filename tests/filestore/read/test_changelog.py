@@ -60,7 +60,7 @@ def of_kinds(changes: list[tuple[str, int, str, int]]) -> tuple[pa.Table, pa.Arr
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
-def test_the_changes_are_those_that_flink_tells_of_the_same_statements(tmp_path: Path, producer: str) -> None:
+def test_the_changes_are_those_of_flink_for_the_same_statements(tmp_path: Path, producer: str) -> None:
     name = f"changelog_{producer.replace('-', '_')}"
     table = make(tmp_path, {"changelog-producer": producer, "bucket": "2"}, FLINK_SCHEMA)
     folder = CASES / name / "expected" / name
@@ -75,7 +75,7 @@ def test_the_changes_are_those_that_flink_tells_of_the_same_statements(tmp_path:
         assert sorted(told(table, before)) == sorted(tuple(row.values()) for row in expected)
 
 
-def test_input_is_told_as_it_was_given_by_key(tmp_path: Path) -> None:
+def test_the_input_is_in_the_changelog_as_it_was_given_by_key(tmp_path: Path) -> None:
     table = make(tmp_path, {"changelog-producer": "input"})
     table.write(rows((2, 1, "x"), (1, 1, "x"), (2, 2, "y")), kinds=pa.array([0, 0, 2], pa.int8()))
     table.write(rows((2, 2, "y"), (2, 3, "z")), kinds=pa.array([1, 2], pa.int8()))
@@ -104,7 +104,7 @@ def test_updates_that_change_nothing_are_left_out_when_asked(tmp_path: Path) -> 
     assert told(table, seen) == [("-U", 3, 1, "z"), ("+U", 3, 1, None)]
 
 
-def test_the_first_row_of_a_key_stays_and_is_told_once(tmp_path: Path) -> None:
+def test_the_first_row_of_a_key_stays_and_is_in_the_changelog_once(tmp_path: Path) -> None:
     table = make(tmp_path, {"merge-engine": "first-row", "changelog-producer": "lookup"})
     for batch in range(6):
         table.write(rows((batch, batch, "first"), (batch + 1, batch, "second"), (batch, batch, "third")))

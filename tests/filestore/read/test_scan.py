@@ -165,7 +165,7 @@ def test_a_state_that_contradicts_itself_is_corrupt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_rows_are_told_apart_by_sequence_numbers_where_files_mix_them(tmp_path: Path, is_compacted: bool) -> None:
+def test_rows_are_ordered_by_sequence_numbers_where_files_mix_them(tmp_path: Path, is_compacted: bool) -> None:
     table = make_table(tmp_path, options={"write-only": "true", "bucket": "1"})
     long = pa.table([[*range(100), 200], [1] * 101], schema=small_tables.SCHEMA)  # id 0 has number 0, id 200 has 100
     short = pa.table([[0, 200], [2, 2]], schema=small_tables.SCHEMA)  # numbers 50 and 51
@@ -178,7 +178,7 @@ def test_rows_are_told_apart_by_sequence_numbers_where_files_mix_them(tmp_path: 
     assert (found[0], found[200], len(found)) == (2, 1, 101)
 
 
-def test_a_file_that_is_gone_is_named(partitioned: FileStoreTable) -> None:
+def test_a_missing_file_is_named(partitioned: FileStoreTable) -> None:
     split = plan(partitioned, partitioned.snapshots.latest()).splits[0]
     path = partitioned.data_path(split.partition, split.bucket, split.files[0])
     UNSYNCED.delete(path)
@@ -208,7 +208,7 @@ def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: File
         list(read_splits(partitioned, [first]))
 
 
-def test_tables_whose_rows_we_cannot_tell_are_refused(partitioned: FileStoreTable) -> None:
+def test_tables_whose_rows_cannot_be_read_correctly_are_refused(partitioned: FileStoreTable) -> None:
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "theta_sketch"}
     text = altered_by_others(partitioned.schema, **options)
     UNSYNCED.write_bytes(partitioned.paths.schema(0), text.encode())

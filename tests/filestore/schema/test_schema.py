@@ -227,7 +227,7 @@ def test_a_table_needs_a_column() -> None:
         build_schema(pa.schema([]))
 
 
-def test_a_table_of_others_keeps_options_that_nobody_here_knows() -> None:
+def test_a_table_of_other_engines_keeps_options_that_lakelog_does_not_know() -> None:
     text = json.dumps(
         {"id": 0, "fields": [], "highestFieldId": 0, "partitionKeys": [], "primaryKeys": [], "options": {"odd": "1"}}
     )

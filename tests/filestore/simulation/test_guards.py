@@ -220,7 +220,7 @@ def test_a_right_clock_does_not_follow_one_that_was_ahead(monkeypatch: pytest.Mo
     check_breaks("is dated wrongly")
 
 
-def test_a_moment_is_looked_up_past_wrong_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timestamp_is_looked_up_past_wrong_dates(monkeypatch: pytest.MonkeyPatch) -> None:
     def believing(times: Sequence[int], moment_millis: int, *, now_millis: int) -> int | None:
         """As a binary search over dates that rise."""
         return bisect.bisect_right(times, moment_millis) - 1 if times and times[0] <= moment_millis else None

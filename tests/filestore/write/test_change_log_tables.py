@@ -264,7 +264,7 @@ def test_time_travel_shows_the_counts_of_then(filled: FileStoreTable) -> None:
     assert filled.to_arrow(snapshot_id=2).num_rows == 4
 
 
-def test_changes_are_told_as_often_as_they_happened(filled: FileStoreTable) -> None:
+def test_changes_come_as_often_as_they_happened(filled: FileStoreTable) -> None:
     texts = [pa.Table.from_batches(filled.changes(after=at, up_to=at + 1)) for at in (0, 1)]
     kinds = [Counter(one.column("_row_kind").to_pylist()) for one in texts]
     assert kinds == [{"+I": 6}, {"-D": 2}]

@@ -53,7 +53,7 @@ batches = st.lists(st.lists(changes, min_size=1, max_size=6), min_size=1, max_si
 )
 @CALM
 @given(given_batches=batches)
-def test_a_column_tells_what_each_row_is(options: dict[str, str], given_batches: list[list[Change]]) -> None:
+def test_a_column_holds_the_row_kinds(options: dict[str, str], given_batches: list[list[Change]]) -> None:
     is_ignored = "ignore-delete" in options
     model: dict[int, tuple[str, int]] = {}
     with TemporaryDirectory() as folder:
@@ -95,7 +95,7 @@ def test_it_is_as_if_the_kinds_were_given(tmp_path: Path, options: dict[str, str
     assert both[0] == both[1] != []
 
 
-def test_other_texts_and_kinds_given_twice_are_refused(tmp_path: Path) -> None:
+def test_other_strings_and_kinds_given_twice_are_refused(tmp_path: Path) -> None:
     table = make(tmp_path, OPTION)
     with pytest.raises(InvalidRequestError, match=r"column 'op' must be one of \+I, -U, \+U, -D, found 'I' in row 1"):
         table.write(rows_of((1, "+I", 1), (2, "I", 2)))
@@ -134,7 +134,7 @@ def test_the_column_may_get_another_name(tmp_path: Path) -> None:
     assert table.to_arrow()["id"].to_pylist() == [2]
 
 
-def test_deletes_that_are_ignored_are_told_by_no_changelog(tmp_path: Path) -> None:
+def test_deletes_that_are_ignored_are_in_no_changelog(tmp_path: Path) -> None:
     """They are left out at the door, as Paimon does it."""
     table = make(tmp_path, {**OPTION, "ignore-delete": "true", "changelog-producer": "input"})
     table.write(rows_of((1, "+I", 1), (1, "-D", 1), (2, "-U", 1)))
@@ -169,7 +169,7 @@ PLAIN = pa.table({"id": [1, 2, 3], "v": [10, 20, 30]})
     ],
     ids=lambda kinds: type(kinds).__name__,
 )
-def test_kinds_are_texts_or_numbers_beside_the_rows_or_in_a_column(tmp_path: Path, kinds: RowKinds) -> None:
+def test_kinds_are_strings_or_numbers_beside_the_rows_or_in_a_column(tmp_path: Path, kinds: RowKinds) -> None:
     table = make(tmp_path, {"bucket": "1"})
     table.write(PLAIN)
     table.write(PLAIN, kinds=kinds)

@@ -129,7 +129,7 @@ def test_a_failed_write_leaves_no_file_behind(tmp_path: Path, fails_at: int) -> 
     assert list((tmp_path / "t" / "bucket-0").iterdir()) == []
 
 
-def test_a_prepared_file_is_durable_before_its_name_is_told(tmp_path: Path) -> None:
+def test_a_prepared_file_is_durable_before_its_name_is_given(tmp_path: Path) -> None:
     counting = FaultyFileIO(UNSYNCED)
     table = FileStoreTable.open(make(tmp_path).path, counting)
     write_files(table, FOUR, KINDS)

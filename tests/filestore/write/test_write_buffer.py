@@ -153,7 +153,7 @@ def test_spills_leave_nothing_behind_whatever_happens(tmp_path: Path, monkeypatc
     assert len(list(Path("/proc/self/fd").iterdir())) <= open_before
 
 
-def test_a_folder_that_takes_no_spills_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_takes_no_spills_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(UnavailableError, match=r"could not be spilled to .*nowhere.*TMPDIR"):
         commit(make(tmp_path / "t", TINY), batches(kinds=False))

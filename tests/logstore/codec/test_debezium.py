@@ -234,7 +234,7 @@ def test_a_truncation_is_refused() -> None:
         decode_changes([b'{"before":null,"after":null,"op":"t"}'], _fields(id="INT"))
 
 
-def test_text_of_a_decimal_that_may_be_base64_is_refused_when_nothing_tells() -> None:
+def test_a_string_in_a_decimal_column_is_refused_when_it_may_be_base64() -> None:
     with pytest.raises(CorruptDataError, match="may be a number in decimal form or in base64"):
         decode_changes([b'{"before":null,"after":{"n":"1234"},"op":"c"}'], _fields(n="DECIMAL(10, 0)"))
 

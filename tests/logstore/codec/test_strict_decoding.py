@@ -129,7 +129,7 @@ def test_nulls_in_members_that_are_not_null_are_refused() -> None:
         )
 
 
-def test_texts_among_decimals_in_lists_and_spaced_records_are_read_as_base64_everywhere() -> None:
+def test_strings_among_decimals_in_lists_and_spaced_records_are_read_as_base64_everywhere() -> None:
     """Arrow's parser would take a text of digits for a decimal, which is base64 where nothing else is said."""
     decimal = parse_type("DECIMAL(9, 2)")
     for kind, value in (

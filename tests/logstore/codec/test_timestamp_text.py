@@ -20,7 +20,7 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     has_zone=st.booleans(),
     moments=st.lists(st.tuples(SECONDS, st.integers(0, 999_999_999))),
 )
-def test_the_texts_are_arrows(unit: str, has_zone: bool, moments: list[tuple[int, int]]) -> None:
+def test_the_strings_are_those_of_arrow(unit: str, has_zone: bool, moments: list[tuple[int, int]]) -> None:
     per_second = PER_SECOND[unit]
     if unit == "ns":  # 64 bits reach from 1677 to 2262
         moments = [(second % 9_000_000_000, fraction) for second, fraction in moments]

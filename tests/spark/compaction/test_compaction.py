@@ -133,7 +133,7 @@ def test_the_end_of_a_stream_shows_rows_that_only_a_compaction_shows(tmp_path: P
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
-def test_the_end_of_a_stream_tells_the_changes_of_its_last_batch(tmp_path: Path, producer: str) -> None:
+def test_the_end_of_a_stream_writes_the_changes_of_its_last_batch(tmp_path: Path, producer: str) -> None:
     table = make_table(tmp_path, options={**LITTLE_TO_SETTLE, "changelog-producer": producer})
     table.write(rows_of(1))
     beside = BackgroundCompaction(DriverSnapshots(table, None))

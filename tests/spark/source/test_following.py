@@ -102,7 +102,7 @@ def test_old_values_come_from_changelog_files(tmp_path: Path, producer: str) -> 
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
-def test_a_stream_begins_with_what_changelogs_have_told(tmp_path: Path, producer: str) -> None:
+def test_a_stream_begins_with_the_rows_that_are_in_changelogs(tmp_path: Path, producer: str) -> None:
     options = {"bucket": "1", "changelog-producer": producer, "write-only": "true"}
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(table, {1: "a"})
@@ -272,7 +272,7 @@ def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> 
     assert batches == [[(1, "b")], [(1, "c")], [(1, "d")]]
 
 
-def test_a_reader_that_is_behind_is_told_so(table: Table) -> None:
+def test_a_reader_that_is_behind_gets_an_error(table: Table) -> None:
     put(table, {1: "a"})
     reader = reader_of(table)
     _, reached = drain(reader, reader.initialOffset())
