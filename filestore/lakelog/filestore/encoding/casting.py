@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.filestore.encoding.java_texts import float_text, time_text
+from lakelog.filestore.encoding.java_strings import float_text, time_text
 
 INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)

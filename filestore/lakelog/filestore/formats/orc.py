@@ -14,7 +14,7 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
-from lakelog.filestore.formats.orc_moments import check_decimals, read_timestamps
+from lakelog.filestore.formats.orc_timestamps import check_decimals, read_timestamps
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
 

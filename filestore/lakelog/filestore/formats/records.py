@@ -16,7 +16,7 @@ from pyarrow import orc
 
 from lakelog.filestore.formats.avro import iter_container
 from lakelog.filestore.formats.checked import errors_named
-from lakelog.filestore.formats.orc_moments import check_decimals
+from lakelog.filestore.formats.orc_timestamps import check_decimals
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, read_checked
 

@@ -23,7 +23,7 @@ from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.encoding.binary_row import MAX_COMPACT_PRECISION
-from lakelog.filestore.encoding.java_texts import BLANKS
+from lakelog.filestore.encoding.java_strings import BLANKS
 from lakelog.filestore.merge.folds import FOLDS, FoldSettings, Step, fold
 from lakelog.filestore.merge.grouped import Flags, GroupedRows
 from lakelog.filestore.merge.order import key_frame, to_series

@@ -21,7 +21,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataType, TypeRoot
 from lakelog.filestore.encoding.bucket import hash_of
 from lakelog.filestore.encoding.casting import fitting
-from lakelog.filestore.encoding.java_texts import is_blank
+from lakelog.filestore.encoding.java_strings import is_blank
 from lakelog.filestore.merge.java_order import hash_code, hash_order
 
 Row = dict[str, Any]

@@ -24,7 +24,7 @@ from lakelog.common.arrow import time_unit
 from lakelog.common.file_names import check_user_name
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row, to_scalar
-from lakelog.filestore.encoding.java_texts import float_text, is_blank, time_text
+from lakelog.filestore.encoding.java_strings import float_text, is_blank, time_text
 from lakelog.filestore.io.integrity import name_with_digest
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 

@@ -16,7 +16,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import LakelogError, UnsupportedError
 from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
 from lakelog.filestore.formats.orc import OrcFile
-from lakelog.filestore.formats.orc_moments import _wall_clock
+from lakelog.filestore.formats.orc_timestamps import _wall_clock
 from lakelog.filestore.io.fileio import LocalFileIO
 
 MOMENT = parse_type("TIMESTAMP(6)")
