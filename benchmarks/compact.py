@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from benchmarks.command import run_command
 from benchmarks.files import make_rows
 from benchmarks.measuring import in_turns, measured, median_wall_s
-from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
+from lakelog.filestore.compact.bucket_work import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.result import discard_result
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.schema.schema import build_schema

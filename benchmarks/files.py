@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.compact.choosing import BucketWork
+from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.picking import pick_full
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.levels import runs_of

@@ -19,7 +19,7 @@ from lakelog.common.errors import (
 )
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact import buckets
-from lakelog.filestore.compact.choosing import BucketWork
+from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.io.fileio import LocalFileIO

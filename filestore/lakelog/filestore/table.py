@@ -317,8 +317,8 @@ class FileStoreTable(ReadableTable):
     def _compact(
         self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
     ) -> Snapshot | None:
+        from lakelog.filestore.compact.bucket_work import due_work, pick_unit
         from lakelog.filestore.compact.buckets import compact_buckets
-        from lakelog.filestore.compact.choosing import due_work, pick_unit
         from lakelog.filestore.compact.committing import commit_results, log_compaction
 
         def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:

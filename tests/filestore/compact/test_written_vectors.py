@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.filestore.compact.choosing import due_work, pick_unit
+from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket

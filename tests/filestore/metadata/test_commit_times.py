@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.compact.choosing import pick_unit
+from lakelog.filestore.compact.bucket_work import pick_unit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
 from lakelog.filestore.metadata.changelogs import ChangelogManager

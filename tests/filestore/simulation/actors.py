@@ -14,7 +14,7 @@ from typing import cast
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError, UnknownOutcomeError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.outcomes import CommitOutcome, find_commit
-from lakelog.filestore.compact.choosing import due_work
+from lakelog.filestore.compact.bucket_work import due_work
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit, pick_level0
 from lakelog.filestore.compact.rewriting import compact_bucket

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.filestore.compact.choosing import BucketWork
+from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.store import TableStore

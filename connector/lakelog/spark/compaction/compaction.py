@@ -16,7 +16,7 @@ from threading import Condition, Lock, get_native_id
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.compact.choosing import (
+from lakelog.filestore.compact.bucket_work import (
     BucketWork,
     Pick,
     due_work,

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, LakelogError, UnavailableError
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
+from lakelog.filestore.compact.bucket_work import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results, log_compaction
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult

@@ -20,7 +20,7 @@ from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.commit_tries import CommitTries
-from lakelog.filestore.compact.choosing import BucketWork, due_work, pick_unit
+from lakelog.filestore.compact.bucket_work import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from lakelog.common.progress import counted
-from lakelog.filestore.compact.choosing import BucketWork
+from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.store import TableStore

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of
+from lakelog.filestore.compact.bucket_work import BucketWork, small_file_bytes
+from lakelog.filestore.compact.change_merge import ChangeMerge
 from lakelog.filestore.compact.changelog import ChangelogWriter
-from lakelog.filestore.compact.choosing import BucketWork, small_file_bytes
 from lakelog.filestore.compact.deletions import bucket_deletions
-from lakelog.filestore.compact.following import ChangeMerge
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult, discard_result
