@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.read.read import read_splits
 from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
 from tests.support.strategies import History, Model, Write, histories, shown
 

@@ -11,8 +11,8 @@ from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.read.read import read_splits
 from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits
 
 
 def assignments(table: TableStore, snapshot: Snapshot | None) -> dict[BucketId, set[int]]:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.metadata.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.readable_table import Selection, SnapshotChoice
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.table import FileStoreTable, WriteMode
-    from lakelog.filestore.table_reading import Selection, SnapshotChoice
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
 

@@ -15,7 +15,7 @@ from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
-    from lakelog.filestore.table_reading import SnapshotChoice
+    from lakelog.filestore.readable_table import SnapshotChoice
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
 HERE = "."

@@ -27,9 +27,9 @@ from lakelog.filestore.metadata.identity import check_same_table, latest_of
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
+from lakelog.filestore.readable_table import ReadableTable
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.table_reading import ReadableTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

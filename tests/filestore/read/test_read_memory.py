@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.read.read import read_splits
 from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED

@@ -10,8 +10,8 @@ import pytest
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.predicate import parse_where
-from lakelog.filestore.read.read import read_splits
 from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows

@@ -18,8 +18,8 @@ from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, Row
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.read.changes import read_change_file
-from lakelog.filestore.read.read import read_splits, read_splits_as_changes
 from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.read.split_rows import read_splits, read_splits_as_changes
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions

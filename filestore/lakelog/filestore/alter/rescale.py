@@ -43,8 +43,8 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
 )
 from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
-from lakelog.filestore.read.read import read_splits
 from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_bucket, check_writable
 from lakelog.filestore.write.write import add_entry, check_table_writable, starting_at, write_rows

@@ -30,7 +30,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.read.merge_reading import BucketReader
+from lakelog.filestore.read.bucket_reader import BucketReader
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, TableSchema
 
 _ROW, _IS_AFTER = "row", "is_after"

@@ -29,7 +29,7 @@ from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.read.merge_reading import COPIES, BucketReader
+from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
 from lakelog.filestore.schema.counted_schema import stored_schema
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.write.row_kinds import checked_kinds

@@ -15,8 +15,8 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.read import read_frames, read_splits
 from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.read.split_rows import read_frames, read_splits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

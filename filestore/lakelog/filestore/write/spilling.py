@@ -29,7 +29,7 @@ from lakelog.filestore.options.writing import (
     SPILL_COMPRESSION_ZSTD_LEVEL,
     WRITE_BUFFER_SIZE,
 )
-from lakelog.filestore.read.merge_reading import COPIES
+from lakelog.filestore.read.bucket_reader import COPIES
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 BucketPart = tuple[BucketId, StoredRows]

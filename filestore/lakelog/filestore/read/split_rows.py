@@ -21,8 +21,8 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Bound, Predicate, RowTest, bind
 from lakelog.filestore.predicate.binding import BoundAnd
+from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
 from lakelog.filestore.read.fallback import branch_table
-from lakelog.filestore.read.merge_reading import COPIES, BucketReader
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.counted_schema import count_field
 
