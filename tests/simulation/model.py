@@ -15,7 +15,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.task import OldFilesError
 from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Key, Operation, Operations, Value, World
 

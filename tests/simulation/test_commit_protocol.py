@@ -14,7 +14,7 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.commit import batches
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, place, state, task
-from lakelog.protocol.kept import ProducerPool
+from lakelog.protocol.kept_producers import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState
 from tests.simulation import history, lake, outsiders
 from tests.simulation import log as sim_log

@@ -23,7 +23,7 @@ from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta
 from lakelog.filestore.metadata.identity import StateLostError
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import BucketFile
-from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.state import LogState, TableState
 from tests.simulation.lake import Lake
 

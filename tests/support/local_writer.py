@@ -14,7 +14,7 @@ from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
-from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import StepObserver, silent
 from lakelog.protocol.stores import (

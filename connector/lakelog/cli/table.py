@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import looking, upkeep
+from lakelog.cli import show, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse
 from lakelog.cli.output import print_lines, say, to_json
@@ -115,12 +115,12 @@ def _option(text: str) -> tuple[str, str]:
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Look at tables": {
         "list": list_tables,
-        "describe": looking.describe,
-        "schema": looking.schema,
-        "cat": looking.cat,
-        "count": looking.count,
-        "snapshots": looking.snapshots,
-        "files": looking.files,
+        "describe": show.describe,
+        "schema": show.schema,
+        "cat": show.cat,
+        "count": show.count,
+        "snapshots": show.snapshots,
+        "files": show.files,
     },
     "Create and change tables": {
         "create": create,

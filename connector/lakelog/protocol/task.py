@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError
-from lakelog.protocol.kept import KeptProducers
+from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.ports import (
     BucketFiles,
     BucketLog,

@@ -23,7 +23,7 @@ from lakelog.filestore.write.assigning import AssignRules, BucketAssigner
 from lakelog.filestore.write.write_buffer import write_batches
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.header import BucketFile
-from lakelog.protocol.kept import KeptProducers, ProducerPool
+from lakelog.protocol.kept_producers import KeptProducers, ProducerPool
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.kept import KEPT_MAX, KeptProducers, ProducerPool
+from lakelog.protocol.kept_producers import KEPT_MAX, KeptProducers, ProducerPool
 from lakelog.protocol.task import FILES_AGE_SECONDS_MAX
 
 
