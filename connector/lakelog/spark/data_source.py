@@ -56,7 +56,7 @@ class LakelogDataSource(DataSource):
     def reader(self, schema: spark.StructType) -> DataSourceReader:
         """Reads a snapshot."""
         from lakelog.spark.options import CONSUMER_ID
-        from lakelog.spark.source.reading import TableRows
+        from lakelog.spark.source.input_partitions import TableRows
         from lakelog.spark.source.snapshot_reader import SnapshotReader
 
         table, options = self._read()
@@ -69,7 +69,7 @@ class LakelogDataSource(DataSource):
         """Reads snapshot and log, or follows snapshots."""
         from lakelog.protocol.place import original_of, recorded_place
         from lakelog.spark.shown_state import check_followed
-        from lakelog.spark.source.reading import TableRows
+        from lakelog.spark.source.input_partitions import TableRows
         from lakelog.spark.source.source import LakelogStreamReader
         from lakelog.spark.tables import log_target
 

@@ -20,7 +20,7 @@ from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.projection import quoted
-from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
+from lakelog.spark.source.input_partitions import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
 from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
 
 _EXTENSION = ".parquet"

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakelog.filestore.read.fallback import plan_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.reading import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
+from lakelog.spark.source.input_partitions import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
 
 
 class SnapshotReader(DataSourceReader):

@@ -32,6 +32,13 @@ from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, take_splits
+from lakelog.spark.source.input_partitions import (
+    PARTITION_BYTES,
+    SplitsPartition,
+    TableRows,
+    pack,
+    partition_count,
+)
 from lakelog.spark.source.lease import SnapshotLease
 from lakelog.spark.source.offsets import (
     FollowOffset,
@@ -42,13 +49,6 @@ from lakelog.spark.source.offsets import (
     TableMark,
     offset_from_json,
     offset_to_json,
-)
-from lakelog.spark.source.reading import (
-    PARTITION_BYTES,
-    SplitsPartition,
-    TableRows,
-    pack,
-    partition_count,
 )
 from lakelog.spark.source.stream_follow import FollowPhase
 from lakelog.spark.source.stream_head import TableHead

@@ -11,8 +11,8 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import change_files, snapshot_of_changes
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.source.admission import Limits, take_snapshots
+from lakelog.spark.source.input_partitions import PARTITION_BYTES, DeltaPartition, pack, partition_count
 from lakelog.spark.source.offsets import FollowOffset
-from lakelog.spark.source.reading import PARTITION_BYTES, DeltaPartition, pack, partition_count
 from lakelog.spark.source.stream_head import TableHead
 
 

@@ -14,9 +14,9 @@ from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.offsets import Position
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log
+from lakelog.spark.source.input_partitions import LogPartition, pack, partition_count
 from lakelog.spark.source.lease import LogLease
 from lakelog.spark.source.offsets import LogOffset
-from lakelog.spark.source.reading import LogPartition, pack, partition_count
 from lakelog.spark.source.stream_head import Head, TableHead, position_after
 
 
