@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,6 +69,20 @@ def test_a_table_is_described(run: Run, table: Table) -> None:
     text = run("table", "describe", "db.t")[1]
     assert "primary keys        day, id\n" in text
     assert "write-only=true" in text
+
+
+def test_a_snapshot_dated_beyond_the_years_of_dates_is_shown_in_milliseconds(run: Run, table: Table) -> None:
+    beyond = 253_402_300_800_000
+    files = table._files
+    last = files.snapshots.get(2)
+    assert files.snapshots.create_new(replace(last, id=3, uuid="3", time_millis=beyond))
+    assert run("table", "snapshots", "db.t")[1].splitlines()[-1].split()[2:4] == [str(beyond), "ms"]
+    assert json.loads(run("table", "snapshots", "db.t", "--json")[1].splitlines()[-1])["time"] == f"{beyond} ms"
+    assert f"{beyond} ms" in run("table", "describe", "db.t")[1]
+    newest = table.snapshot()
+    assert newest is not None
+    assert f"{beyond} ms" in repr(newest)
+    assert f"{beyond} ms" in newest._repr_html_()
 
 
 def test_a_table_without_rows_is_looked_at(run: Run, tmp_path: Path) -> None:

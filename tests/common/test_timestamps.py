@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.timestamps import Timestamp, millis_of, parse_timestamp, to_millis
+from lakelog.common.timestamps import Timestamp, millis_of, parse_timestamp, shown_millis, to_millis, utc_of
 
 
 def test_a_string_with_a_zone_is_that_time() -> None:
@@ -64,3 +64,14 @@ def test_what_is_of_another_type_is_refused_by_name(timestamp: Timestamp) -> Non
         InvalidRequestError, match=rf"timestamp is the {type(timestamp).__name__} .*expected a datetime"
     ):
         millis_of(timestamp)
+
+
+def test_a_time_is_shown_in_utc_to_the_millisecond() -> None:
+    assert utc_of(NOON_MILLIS + 1) == "2026-01-31 12:00:00.001"
+    assert utc_of(NOON_MILLIS, separator="T", suffix="Z") == "2026-01-31T12:00:00.000Z"
+    assert shown_millis(NOON_MILLIS) == "2026-01-31 12:00:00.000 UTC"
+
+
+@pytest.mark.parametrize("millis", [253_402_300_800_000, -62_135_596_800_001, 2**63 - 1, -(2**63)])
+def test_a_time_that_no_date_has_is_shown_in_milliseconds(millis: int) -> None:
+    assert utc_of(millis, separator="T", suffix="Z") == shown_millis(millis) == f"{millis} ms"

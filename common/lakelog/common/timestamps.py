@@ -57,14 +57,18 @@ def to_millis(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
-def utc_of(millis: int, *, separator: str = " ") -> str:
-    """A time in UTC to the millisecond: `2026-01-31 12:00:00.500`. Raises OverflowError where no date has it."""
-    return (_EPOCH + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(separator, "milliseconds")
+def utc_of(millis: int, *, separator: str = " ", suffix: str = "") -> str:
+    """A time in UTC to the millisecond, then `suffix`: `2026-01-31 12:00:00.500`.
+
+    A time outside of the years 1 to 9999, which other engines can write, is given as `253402300800000 ms`.
+    """
+    try:
+        time = _EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return f"{millis} ms"
+    return f"{time.replace(tzinfo=None).isoformat(separator, 'milliseconds')}{suffix}"
 
 
 def shown_millis(millis: int) -> str:
-    """A time for a repr: `2026-01-31 12:00:00.500 UTC`, or the milliseconds where no date has them."""
-    try:
-        return f"{utc_of(millis)} UTC"
-    except OverflowError:
-        return f"{millis} ms"
+    """A time for a repr or a message, see `utc_of`: `2026-01-31 12:00:00.500 UTC`."""
+    return utc_of(millis, suffix=" UTC")

@@ -7,9 +7,9 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from lakelog.common.clock import system_millis
+from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.commit_times import CLOCK_SET_MILLIS, CLOCK_SKEW_MAX_MILLIS
 from lakelog.filestore.metadata.snapshot import Snapshot
 
@@ -45,15 +45,8 @@ def next_commit_millis(latest: Snapshot | None, now_millis: int, *, table_name: 
         "snapshot is dated by %s",
         table_name,
         latest.id,
-        _shown(latest.time_millis),
-        _shown(now_millis),
+        shown_millis(latest.time_millis),
+        shown_millis(now_millis),
         "this machine" if is_set else f"snapshot {latest.id}, for this clock was never set",
     )
     return now_millis if is_set else latest.time_millis
-
-
-def _shown(time_millis: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(time_millis / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError):  # beyond the years of Python
-        return f"{time_millis} ms"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import member, optional, parse_object, text, whole
 from lakelog.common.quoting import cause
+from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
 
 PROPERTY_PREFIX = "lakelog."
@@ -149,10 +149,9 @@ def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUs
     """Raise InvalidRequestError for a batch in the middle of a stream that the table may have dropped."""
     if user in users or identifier == 0 or forgotten is None:
         return
-    last = datetime.fromtimestamp(forgotten / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     raise InvalidRequestError(
         f"batch {identifier} of {user} cannot be distinguished from one that is in the table already: the table has "
-        f"no batch of this writer, and has dropped writers whose last batch was at {last} or before "
+        f"no batch of this writer, and has dropped writers whose last batch was at {shown_millis(forgotten)} or before "
         "(users.time-retained). Check whether the rows of the batch are in the table, then start the stream with a new "
         "checkpoint location (and another commit_user, where one is given)"
     )
