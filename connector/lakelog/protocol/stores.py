@@ -28,7 +28,6 @@ from lakelog.filestore.metadata.users import (
     parse_users,
     users_properties,
 )
-from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import add_entry, check_table_writable
@@ -349,9 +348,9 @@ class DriverSnapshots:
         taken = {} if change.log is None else change.log.ledger
         properties = users_properties(
             change.users,
+            latest=latest,
             carried=carried_by(self.table, latest).properties,
-            base_millis=None if latest is None else latest.time_millis,
-            kept_millis=USERS_TIME_RETAINED.of(self.table.schema.options),
+            options=self.table.schema.options,
             in_use={batch.user, *(user for users in taken.values() for user in users)},
         )
         properties[LINEAGE_KEY] = json.dumps(lineage)

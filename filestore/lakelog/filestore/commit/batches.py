@@ -28,7 +28,6 @@ from lakelog.filestore.metadata.users import (
     users_properties,
     with_user,
 )
-from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
 CHECKPOINT_CHANGED = (
     "The checkpoint was reset, restored or copied, or a file of it was lost: start with a new checkpoint location (and "
@@ -122,9 +121,9 @@ def batch_properties(
         return None
     return users_properties(
         with_user(users, user, CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())),
+        latest=latest,
         carried=carried,
-        base_millis=None if latest is None else latest.time_millis,
-        kept_millis=USERS_TIME_RETAINED.of(table.schema.options),
+        options=table.schema.options,
         in_use=(user,),
     )
 

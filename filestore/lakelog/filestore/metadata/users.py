@@ -16,6 +16,7 @@ from lakelog.common.json_fields import member, optional, parse_object, text, who
 from lakelog.common.quoting import cause
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
 PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
@@ -120,19 +121,20 @@ def without_old_users(
 def users_properties(
     users: Mapping[str, CommitUser],
     *,
+    latest: Snapshot | None,
     carried: Mapping[str, str],
-    base_millis: int | None,
-    kept_millis: int,
+    options: Mapping[str, str],
     in_use: Collection[str],
 ) -> dict[str, str]:
-    """The properties of a snapshot with these users, but for those that wrote nothing for `kept_millis`.
+    """The properties of the snapshot on top of `latest` with these users, but for those that wrote nothing for long.
 
-    `carried` are the properties of the snapshot below, which is dated `base_millis`; None keeps all. That date may be
-    wrong, and so may the clock of this process, by which the users `in_use` have written: a user is dropped only when
-    it is old by both, and a user that writes now is not taken for older than the snapshot below.
+    `carried` are the properties that `latest` carries on, `options` the table's: `users.time-retained` is how long. The
+    date of `latest` may be wrong, and so may the clock of this process, by which the users `in_use` have written: a
+    user is dropped only when it is old by both, and a user that writes now is not taken for older than `latest`.
     """
-    if base_millis is None:
+    if latest is None:
         return {USERS_KEY: users_to_json(users)}
+    base_millis, kept_millis = latest.time_millis, USERS_TIME_RETAINED.of(options)
     now_millis = min([base_millis, *(users[user].time_millis for user in in_use if user in users)])
     users = {
         user: replace(last, time_millis=max(last.time_millis, base_millis)) if user in in_use else last
