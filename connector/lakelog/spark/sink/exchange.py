@@ -25,6 +25,7 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.encoding.bucket import bucket_of, hashes_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.write.assigning import AssignRules
+from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.logstore.kafka.record_limit import RecordLimit
 from lakelog.logstore.options import ChangelogMode
@@ -96,8 +97,8 @@ class Sender:
     def _check_records(self, part: pa.Table) -> None:
         if self.limit is not None and self.mode is not None:
             schema = self.table.schema
-            kinds = part.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in part.column_names else None
-            columns = part.select(schema.field_names)
+            rows, kinds = split_kinds(part)
+            columns = rows.select(schema.field_names)
             self.limit.check_changes(columns, kinds, schema.fields, schema.primary_keys, self.mode)
 
     def _buckets(self, rows: pa.Table) -> npt.NDArray[np.int32]:

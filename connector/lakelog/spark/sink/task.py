@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.patience import Patience
-from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.write.assigning import AssignRules, BucketAssigner
+from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.write_buffer import write_batches
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.header import BucketFile
@@ -71,10 +71,8 @@ class LoggedWrite:
 
 
 def _changes(part: pa.Table) -> ChangeRows:
-    if ROW_KIND_COLUMN not in part.column_names:
-        return ChangeRows(rows=part, kinds=None)
-    kinds = part.column(ROW_KIND_COLUMN).combine_chunks()
-    return ChangeRows(rows=part.drop_columns([ROW_KIND_COLUMN]), kinds=kinds)
+    rows, kinds = split_kinds(part)
+    return ChangeRows(rows=rows, kinds=kinds)
 
 
 def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) -> list[BucketAnswer]:

@@ -109,16 +109,22 @@ def kinds_for(kinds: pa.Array | int, row_count: int) -> pa.Array:
     return pa.nulls(row_count, pa.int8()).fill_null(kinds) if isinstance(kinds, int) else kinds
 
 
-def split_kinds(rows: pa.Table, kinds: pa.Array | int | None) -> tuple[pa.Table, pa.Array | None]:
+def split_kinds(rows: pa.Table) -> tuple[pa.Table, pa.Array | None]:
+    """Rows without their column `_row_kind`, and this column as it is, None for rows without it."""
+    if ROW_KIND_COLUMN not in rows.column_names:
+        return rows, None
+    return rows.drop_columns([ROW_KIND_COLUMN]), rows.column(ROW_KIND_COLUMN).combine_chunks()
+
+
+def rows_and_kinds(rows: pa.Table, kinds: pa.Array | int | None) -> tuple[pa.Table, pa.Array | None]:
     """Rows without their column `_row_kind`, and their kinds as int8: those of this column, or `kinds`, or None.
 
-    Raises InvalidRequestError for kinds that come in both ways, and for another number of kinds than of rows.
+    Raises InvalidRequestError for kinds that come in both ways, for what is not a row kind, and for another number of
+    kinds than of rows.
     """
     if kinds is None:
-        if ROW_KIND_COLUMN not in rows.column_names:
-            return rows, None
-        own = kind_numbers(rows.column(ROW_KIND_COLUMN), what=f"column {ROW_KIND_COLUMN!r}")
-        return rows.drop_columns([ROW_KIND_COLUMN]), own
+        rows, own = split_kinds(rows)
+        return rows, None if own is None else kind_numbers(own, what=f"column {ROW_KIND_COLUMN!r}")
     check_kinds_once(rows.schema)
     own = kinds_for(kinds, rows.num_rows)
     if len(own) != rows.num_rows:

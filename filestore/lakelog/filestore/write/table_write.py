@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.assigning import BucketAssigner, bucket_assigner
-from lakelog.filestore.write.row_kinds import RowKinds, parsed_kinds, split_kinds, with_kinds
+from lakelog.filestore.write.row_kinds import RowKinds, parsed_kinds, rows_and_kinds, with_kinds
 from lakelog.filestore.write.row_source import Rows, row_source
 from lakelog.filestore.write.validate import check_columns
 from lakelog.filestore.write.write import FirstSequence, WrittenRows, write_rows
@@ -179,7 +179,7 @@ class TableWrite:
         is_overwrite, is_again = self._replaces is not None, self._is_written
         self._is_written = True
         if self._rows.table is not None:
-            rows, kinds = split_kinds(self._rows.table, self._kinds)
+            rows, kinds = rows_and_kinds(self._rows.table, self._kinds)
             return write_rows(
                 self._table,
                 rows,

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
@@ -24,6 +23,7 @@ from lakelog.filestore.options.writing import (
     WRITE_BUFFER_SPILLABLE,
 )
 from lakelog.filestore.write.assigning import BucketAssigner
+from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.spilling import Spills
 from lakelog.filestore.write.write import (
     FirstSequence,
@@ -43,7 +43,7 @@ class RowChunk:
     """A part of the rows to write, the number of rows before it, and whether more rows follow."""
 
     rows: pa.Table
-    kinds: pa.ChunkedArray | None
+    kinds: pa.Array | None
     rows_before: int
     has_more: bool
 
@@ -139,10 +139,8 @@ def _buffers(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[Row
                 break
             held.append(batch)
             held_bytes += batch.nbytes
-        rows = pa.Table.from_batches(held)
+        rows, kinds = split_kinds(pa.Table.from_batches(held))
         held.clear()
-        kinds = rows.column(ROW_KIND_COLUMN) if ROW_KIND_COLUMN in rows.column_names else None
-        rows = rows if kinds is None else rows.drop_columns([ROW_KIND_COLUMN])
         yield RowChunk(rows=rows, kinds=kinds, rows_before=rows_before, has_more=ahead is not None)
         rows_before += rows.num_rows
 
