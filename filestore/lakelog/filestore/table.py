@@ -179,13 +179,9 @@ class FileStoreTable(ReadableTable):
         from lakelog.filestore.commit.commit import TableCommit
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
 
-        commit = TableCommit(self, clock=clock)
-        try:
-            snapshot = commit.commit(write.resolve)
-        except (ConflictError, NotFoundError):
-            if not commit.has_unknown_outcome:
-                write.discard([*write.superseded, *write.paths])
-            raise
+        snapshot = TableCommit(self, clock=clock).commit(
+            write.resolve, discard=lambda: write.discard([*write.superseded, *write.paths])
+        )
         write.discard(write.superseded)
         if snapshot is None:
             return None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError, UnknownOutcomeError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import (
     AFTER_CREATE,
@@ -197,7 +197,46 @@ def test_an_own_snapshot_of_unknown_outcome_is_found_by_its_uuid(table: FileStor
     snapshot = silent.commit(resolve)
     assert snapshot == table.snapshots.latest()
     assert asked == [None]  # the second look found it, and called no resolve
-    assert silent.has_unknown_outcome
+
+
+class Unanswered(LocalFileIO):
+    """Snapshots are created, or not, and nobody says so."""
+
+    def create_new(self, path: str, data: bytes) -> bool:
+        if "/snapshot/" in path:
+            raise UnavailableError(f"{path}: no answer")
+        return super().create_new(path, data)
+
+
+def refused_the_second_time() -> Callable[[Snapshot | None], CommitRequest]:
+    asked: list[Snapshot | None] = []
+
+    def resolve(latest: Snapshot | None) -> CommitRequest:
+        asked.append(latest)
+        if len(asked) == 2:
+            raise ConflictError("another writer was first")
+        return request()
+
+    return resolve
+
+
+def test_files_of_a_refused_commit_are_discarded(table: FileStoreTable) -> None:
+    discarded: list[str] = []
+    with pytest.raises(ConflictError, match="another writer was first"):
+        TableCommit(table, clock=NO_WAIT).commit(
+            refused_the_second_time(), on_step=racing(table, 1), discard=lambda: discarded.append("files")
+        )
+    assert discarded == ["files"]
+
+
+def test_files_that_an_attempt_without_an_answer_names_stay(table: FileStoreTable) -> None:
+    unanswered = FileStoreTable.open(table.path, Unanswered(sync_data=False))
+    discarded: list[str] = []
+    with pytest.raises(UnknownOutcomeError, match="another writer was first"):
+        TableCommit(unanswered, clock=NO_WAIT).commit(
+            refused_the_second_time(), discard=lambda: discarded.append("files")
+        )
+    assert discarded == []
 
 
 def test_a_store_that_says_no_to_its_own_success_is_not_believed(table: FileStoreTable) -> None:

@@ -100,13 +100,12 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
                 continue
             raise
         added = _rewritten(table.stored, base)
-        commit = TableCommit(table, clock=clock)
+        paths = [table.data_path(entry.partition, entry.bucket, entry.file) for entry in added]
         try:
-            return commit.commit(_Move(table, base, added).resolve)
+            return TableCommit(table, clock=clock).commit(
+                _Move(table, base, added).resolve, discard=partial(discard_files, table, paths)
+            )
         except ConflictError:
-            if commit.has_unknown_outcome:
-                raise
-            discard_files(table, (table.data_path(entry.partition, entry.bucket, entry.file) for entry in added))
             if not tries.has_another():
                 raise
 

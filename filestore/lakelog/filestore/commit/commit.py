@@ -99,18 +99,15 @@ class TableCommit:
     def __init__(self, table: TableStore, *, clock: CommitClock | None = None) -> None:
         self._table = table
         self._clock = clock or CommitClock()
-        self._has_unknown_outcome = False
         self._file_counts: dict[int, tuple[int, int]] = {}  # by attempted snapshot: files added, files deleted
 
-    @property
-    def has_unknown_outcome(self) -> bool:
-        """True once a snapshot may have been created, or may be created later, by a request without an answer.
-
-        Files that such an attempt names must not be deleted before a later attempt has succeeded.
-        """
-        return self._has_unknown_outcome
-
-    def commit(self, resolve: Resolve, *, on_step: Callable[[str], None] | None = None) -> Snapshot | None:
+    def commit(
+        self,
+        resolve: Resolve,
+        *,
+        on_step: Callable[[str], None] | None = None,
+        discard: Callable[[], None] | None = None,
+    ) -> Snapshot | None:
         """Commit the request that `resolve` gives, and give the snapshot; None when `resolve` gives None.
 
         `resolve` is called at every attempt, with the newest snapshot (None before the first); its errors are raised
@@ -118,9 +115,18 @@ class TableCommit:
         Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
         UnknownOutcomeError when the change may be in the table, or may get there: call `find_commit`, or commit again
         with a `resolve` that finds its own commit. Logs a line of INFO, `commit`.
+
+        `discard` deletes the files that were written for the commit. It is called when the commit has failed with
+        ConflictError or NotFoundError: then no snapshot names the files, and none will. Whether that is known is
+        decided by `UnknownAttempts.reported`, which raises UnknownOutcomeError where it is not.
         """
         lasted = Stopwatch()
-        snapshot = self._commit(resolve, on_step)
+        try:
+            snapshot = self._commit(resolve, on_step)
+        except (ConflictError, NotFoundError):
+            if discard is not None:
+                discard()
+            raise
         if snapshot is not None:
             self._log(snapshot, lasted)
         return snapshot
@@ -192,7 +198,6 @@ class TableCommit:
         except (UnavailableError, NotFoundError) as error:
             number = prepared.snapshot.id
             logger.warning("%s: the outcome of snapshot %d is unknown: %s", self._table.name, number, error)
-            self._has_unknown_outcome = True
             unknown.add(number, error)
             return None
         if not is_created:

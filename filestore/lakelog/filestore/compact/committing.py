@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 
-from lakelog.common.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
@@ -26,14 +26,12 @@ def commit_results(
     Raises ConflictError when another compaction came first.
     """
     request = compact_request(table, results, user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER)
-    commit = TableCommit(table, clock=clock)
-    try:
-        snapshot = commit.commit(lambda _: request)
-    except (ConflictError, NotFoundError):
-        if discards and not commit.has_unknown_outcome:
-            for result in results:
-                discard_result(table, result)
-        raise
+
+    def discard() -> None:
+        for result in results:
+            discard_result(table, result)
+
+    snapshot = TableCommit(table, clock=clock).commit(lambda _: request, discard=discard if discards else None)
     assert snapshot is not None
     return snapshot
 
