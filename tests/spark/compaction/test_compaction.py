@@ -94,9 +94,9 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     merged: list[int] = []
     begin = compaction._stand_back
 
-    def note(of: TableStore, work: BucketWork) -> object:
+    def note(of: TableStore, work: BucketWork, *, memory_budget_bytes: int) -> object:
         merged.append(work.bucket[1])
-        return compact_bucket(of, work)
+        return compact_bucket(of, work, memory_budget_bytes=memory_budget_bytes)
 
     def settle_first() -> None:
         beside._settling_count += 1  # the stream ends just now
@@ -113,6 +113,25 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     assert sorted(merged) == [0, 1]
     assert run_counts(beside) == [1, 1]
     assert content(table_of(beside)) == content_after(3)
+
+
+def test_buckets_that_are_merged_at_once_share_the_memory_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    table = make_table(tmp_path, options={"read.memory-budget": "64 mb", **TRIGGERS})
+    budgets: list[int] = []
+
+    def note(of: TableStore, work: BucketWork, *, memory_budget_bytes: int) -> object:
+        budgets.append(memory_budget_bytes)
+        return compact_bucket(of, work, memory_budget_bytes=memory_budget_bytes)
+
+    monkeypatch.setattr("lakelog.spark.compaction.compaction.compact_bucket", note)
+    beside = BackgroundCompaction(DriverSnapshots(table, None))
+    for number in range(3):
+        write(beside, number, is_settled_later=False)
+    assert run_counts(beside) == [1, 1]
+    assert budgets == [32 << 20, 32 << 20]
 
 
 def end_before_compaction(beside: BackgroundCompaction, number: int) -> None:

@@ -16,6 +16,7 @@ from threading import Condition, Lock, get_native_id
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.stopwatch import Stopwatch
+from lakelog.common.threads import in_threads
 from lakelog.filestore.compact.bucket_work import (
     BucketWork,
     Pick,
@@ -32,6 +33,7 @@ from lakelog.filestore.expire.writer_expiry import expire_after_commit
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.protocol.driver import commit_compaction
 from lakelog.protocol.log_expiry import expire_log_after_commit
@@ -225,22 +227,28 @@ def _compact(
     prepare: Callable[[], None] | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Compact the units picked, in threads that begin with `prepare`, as long as `is_wanted`.
+    """Compact the units picked, in threads that begin with `prepare` and share the memory budget, while `is_wanted`.
 
     The batch is in the table already: nothing here fails it.
     """
     table = snapshots.table
     lasted = Stopwatch()
 
-    def compact(due: BucketWork) -> CompactResult | None:
-        return compact_bucket(table, due) if is_wanted() else None
+    def compact(due: BucketWork, budget_bytes: int) -> CompactResult | None:
+        return compact_bucket(table, due, memory_budget_bytes=budget_bytes) if is_wanted() else None
 
     try:
         units = due_work(table, table.snapshots.latest(), work.files, pick)
         if not units:
             return
-        with ThreadPoolExecutor(min(len(units), THREADS_MAX), _THREAD_NAME, initializer=prepare) as pool:
-            results = list(pool.map(compact, units))
+        results = in_threads(
+            compact,
+            units,
+            budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
+            threads_max=THREADS_MAX,
+            name=_THREAD_NAME,
+            prepare=prepare,
+        )
         compacted = [result for result in results if result is not None]
         if compacted:
             done = commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())

@@ -80,6 +80,7 @@ READ_MEMORY_BUDGET = Option(
     key="read.memory-budget",
     parse=parse_size_bytes,
     default=256 << 20,
-    doc="Memory that merging one bucket may use; larger buckets are merged in key ranges. An option of lakelog.",
+    doc="Memory that merging may use; buckets merged at once share it, larger ones are merged in key ranges. An option "
+    "of lakelog.",
     kind="a size such as 256 mb",
 )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.threads import in_threads, thread_count
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.predicate import Predicate
@@ -53,13 +52,12 @@ class PlannedRead:
 
     def to_table(self) -> pa.Table:
         """All rows at once, read on all cores, which share the memory budget."""
-        workers = max(1, min(os.cpu_count() or 1, len(self.splits)))
-        if workers == 1:  # a lookup takes less time than starting a thread
-            return pa.Table.from_batches(self.batches(), self.schema)
-        shared = replace(self, budget_bytes=self.budget_bytes // workers)
         left = deque(self.splits)
-        with ThreadPoolExecutor(workers) as pool:
-            parts = list(pool.map(lambda _: list(shared._of(_taken(left))), range(workers)))
+
+        def rows(_: int, budget_bytes: int) -> list[pa.RecordBatch]:
+            return list(replace(self, budget_bytes=budget_bytes)._of(_taken(left)))
+
+        parts = in_threads(rows, range(thread_count(len(self.splits))), budget_bytes=self.budget_bytes)
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def count(self) -> int:

@@ -1,0 +1,44 @@
+"""Parts of one piece of work, several at once, in threads that share one memory budget."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def thread_count(part_count: int, threads_max: int | None = None) -> int:
+    """How many threads work on so many parts: one a part, but no more than there are cores, nor than `threads_max`."""
+    return min(part_count, os.cpu_count() or 1, threads_max or part_count)
+
+
+def in_threads(
+    work: Callable[[Part, int], Result],
+    parts: Sequence[Part],
+    *,
+    budget_bytes: int,
+    threads_max: int | None = None,
+    name: str = "lakelog",
+    prepare: Callable[[], None] | None = None,
+) -> Iterator[Result]:
+    """What `work` gives for each part, in their order. It is called with the part and the bytes that it may take.
+
+    These are equal shares of `budget_bytes`, one for each thread; a thread works on one part at a time and begins with
+    `prepare`. A single thread is the caller's own, unless there is something to prepare: a lookup is over before
+    another thread has started. Raises what the first part that failed raised, once the others that had begun have
+    ended.
+    """
+    threads = thread_count(len(parts), threads_max)
+    if threads == 0:
+        return
+    share = budget_bytes // threads
+    if threads == 1 and prepare is None:
+        for part in parts:
+            yield work(part, share)
+        return
+    with ThreadPoolExecutor(threads, name, initializer=prepare) as pool:
+        yield from pool.map(lambda part: work(part, share), parts)
