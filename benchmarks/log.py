@@ -24,6 +24,7 @@ from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import RowKind
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.codec.debezium import EncodedRecords, decode_changes, encode_changes
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.reader import read_range, read_tail
 from lakelog.logstore.kafka.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.writer import TransactionalProducer
@@ -80,10 +81,10 @@ def run(servers: str, rows: int) -> Iterator[dict[str, object]]:
         yield measure(f"decode {name}", which.num_rows, partial(decode_changes, records.values, fields))
 
     records = encode(table, None, ChangelogMode.UPSERT)
-    config = {"bootstrap.servers": servers}
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    create_topic(config, topic, 1)
-    with TransactionalProducer(config, topic, topic, 0) as producer:
+    topic = KafkaTopic(client_config={"bootstrap.servers": servers}, name=f"bench-{uuid.uuid4().hex[:8]}")
+    create_topic(topic, 1)
+    partition = topic.partition(0)
+    with TransactionalProducer(partition, topic.name) as producer:
         ends: list[int] = []
 
         def produce() -> None:
@@ -93,13 +94,13 @@ def run(servers: str, rows: int) -> Iterator[dict[str, object]]:
 
         yield measure("produce one transaction", rows, produce)
     start, end = ends[-1] - rows, ends[-1]
-    yield measure("read_tail", rows, lambda: read_tail(config, topic, 0, start))
+    yield measure("read_tail", rows, lambda: read_tail(partition, start))
     yield measure(
         "read_range",
         rows,
-        lambda: sum(batch.num_rows for batch in read_range(config, topic, fields, partition=0, start=start, end=end)),
+        lambda: sum(batch.num_rows for batch in read_range(partition, fields, start=start, end=end)),
     )
-    delete_topic(config, topic)
+    delete_topic(topic)
 
 
 @contextmanager

@@ -93,7 +93,5 @@ def fold_log(table: Table, ends: Sequence[Mapping[int, int]]) -> list[FoldedLog]
 def _read_bucket(table: Table, bucket: int, end: int) -> pl.DataFrame:
     assert table.log is not None
     fields = table.schema.fields
-    batches = read_range(
-        table.log.client_config, table.log.topic, fields, partition=bucket, start=0, end=end, with_offset=True
-    )
+    batches = read_range(table.log.kafka_topic.partition(bucket), fields, start=0, end=end, with_offset=True)
     return pl.concat([pl.DataFrame(batch) for batch in batches])

@@ -53,7 +53,7 @@ def test_the_next_batch_refuses_a_header_that_names_files_elsewhere(
     victim.write_bytes(b"somebody else's")
     assert table.log is not None
 
-    with TransactionalProducer(table.log.client_config, "stranger", table.log.topic, 0) as stranger:
+    with TransactionalProducer(table.log.kafka_topic.partition(0), "stranger") as stranger:
         write(stranger, [7], header_beside(table, change))
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
         LocalWriter(table, "q").write(1, rows, kinds)

@@ -20,6 +20,7 @@ from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker
 from lakelog.logstore.broker.broker_config import HOST
 from lakelog.logstore.kafka.topic import create_topic
+from tests.support.log_topics import topic_at
 
 pytestmark = pytest.mark.integration
 
@@ -33,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 def write_record(info: BrokerInfo, value: bytes, *, create: bool = True) -> None:
     if create:
-        create_topic({"bootstrap.servers": info.bootstrap_servers}, "t", 1)
+        create_topic(topic_at(info.bootstrap_servers, "t"), 1)
     producer = Producer({"bootstrap.servers": info.bootstrap_servers, "transactional.id": "test"})
     producer.init_transactions(30)
     producer.begin_transaction()

@@ -18,6 +18,7 @@ from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.consumer import close_idle_consumers
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.reader import read_range
 from lakelog.logstore.kafka.topic import delete_topic
 from lakelog.protocol.steps import Step
@@ -96,10 +97,10 @@ def test_a_reader_asks_a_silent_broker_again_as_long_as_it_has_patience(table: T
     clock = iter(range(0, 1_000, 10))
     log = log_of_table(table)
     patience = Patience(15, clock=lambda: next(clock), wait=waits.append)
-    fields = table.schema.fields
+    partition = KafkaTopic(client_config=SILENT, name=log.topic).partition(0)
 
     with pytest.raises(UnavailableError):
-        list(read_range(SILENT, log.topic, fields, partition=0, start=0, end=1, timeout_seconds=0.5, patience=patience))
+        list(read_range(partition, table.schema.fields, start=0, end=1, timeout_seconds=0.5, patience=patience))
     assert len(waits) == 2
 
 
@@ -130,7 +131,7 @@ def check_until_it_fails(log: TableLog) -> None:
 
 def test_the_error_of_a_deleted_topic_says_what_to_do(table: Table) -> None:
     log = log_of_table(table)
-    delete_topic(log.client_config, log.topic)
+    delete_topic(log.kafka_topic)
 
     advice = r"names the right Kafka.*batch reads still show the snapshots.*lakelog table new-identity"
     with pytest.raises(NotFoundError, match=advice):

@@ -50,7 +50,7 @@ def ids_of(table: Table) -> list[int]:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(table.log.client_config, table.log.topic, table._files.bucket_count)
+    ends = high_watermarks(table.log.kafka_topic, table._files.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 

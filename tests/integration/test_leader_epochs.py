@@ -64,7 +64,7 @@ def planner_of(table: Table) -> StreamPlanner:
 def test_a_log_is_the_same_up_to_the_end_of_an_epoch_and_not_behind_it(bootstrap_servers: str) -> None:
     with log_topic(bootstrap_servers) as topic, topic.producer() as producer:
         write_ids(producer, [1, 2, 3])
-        end = high_watermark(topic.client_config, topic.name, 0)
+        end = high_watermark(topic.partition(0))
         for offset in (0, 1, end.offset):
             check(topic, Position(offset=offset, leader_epoch=end.leader_epoch))
         check(topic, Position(offset=end.offset + 9, leader_epoch=None))
@@ -72,11 +72,11 @@ def test_a_log_is_the_same_up_to_the_end_of_an_epoch_and_not_behind_it(bootstrap
         with pytest.raises(LogRewrittenError, match=ADVICE):
             check(topic, Position(offset=end.offset + 9, leader_epoch=end.leader_epoch))
         with pytest.raises(LogRewrittenError, match=ADVICE):
-            read_tail(topic.client_config, topic.name, 0, 3, known=Position(offset=3, leader_epoch=7))
+            read_tail(topic.partition(0), 3, known=Position(offset=3, leader_epoch=7))
 
 
 def check(topic: LogTopic, known: Position) -> None:
-    check_not_rewritten(topic.client_config, topic.name, 0, known)
+    check_not_rewritten(topic.partition(0), known)
 
 
 def test_a_position_holds_the_epoch_of_its_log(tmp_path: Path, bootstrap_servers: str) -> None:
@@ -112,7 +112,7 @@ def test_an_epoch_whose_records_are_deleted_is_no_error(bootstrap_servers: str, 
     target = log_target(table)
     lose_records(table)
 
-    check_not_rewritten(target.client_config, target.topic, 0, Position(offset=2, leader_epoch=0))
+    check_not_rewritten(target.topic.partition(0), Position(offset=2, leader_epoch=0))
 
 
 @pytest.mark.full
@@ -122,7 +122,7 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
         table = table_of(tmp_path, broker.start().bootstrap_servers)
         write(LocalWriter(table, "a"), 0, 1)
         broker.stop()
-        [data] = (tmp_path / "kafka").rglob(f"{log_target(table).topic}-0")
+        [data] = (tmp_path / "kafka").rglob(f"{log_target(table).topic.name}-0")
         shutil.copytree(data, tmp_path / "older")
         broker.start()
         write(LocalWriter(table, "b"), 0, *range(10, 20))  # in another epoch, which is no alarm
@@ -137,7 +137,7 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
         shutil.copytree(tmp_path / "older", data)
         broker.start()
         target = log_target(table)
-        topic = LogTopic(dict(target.client_config), target.topic)
+        topic = LogTopic(client_config=target.topic.client_config, name=target.topic.name)
         with topic.producer() as producer:
             write_ids(producer, range(100))
 

@@ -112,7 +112,7 @@ def test_a_tail_behind_another_producers_open_transaction_stalls_by_name(topic: 
 
 
 def test_a_record_that_is_not_lakelogs_is_named(topic: LogTopic) -> None:
-    producer = Producer(topic.client_config)
+    producer = Producer({**topic.client_config})
     producer.produce(topic.name, b"{}", partition=0)
     producer.flush(10)
 
@@ -145,9 +145,7 @@ def test_a_range_comes_in_batches_and_may_be_left_early(topic: LogTopic) -> None
     with topic.producer() as producer:
         end = write(producer, range(50_000))
 
-    with closing(
-        read_range(topic.client_config, topic.name, FIELDS, partition=0, start=0, end=end, batch_rows=1_000)
-    ) as batches:
+    with closing(read_range(topic.partition(0), FIELDS, start=0, end=end, batch_rows=1_000)) as batches:
         first = next(batches)
 
     assert 1_000 <= first.num_rows < 50_000

@@ -89,10 +89,8 @@ def read(table: Table, start: int) -> list[int]:
     """The ids from an offset to the end, as a stream's worker reads them."""
     log = log_of_table(table)
     batches = read_range(
-        log.client_config,
-        log.topic,
+        log.kafka_topic.partition(0),
         table.schema.fields,
-        partition=0,
         start=start,
         end=log_range(table)[1],
         holds_nothing=gap_test(table._files, log.topic_id, 0),

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -29,11 +30,12 @@ from lakelog.common.errors import (
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka import transaction_timeout
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import high_watermarks, last_stable_offsets, log_start_offsets
 from lakelog.logstore.kafka.reader import read_range, read_tail
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.kafka.writer import TransactionalProducer, initialise_all
-from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, write
+from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, topic_at, write
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +64,7 @@ def test_the_end_offset_is_that_of_the_last_record_and_the_log_goes_one_further(
 
     assert ends == [3, 5]
     with topic.producer():  # the control record may come after the commit has returned, but not after the fence
-        assert high_watermarks(topic.client_config, topic.name, 2)[0].offset == 6
+        assert high_watermarks(topic, 2)[0].offset == 6
 
 
 def test_several_calls_make_one_transaction_with_one_header(topic: LogTopic) -> None:
@@ -172,7 +174,7 @@ def test_a_client_that_fails_while_it_logs_is_an_error_of_ours(topic: LogTopic) 
 def wait_until_aborted(topic: LogTopic) -> None:
     """Wait for the broker to end the open transaction in partition 0."""
     while True:
-        ends = [ask(topic.client_config, topic.name, 1)[0].offset for ask in (last_stable_offsets, high_watermarks)]
+        ends = [ask(topic, 1)[0].offset for ask in (last_stable_offsets, high_watermarks)]
         if ends[0] == ends[1]:
             return
 
@@ -249,8 +251,8 @@ def test_the_largest_record_leaves_room_for_a_header_and_a_header_takes_what_is_
 
 
 def test_buckets_are_fenced_side_by_side(topic: LogTopic) -> None:
-    older = initialise_all(topic.client_config, topic.name, {0: "a" + topic.name, 1: "b" + topic.name})
-    younger = initialise_all(topic.client_config, topic.name, {0: "a" + topic.name, 1: "b" + topic.name})
+    older = initialise_all(topic, {0: "a" + topic.name, 1: "b" + topic.name})
+    younger = initialise_all(topic, {0: "a" + topic.name, 1: "b" + topic.name})
 
     for producer in older.values():
         with pytest.raises(FencedError):
@@ -262,31 +264,31 @@ def test_buckets_are_fenced_side_by_side(topic: LogTopic) -> None:
 
 def test_one_bucket_that_cannot_be_fenced_fails_them_all(topic: LogTopic) -> None:
     with pytest.raises(InvalidRequestError, match="partition 7: the topic has 2 partitions only"):
-        initialise_all(topic.client_config, topic.name, {0: "a" + topic.name, 7: "b" + topic.name})
+        initialise_all(topic, {0: "a" + topic.name, 7: "b" + topic.name})
 
 
 def test_a_topic_that_is_not_there_is_named(bootstrap_servers: str) -> None:
-    config = {"bootstrap.servers": bootstrap_servers}
+    missing = topic_at(bootstrap_servers, "no-such-topic")
 
     for call in (
-        lambda: TransactionalProducer(config, "x", "no-such-topic", 0),
-        lambda: read_tail(config, "no-such-topic", 0, 0),
-        lambda: high_watermarks(config, "no-such-topic", 1),
+        lambda: TransactionalProducer(missing.partition(0), "x"),
+        lambda: read_tail(missing.partition(0), 0),
+        lambda: high_watermarks(missing, 1),
     ):
         with pytest.raises(NotFoundError, match=f"topic no-such-topic: Kafka at {bootstrap_servers} has no such topic"):
             call()
 
 
 def test_a_topic_made_again_has_another_id(topic: LogTopic) -> None:
-    before = describe_topic(topic.client_config, topic.name)
+    before = describe_topic(topic)
     with pytest.raises(ConflictError, match=f"creating topic {topic.name}: .* has the topic already"):
-        create_topic(topic.client_config, topic.name, 2)
+        create_topic(topic, 2)
 
-    delete_topic(topic.client_config, topic.name)
-    delete_topic(topic.client_config, topic.name)
-    again = create_topic(topic.client_config, topic.name, 3, config={"max.message.bytes": "2000000"})
+    delete_topic(topic)
+    delete_topic(topic)
+    again = create_topic(topic, 3, config={"max.message.bytes": "2000000"})
 
-    after = describe_topic(topic.client_config, topic.name)
+    after = describe_topic(topic)
     assert before.topic_id != again == after.topic_id
     assert (after.partition_count, after.max_message_bytes) == (3, 2_000_000)
 
@@ -297,12 +299,12 @@ def test_positions_count_open_transactions_or_stop_before_them(topic: LogTopic) 
         leave_open(producer, [2, 3])
 
         places = [
-            [position.offset for position in ask(topic.client_config, topic.name, 2).values()]
+            [position.offset for position in ask(topic, 2).values()]
             for ask in (log_start_offsets, last_stable_offsets, high_watermarks)
         ]
 
     assert places == [[0, 0], [2, 0], [4, 0]]
-    assert high_watermarks(topic.client_config, topic.name, 1)[0].leader_epoch == 0
+    assert high_watermarks(topic, 1)[0].leader_epoch == 0
 
 
 def _start_producer(topic: LogTopic, how: str) -> subprocess.Popen[str]:
@@ -418,14 +420,14 @@ def silent_server() -> Iterator[str]:
 
 def test_a_broker_that_does_not_answer_is_named_in_about_ten_seconds(silent_server: str, topic: LogTopic) -> None:
     secret = "hunter2"
-    silent = {"bootstrap.servers": silent_server, "sasl.password": secret, "sasl.username": "somebody"}
+    silent = topic_at(silent_server, topic.name, sasl_password=secret, sasl_username="somebody")
     calls: list[Callable[[], object]] = [
-        lambda: TransactionalProducer(silent, "x", topic.name, 0),
-        lambda: read_tail(silent, topic.name, 0, 0),
-        lambda: list(read_range(silent, topic.name, FIELDS, partition=0, start=0, end=1)),
-        lambda: create_topic(silent, "some-topic", 1),
-        lambda: describe_topic(silent, topic.name),
-        lambda: high_watermarks(silent, topic.name, 2),
+        lambda: TransactionalProducer(silent.partition(0), "x"),
+        lambda: read_tail(silent.partition(0), 0),
+        lambda: list(read_range(silent.partition(0), FIELDS, start=0, end=1)),
+        lambda: create_topic(replace(silent, name="some-topic"), 1),
+        lambda: describe_topic(silent),
+        lambda: high_watermarks(silent, 2),
     ]
 
     def fail(call: Callable[[], object]) -> tuple[str, float]:
@@ -445,12 +447,12 @@ def test_a_broker_that_does_not_answer_is_named_in_about_ten_seconds(silent_serv
 
 def test_a_configuration_that_the_client_refuses_is_an_error_without_secrets(bootstrap_servers: str) -> None:
     secret = "hunter2"
-    config = {"bootstrap.servers": bootstrap_servers, "sasl.password": secret, "security.protocol": secret}
+    refused = topic_at(bootstrap_servers, "t", sasl_password=secret, security_protocol=secret)
 
     with pytest.raises(OptionError, match="the Kafka client refuses its configuration") as caught:
-        describe_topic(config, "t")
+        describe_topic(refused)
 
     assert secret not in str(caught.value)
     assert caught.value.__cause__ is None
     with pytest.raises(OptionError, match=r"'log.kafka.bootstrap.servers' is not set"):
-        describe_topic({}, "t")
+        describe_topic(KafkaTopic(client_config={}, name="t"))

@@ -11,12 +11,12 @@ import threading
 from itertools import count
 
 from lakelog.logstore.kafka.writer import TransactionalProducer
-from tests.support.log_topics import leave_open, write
+from tests.support.log_topics import leave_open, topic_at, write
 
 
 def main(servers: str, topic: str, transactional_id: str, how: str) -> None:
     """Produce until killed."""
-    producer = TransactionalProducer({"bootstrap.servers": servers}, transactional_id, topic, 0)
+    producer = TransactionalProducer(topic_at(servers, topic).partition(0), transactional_id)
     if how == "open":
         write(producer, [1, 2, 3], b"3")
         leave_open(producer, [4, 5])

@@ -34,10 +34,9 @@ def log_target(table: Table) -> LogTarget:
     assert table.log is not None
     log = table.log
     return LogTarget(
-        topic=log.topic,
+        topic=log.kafka_topic,
         topic_id=log.topic_id,
         mode=log.mode,
-        client_config=log.client_config,
         unavailable_seconds=log.unavailable_seconds,
     )
 

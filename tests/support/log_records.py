@@ -27,9 +27,8 @@ def log_of_table(table: Table) -> TableLog:
 
 def log_range(table: Table, bucket: int = 0) -> tuple[int, int]:
     """Where the log of a bucket starts, and its high watermark."""
-    log = log_of_table(table)
-    start = log_start_offset(log.client_config, log.topic, bucket).offset
-    return start, high_watermark(log.client_config, log.topic, bucket).offset
+    partition = log_of_table(table).kafka_topic.partition(bucket)
+    return log_start_offset(partition).offset, high_watermark(partition).offset
 
 
 def lose_records(table: Table, bucket: int = 0, *, before: int | None = None) -> int:
@@ -37,7 +36,7 @@ def lose_records(table: Table, bucket: int = 0, *, before: int | None = None) ->
     log = log_of_table(table)
     _owner(table, bucket).close()  # the end marker of the last transaction may not be there before that
     end = log_range(table, bucket)[1] if before is None else before
-    delete_records(log.client_config, log.topic, {bucket: end})
+    delete_records(log.kafka_topic, {bucket: end})
     return end
 
 
@@ -50,7 +49,7 @@ def abort_records(table: Table, ids: list[int], bucket: int = 0) -> None:
 
 def _owner(table: Table, bucket: int) -> TransactionalProducer:
     log = log_of_table(table)
-    return TransactionalProducer(log.client_config, f"{table._files.uuid}-{bucket}", log.topic, bucket)
+    return TransactionalProducer(log.kafka_topic.partition(bucket), f"{table._files.uuid}-{bucket}")
 
 
 def set_topic_config(table: Table, config: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind, parse_type
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.reader import Tail, read_range, read_tail
 from lakelog.logstore.kafka.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.writer import TransactionalProducer
@@ -19,25 +20,21 @@ from lakelog.logstore.options import ChangelogMode
 FIELDS = (DataField(id=0, name="id", type=parse_type("BIGINT NOT NULL")),)
 
 
-@dataclass(frozen=True, slots=True)
-class LogTopic:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTopic(KafkaTopic):
     """A topic of two partitions; tests use partition 0 unless they say otherwise."""
-
-    client_config: dict[str, str]
-    name: str
 
     def producer(
         self, transactional_id: str = "owner", partition: int = 0, *, size_bytes: int = 0, **config: str
     ) -> TransactionalProducer:
         """A new owner; `config` is more of the client's, with underscores for dots."""
-        settings = self.client_config | {key.replace("_", "."): value for key, value in config.items()}
-        return TransactionalProducer(
-            settings, f"{self.name}-{transactional_id}", self.name, partition, size_bytes=size_bytes
-        )
+        settings = {**self.client_config, **{key.replace("_", "."): value for key, value in config.items()}}
+        owned = KafkaTopic(client_config=settings, name=self.name).partition(partition)
+        return TransactionalProducer(owned, f"{self.name}-{transactional_id}", size_bytes=size_bytes)
 
     def tail(self, base: int = 0, timeout_seconds: float = 10.0) -> Tail:
         """The tail from `base`."""
-        return read_tail(self.client_config, self.name, 0, base, timeout_seconds=timeout_seconds)
+        return read_tail(self.partition(0), base, timeout_seconds=timeout_seconds)
 
     def ids(self, start: int, end: int, timeout_seconds: float = 10.0) -> list[int]:
         """The ids in [start, end)."""
@@ -46,10 +43,8 @@ class LogTopic:
     def rows(self, start: int, end: int, timeout_seconds: float = 10.0) -> list[dict[str, int]]:
         """The changes in [start, end) with kind and offset."""
         batches = read_range(
-            self.client_config,
-            self.name,
+            self.partition(0),
             FIELDS,
-            partition=0,
             start=start,
             end=end,
             with_offset=True,
@@ -58,13 +53,19 @@ class LogTopic:
         return [row for batch in batches for row in batch.to_pylist()]
 
 
+def topic_at(bootstrap_servers: str, name: str, **config: str) -> KafkaTopic:
+    """A topic of these servers, which may not exist; `config` is more of the client's, with underscores for dots."""
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    return KafkaTopic(client_config={"bootstrap.servers": bootstrap_servers, **settings}, name=name)
+
+
 @contextmanager
 def log_topic(bootstrap_servers: str) -> Iterator[LogTopic]:
     """A topic that is there for one test."""
-    topic = LogTopic({"bootstrap.servers": bootstrap_servers}, f"log-{uuid.uuid4().hex[:12]}")
-    create_topic(topic.client_config, topic.name, 2)
+    topic = LogTopic(client_config={"bootstrap.servers": bootstrap_servers}, name=f"log-{uuid.uuid4().hex[:12]}")
+    create_topic(topic, 2)
     yield topic
-    delete_topic(topic.client_config, topic.name)
+    delete_topic(topic)
 
 
 def records(ids: Sequence[int], kinds: Sequence[RowKind] | None = None) -> EncodedRecords:

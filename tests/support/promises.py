@@ -37,7 +37,7 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
     assert table.log is not None
     headers = []
     for bucket in range(table._files.bucket_count):
-        tail = read_tail(table.log.client_config, table.log.topic, bucket, 0)
+        tail = read_tail(table.log.kafka_topic.partition(bucket), 0)
         for transaction in tail.transactions:
             where = f"bucket {bucket}, offset {transaction.first_offset}"
             header = HeaderFiles(table._files).read(transaction.header, where=where)
@@ -55,10 +55,10 @@ def snapshot_states(table: Table) -> Iterator[tuple[Snapshot, TableState]]:
 def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table]]:
     """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
-    config, topic, fields = table.log.client_config, table.log.topic, table._files.schema.fields
-    end = read_tail(config, topic, bucket, 0).high_watermark
+    partition, fields = table.log.kafka_topic.partition(bucket), table._files.schema.fields
+    end = read_tail(partition, 0).high_watermark
     changes: list[tuple[int, int, int, pa.Table]] = []
-    for batch in read_range(config, topic, fields, partition=bucket, start=0, end=end, with_offset=True):
+    for batch in read_range(partition, fields, start=0, end=end, with_offset=True):
         whole = pa.Table.from_batches([batch])
         rows = whole.drop_columns(["_offset", "_row_kind"])
         places = zip(whole["_offset"].to_pylist(), whole["_row_kind"].to_pylist(), strict=True)

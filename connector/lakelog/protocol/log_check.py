@@ -135,11 +135,11 @@ def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
     log.check_topic()
     state = newest_state(table, topic_id=log.topic_id).logged
     count = table.bucket_count
-    starts = log_start_offsets(log.client_config, log.topic, count)
-    ends = high_watermarks(log.client_config, log.topic, count)
+    starts = log_start_offsets(log.kafka_topic, count)
+    ends = high_watermarks(log.kafka_topic, count)
     return LogReport(
         topic=log.topic,
-        deletes_by=describe_topic(log.client_config, log.topic).deletes_by,
+        deletes_by=describe_topic(log.kafka_topic).deletes_by,
         buckets=tuple(
             BucketCheck(
                 bucket=bucket,
@@ -158,7 +158,7 @@ def _is_rewritten(log: TableLog, bucket: int, at: LogPosition, newest: Position)
         return False
     try:
         known = Position(offset=at.epoch_offset, leader_epoch=at.leader_epoch)
-        check_not_rewritten(log.client_config, log.topic, bucket, known)
+        check_not_rewritten(log.kafka_topic.partition(bucket), known)
     except LogRewrittenError:
         return True
     return False
@@ -173,7 +173,7 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
     check_no_copy(table, recorded_place(table))
     report = check_log(table, log)
     if report.deletes_by:
-        keep_all_records(log.client_config, log.topic)
+        keep_all_records(log.kafka_topic)
     broken = [bucket for bucket in report.buckets if bucket.is_repairable]
     repairs = [_look(table, log, bucket.bucket) for bucket in broken]
     found = [repair for repair in repairs if repair is not None]
@@ -184,7 +184,7 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
 
 def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | None:
     """The repair of a bucket, after a fence; None when its writer has repaired it meanwhile."""
-    with TransactionalProducer(log.client_config, f"{table.uuid}-{bucket}", log.topic, bucket):
+    with TransactionalProducer(log.kafka_topic.partition(bucket), f"{table.uuid}-{bucket}"):
         pass
     check = check_log(table, log).buckets[bucket]
     if not check.is_repairable:
@@ -194,7 +194,7 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
             bucket=bucket, offset=max(check.high_watermark - 1, 0), lost=check.missing, is_in_snapshots=True, files=()
         )
     # Records whose transaction has lost its first one, with the header, are lost as well.
-    first = first_transaction(log.client_config, log.topic, bucket, check.log_start, check.high_watermark)
+    first = first_transaction(log.kafka_topic.partition(bucket), check.log_start, check.high_watermark)
     offset = (check.high_watermark if first is None else first) - 1
     assert check.gap is not None
     return BucketRepair(
@@ -208,13 +208,12 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
 
 def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: int) -> tuple[OrphanFile, ...]:
     """The data files of a bucket that neither a snapshot names nor the log from `offset` on."""
+    partition = log.kafka_topic.partition(bucket)
 
     def named_in_log() -> set[str]:
         headers = (
-            HeaderFiles(table).read(
-                one.header, where=f"topic {log.topic}, partition {bucket}, offset {one.first_offset}"
-            )
-            for one in read_tail(log.client_config, log.topic, bucket, offset).transactions
+            HeaderFiles(table).read(one.header, where=f"{partition}, offset {one.first_offset}")
+            for one in read_tail(partition, offset).transactions
         )
         return {file.meta.file_name for header in headers for file in (*header.files, *header.changelog)}
 

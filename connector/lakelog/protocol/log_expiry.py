@@ -69,13 +69,13 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
         return {}
     count = table.bucket_count
     young = now_millis - RETENTION.of(table.schema.options)
-    since = offsets_since(log.client_config, log.topic, count, young)
-    starts = log_start_offsets(log.client_config, log.topic, count)
+    since = offsets_since(log.kafka_topic, count, young)
+    starts = log_start_offsets(log.kafka_topic, count)
     logs = [state.logged for state in states]
     kept = {b: first_needed(b, snapshots=logs, leases=leases, since=since[b]) for b in range(count)}
     moved = {bucket: offset for bucket, offset in kept.items() if offset > starts[bucket].offset}
     if moved:
-        delete_records(log.client_config, log.topic, moved)
+        delete_records(log.kafka_topic, moved)
     return moved
 
 

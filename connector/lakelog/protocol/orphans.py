@@ -29,9 +29,10 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     state = newest_state(table, topic_id=log.topic_id).logged
     headers = HeaderFiles(table)
     for bucket in range(table.bucket_count):
-        tail = read_tail(log.client_config, log.topic, bucket, state.position(bucket).offset)
+        partition = log.kafka_topic.partition(bucket)
+        tail = read_tail(partition, state.position(bucket).offset)
         for transaction in tail.transactions:
-            where = f"topic {log.topic}, partition {bucket}, offset {transaction.first_offset}"
+            where = f"{partition}, offset {transaction.first_offset}"
             header_file = headers.name_of(transaction.header, where=where)
             if header_file is not None:
                 yield header_file

@@ -32,6 +32,7 @@ from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import add_entry, check_table_writable
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import Position
 from lakelog.logstore.kafka.reader import read_tail
 from lakelog.logstore.kafka.record_limit import record_limit
@@ -64,10 +65,9 @@ class LogTarget:
     `unavailable_seconds` is how long a task retries when the log does not answer.
     """
 
-    topic: str
+    topic: KafkaTopic
     topic_id: str
     mode: ChangelogMode
-    client_config: Mapping[str, str] = field(repr=False)
     unavailable_seconds: float = 0.0
 
 
@@ -157,7 +157,7 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
             for part in _by_partition(table, bucket, rows)
         )
         logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-        limit = record_limit(target.client_config, target.topic)
+        limit = record_limit(target.topic)
         records = encode_changes(
             logged,
             kinds,
@@ -270,10 +270,8 @@ class TaskLog:
         """A new producer for `bucket`. Raises UnavailableError when the broker does not answer."""
         return TaskProducer(
             TransactionalProducer(
-                self.target.client_config,
+                self.target.topic.partition(bucket),
                 f"{self.table.uuid}-{bucket}",
-                self.target.topic,
-                bucket,
                 size_bytes=self.size_bytes,
                 patience=patience,
             ),
@@ -283,19 +281,18 @@ class TaskLog:
     def fits(self, producer: Producer[EncodedRecords]) -> bool:
         """Whether a kept producer's transactions may take as long as this task's rows need."""
         assert isinstance(producer, TaskProducer)
-        return producer.timeout_millis >= choose_timeout_millis(self.target.client_config, self.size_bytes)
+        return producer.timeout_millis >= choose_timeout_millis(self.target.topic.client_config, self.size_bytes)
 
     def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
         """Every committed transaction from a position up to the present high watermark."""
         known = Position(offset=position.epoch_offset, leader_epoch=position.leader_epoch)
-        tail = read_tail(self.target.client_config, self.target.topic, bucket, position.offset, known=known)
+        partition = self.target.topic.partition(bucket)
+        tail = read_tail(partition, position.offset, known=known)
         headers = HeaderFiles(self.table)
         return BucketTail(
             transactions=tuple(
                 LoggedTransaction(
-                    header=headers.read(
-                        one.header, where=f"topic {self.target.topic}, partition {bucket}, offset {one.first_offset}"
-                    ),
+                    header=headers.read(one.header, where=f"{partition}, offset {one.first_offset}"),
                     first_offset=one.first_offset,
                     end_offset=one.end_offset,
                     record_count=one.record_count,

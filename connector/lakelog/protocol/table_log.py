@@ -10,6 +10,7 @@ from lakelog.common.errors import CorruptDataError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.client_settings import SERVERS, is_secret, refused_of_tables
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,
@@ -30,7 +31,7 @@ logger = logging.getLogger("lakelog.log")
 class TableLog:
     """The log that a table's options name.
 
-    `client_config` and `bootstrap_servers` may start the embedded broker; the other attributes do no I/O.
+    `client_config`, `kafka_topic` and `bootstrap_servers` may start the embedded broker; other attributes do no I/O.
     """
 
     def __init__(
@@ -60,6 +61,11 @@ class TableLog:
         return client_config_of(self._options, self._warehouse, given=self._kafka)
 
     @property
+    def kafka_topic(self) -> KafkaTopic:
+        """The topic, with how it is reached. Starts the embedded broker as `client_config` does."""
+        return KafkaTopic(client_config=self.client_config, name=self.topic)
+
+    @property
     def bootstrap_servers(self) -> str:
         """The brokers, as host:port with commas. Starts the embedded broker as `client_config` does."""
         return self.client_config["bootstrap.servers"]
@@ -69,7 +75,7 @@ class TableLog:
         require_kafka_client()
         from lakelog.logstore.kafka.topic import describe_topic  # noqa: PLC0415  # needs the extra
 
-        found = describe_topic(self.client_config, self.topic)
+        found = describe_topic(self.kafka_topic)
         if found.topic_id != self.topic_id:
             raise CorruptDataError(
                 f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"

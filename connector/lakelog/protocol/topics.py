@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
 from lakelog.protocol.servers import client_config_of
@@ -23,19 +24,19 @@ def new_topic(
 
     `kafka` are the user's own settings of Kafka clients.
     """
-    config = client_config_of(schema.options, warehouse, given=kafka)
+    new = KafkaTopic(client_config=client_config_of(schema.options, warehouse, given=kafka), name=topic)
     copies = REPLICATION_FACTOR.of(schema.options)
-    topic_id = create_topic(config, topic, schema.bucket_count, copies, topic_config(schema.options))
+    topic_id = create_topic(new, schema.bucket_count, copies, topic_config(schema.options))
     try:
         yield replace(schema, options={**schema.options, TOPIC.key: topic, TOPIC_ID.key: topic_id})
     except BaseException:
         with contextlib.suppress(LakelogError):
-            delete_topic(config, topic)
+            delete_topic(new)
         raise
 
 
 def drop_topic(log: TableLog) -> None:
     """Delete the topic, unless it does not exist or another topic has its name. Raises UnavailableError."""
     with contextlib.suppress(NotFoundError):
-        if describe_topic(log.client_config, log.topic).topic_id == log.topic_id:
-            delete_topic(log.client_config, log.topic)
+        if describe_topic(log.kafka_topic).topic_id == log.topic_id:
+            delete_topic(log.kafka_topic)

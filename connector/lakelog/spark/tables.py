@@ -71,9 +71,8 @@ def log_target(table: Table) -> LogTarget | None:
     from lakelog.protocol.stores import LogTarget
 
     return LogTarget(
-        topic=table.log.topic,
+        topic=table.log.kafka_topic,
         topic_id=table.log.topic_id,
         mode=table.log.mode,
-        client_config=dict(table.log.client_config),
         unavailable_seconds=table.log.unavailable_seconds,
     )

@@ -72,9 +72,7 @@ class BatchWrite:
         write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
         if visits_all:
             check_not_changed(write, state)
-        limit = Patience(target.unavailable_seconds).keep_trying(
-            lambda: record_limit(target.client_config, target.topic)
-        )
+        limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
         answers = [answer for message in messages for answer in message.answers]
@@ -180,7 +178,7 @@ def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
     """The buckets whose log goes on behind what the snapshot holds."""
     target, count = write.target, write.table.bucket_count
     patience = Patience(target.unavailable_seconds)
-    ends = patience.keep_trying(lambda: high_watermarks(target.client_config, target.topic, count))
+    ends = patience.keep_trying(lambda: high_watermarks(target.topic, count))
     return [bucket for bucket, end in ends.items() if end.offset != state.logged.position(bucket).offset]
 
 

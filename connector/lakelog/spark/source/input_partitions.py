@@ -123,10 +123,8 @@ class TableRows:
         assert self.target is not None
         for bucket, start, end in ranges:
             for batch in read_range(
-                self.target.client_config,
-                self.target.topic,
+                self.target.topic.partition(bucket),
                 self._read_fields(),
-                partition=bucket,
                 start=start,
                 end=end,
                 batch_rows=BATCH_RECORDS,

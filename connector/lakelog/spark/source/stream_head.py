@@ -61,7 +61,7 @@ class TableHead:
         ends: dict[int, int] = {}
         epochs: dict[int, int] = {}
         if self._target is not None:
-            stable = last_stable_offsets(self._target.client_config, self._target.topic, self._table.bucket_count)
+            stable = last_stable_offsets(self._target.topic, self._table.bucket_count)
             held = position_after(self._table, newest, self._target).offsets
             ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
             epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}

@@ -51,7 +51,7 @@ class LogPhase:
             known = Position(offset=start.offsets[bucket], leader_epoch=epoch)
             if head.epochs.get(bucket, epoch) == epoch or (bucket, known, head.epochs[bucket]) in self._same_log:
                 continue
-            check_not_rewritten(self._target.client_config, self._target.topic, bucket, known)
+            check_not_rewritten(self._target.topic.partition(bucket), known)
             self._same_log.add((bucket, known, head.epochs[bucket]))
 
     def _positions_from(self, first: int, newest: int) -> Iterator[LogOffset]:

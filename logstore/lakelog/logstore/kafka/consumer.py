@@ -7,7 +7,7 @@ read, which costs no seek when it begins where the last one ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any  # Any: headers are declared as a list of pairs or of whatever else
 
@@ -17,6 +17,7 @@ from lakelog.common.errors import StalledError
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ClientPool, config_key, make_client
 from lakelog.logstore.kafka.kafka_errors import kafka_error
+from lakelog.logstore.kafka.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.offsets import high_watermark, log_start_offset
 from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
 
@@ -65,14 +66,11 @@ def can_hold_nothing(start: int, log_start: int, newest: int, *, is_after_record
 class PartitionConsumer:
     """Reads one partition. `position` is the offset up to which it has given everything that is committed."""
 
-    def __init__(self, client_config: Mapping[str, str], topic: str, partition: int) -> None:
+    def __init__(self, partition: KafkaPartition) -> None:
         """Make the client; it connects with the first read."""
-        self.client_config = dict(client_config)
-        self.topic = topic
         self.partition = partition
-        self.name = f"topic {topic}, partition {partition}"
         self.position: int | None = None
-        self._consumer = make_client(Consumer, CONSUMER_SETTINGS | self.client_config, OWN_CONSUMER_SETTINGS)
+        self._consumer = make_client(Consumer, CONSUMER_SETTINGS | {**partition.client_config}, OWN_CONSUMER_SETTINGS)
         self._left: list[Message] = []  # fetched, from `position` on, and not given yet
         self._is_at_end = False  # nothing committed was behind `position` when the broker last said so
         self._holds_nothing: HoldsNothing = nothing_known
@@ -131,7 +129,7 @@ class PartitionConsumer:
         if self.position == start:
             return
         self._left, self._is_at_end, self.position = [], False, start
-        self._consumer.assign([TopicPartition(self.topic, self.partition, start)])
+        self._consumer.assign([TopicPartition(self.partition.topic.name, self.partition.number, start)])
 
     def _take(self, end: int | None, timeout_seconds: float) -> list[Message]:
         """The next records before `end`, and moves the position; none when none came in time."""
@@ -155,7 +153,7 @@ class PartitionConsumer:
                 self._pass_deleted()
                 return records
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise kafka_error(error, f"reading {self.name}", self.client_config)
+                raise kafka_error(error, f"reading {self.partition}", self.partition.client_config)
             if offset < start:
                 continue  # asked for by the read before
             if error is None and end is not None and offset >= end:
@@ -176,21 +174,21 @@ class PartitionConsumer:
             message = self._consumer.poll(timeout_seconds)
             return [] if message is None else [message, *self._consumer.consume(_CONSUME_RECORDS, 0)]
         except KafkaException as error:
-            raise kafka_error(error.args[0], f"reading {self.name}", self.client_config) from error
+            raise kafka_error(error.args[0], f"reading {self.partition}", self.partition.client_config) from error
 
     def _pass_deleted(self) -> None:
         """Go on where the log starts now. Raises LogTruncatedError when records may have been deleted before that."""
         position = self.position
         assert position is not None
-        start = log_start_offset(self.client_config, self.topic, self.partition).offset
-        newest = high_watermark(self.client_config, self.topic, self.partition).offset
+        start = log_start_offset(self.partition).offset
+        newest = high_watermark(self.partition).offset
         if position < start:
             is_after_record = 0 < position == self._tail_base
             holds_nothing = can_hold_nothing(position, start, newest, is_after_record=is_after_record)
             self._move_to(start)
             if holds_nothing or self._shows_a_marker(position, start) or self._holds_nothing(position, start):
                 return
-        raise truncated(self.name, f"offset {position}", start, newest, is_tail=self._is_tail)
+        raise truncated(self.partition, f"offset {position}", start, newest, is_tail=self._is_tail)
 
     def _shows_a_marker(self, position: int, start: int) -> bool:
         """Whether the one offset before `start` was an end marker: a transaction begins right behind it."""
@@ -205,15 +203,15 @@ class PartitionConsumer:
 
     def _check_is_there(self, end: int, seconds: float) -> None:
         """Distinguish a broker that does not answer, and an end that was never written, from an open transaction."""
-        newest = high_watermark(self.client_config, self.topic, self.partition, seconds=seconds).offset
+        newest = high_watermark(self.partition, seconds=seconds).offset
         if newest < end:
-            start = log_start_offset(self.client_config, self.topic, self.partition).offset
-            raise truncated(self.name, f"the records before offset {end}", start, newest, is_tail=self._is_tail)
+            start = log_start_offset(self.partition).offset
+            raise truncated(self.partition, f"the records before offset {end}", start, newest, is_tail=self._is_tail)
 
     def _stalled(self, end: int, timeout_seconds: float) -> StalledError:
         return StalledError(
-            f"{self.name}: nothing committed came after offset {self.position} in {timeout_seconds:g} s, though the"
-            f" partition goes to {end} at least: another producer's open transaction hides it; try again when that"
+            f"{self.partition}: nothing committed came after offset {self.position} in {timeout_seconds:g} s, though"
+            f" the partition goes to {end} at least: another producer's open transaction hides it; try again when that"
             " has ended, at the latest after its transaction.timeout.ms"
         )
 
@@ -224,8 +222,8 @@ def commit_header(message: Message) -> bytes | None:
     return next((value for name, value in headers if name == COMMIT_HEADER), None) if headers else None
 
 
-def truncated(name: str, asked: str, start: int, end: int, *, is_tail: bool) -> LogTruncatedError:
-    """The error for an offset that the partition `name` does not hold; a tail is a writer's."""
+def truncated(partition: KafkaPartition, asked: str, start: int, end: int, *, is_tail: bool) -> LogTruncatedError:
+    """The error for an offset that the partition does not hold; a tail is a writer's."""
     way_out = (
         "what no snapshot has taken in yet may be lost; `lakelog log check TABLE` says what, and `lakelog log repair"
         " TABLE` lets writers go on"
@@ -235,7 +233,7 @@ def truncated(name: str, asked: str, start: int, end: int, *, is_tail: bool) -> 
         " Kafka itself deletes records"
     )
     return LogTruncatedError(
-        f"{name} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or lost by the broker;"
+        f"{partition} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or lost by the broker;"
         f" {way_out}"
     )
 
@@ -244,10 +242,10 @@ _pool: ClientPool[PartitionConsumer] = ClientPool(_OPEN_MAX, close=PartitionCons
 
 
 @contextmanager
-def open_consumer(client_config: Mapping[str, str], topic: str, partition: int) -> Iterator[PartitionConsumer]:
+def open_consumer(partition: KafkaPartition) -> Iterator[PartitionConsumer]:
     """A consumer that this process keeps, for one reader at a time; one that met an error is closed."""
-    key = (topic, partition, *config_key(client_config))
-    consumer = _pool.take(key) or PartitionConsumer(client_config, topic, partition)
+    key = (partition.topic.name, partition.number, *config_key(partition.client_config))
+    consumer = _pool.take(key) or PartitionConsumer(partition)
     try:
         yield consumer
     except Exception:  # whatever it was: where the consumer stands is not known any more

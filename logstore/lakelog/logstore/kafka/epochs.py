@@ -9,7 +9,6 @@ epoch ends before the offset, and what is there now is something else. Kafka kno
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -18,13 +17,14 @@ from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, make_client
 from lakelog.logstore.kafka.consumer import CONSUMER_SETTINGS, OWN_CONSUMER_SETTINGS
 from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
+from lakelog.logstore.kafka.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.offsets import Position, log_start_offset
 
 _POLL_SECONDS = 0.5
 _CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
 
 
-def check_not_rewritten(client_config: Mapping[str, str], topic: str, partition: int, known: Position) -> None:
+def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
     """Raise LogRewrittenError when the log no longer is what it was when it reached `known.offset`.
 
     `known.leader_epoch` was current then; without one nothing is known. Ask only when another epoch is current now: it
@@ -33,12 +33,12 @@ def check_not_rewritten(client_config: Mapping[str, str], topic: str, partition:
     epoch = known.leader_epoch
     if epoch is None or known.offset == 0:
         return
-    if log_start_offset(client_config, topic, partition).offset > known.offset:
+    if log_start_offset(partition).offset > known.offset:
         return  # it is deleted, whatever it was
-    name = f"topic {topic}, partition {partition}"
+    client_config, topic = partition.client_config, partition.topic
     consumer = make_client(Consumer, CONSUMER_SETTINGS | {**client_config}, OWN_CONSUMER_SETTINGS)
     try:
-        consumer.assign([TopicPartition(topic, partition, known.offset, leader_epoch=epoch)])
+        consumer.assign([TopicPartition(topic.name, partition.number, known.offset, leader_epoch=epoch)])
         deadline = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < deadline:
             message = consumer.poll(_POLL_SECONDS)
@@ -48,22 +48,23 @@ def check_not_rewritten(client_config: Mapping[str, str], topic: str, partition:
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 return
             if error.code() in _CUT_CODES:
-                raise rewritten(name, known.offset, epoch)
-            raise kafka_error(error, f"asking the leader epochs of {name}", client_config)
+                raise rewritten(partition, known.offset, epoch)
+            raise kafka_error(error, f"asking the leader epochs of {partition}", client_config)
     finally:
         consumer.close()
     raise UnavailableError(
-        f"asking the leader epochs of {name}: Kafka at {servers_of(client_config)} did not answer in"
+        f"asking the leader epochs of {partition}: Kafka at {servers_of(client_config)} did not answer in"
         f" {ANSWER_SECONDS:.0f} s; check that its brokers run, then try again"
     )
 
 
-def rewritten(name: str, offset: int, epoch: int | None) -> LogRewrittenError:
+def rewritten(partition: KafkaPartition, offset: int, epoch: int | None) -> LogRewrittenError:
     """The error for a log that was cut before `offset` and went on with other records."""
     when = "" if epoch is None else f" in leader epoch {epoch}"
     return LogRewrittenError(
-        f"{name} reached offset {offset}{when}, and was cut before it since: a broker that lacked the end became leader"
-        " (an unclean election, or a lost disk), so other records may be there now. The rows of snapshots are whole."
-        " Start streams anew with another checkpoint location; a writer goes on after `lakelog table new-identity"
-        " TABLE`, which gives the table a new log. More replicas, and unclean.leader.election.enable=false, prevent it"
+        f"{partition} reached offset {offset}{when}, and was cut before it since: a broker that lacked the end became"
+        " leader (an unclean election, or a lost disk), so other records may be there now. The rows of snapshots are"
+        " whole. Start streams anew with another checkpoint location; a writer goes on after `lakelog table"
+        " new-identity TABLE`, which gives the table a new log. More replicas, and"
+        " unclean.leader.election.enable=false, prevent it"
     )

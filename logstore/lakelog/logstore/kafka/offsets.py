@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from lakelog.common.errors import UnavailableError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ask
 from lakelog.logstore.kafka.kafka_errors import is_without_leader
+from lakelog.logstore.kafka.kafka_topic import KafkaPartition, KafkaTopic
 from lakelog.logstore.kafka.topic import describe_topic
 
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka leaves it open
@@ -27,37 +28,31 @@ class Position:
     leader_epoch: int | None
 
 
-def high_watermarks(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
+def high_watermarks(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
     """Partition -> the offset behind the newest record, open transactions included.
 
     Raises NotFoundError, UnavailableError.
     """
-    return _positions(client_config, topic, range(partition_count), _LATEST, doing="asking high watermarks")
+    return _positions(topic, range(partition_count), _LATEST, doing="asking high watermarks")
 
 
-def high_watermark(
-    client_config: Mapping[str, str], topic: str, partition: int, *, seconds: float = ANSWER_SECONDS
-) -> Position:
+def high_watermark(partition: KafkaPartition, *, seconds: float = ANSWER_SECONDS) -> Position:
     """The offset behind the newest record of one partition. Raises NotFoundError, UnavailableError."""
-    only = range(partition, partition + 1)
-    doing = "asking the high watermark"
-    return _positions(client_config, topic, only, _LATEST, doing=doing, seconds=seconds)[partition]
+    return _position(partition, _LATEST, doing="asking the high watermark", seconds=seconds)
 
 
-def log_start_offset(client_config: Mapping[str, str], topic: str, partition: int) -> Position:
+def log_start_offset(partition: KafkaPartition) -> Position:
     """The oldest offset that retention has left in one partition. Raises NotFoundError, UnavailableError."""
-    only = range(partition, partition + 1)
-    return _positions(client_config, topic, only, _EARLIEST, doing="asking the log start offset")[partition]
+    return _position(partition, _EARLIEST, doing="asking the log start offset")
 
 
-def last_stable_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
+def last_stable_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
     """Partition -> the offset up to which read_committed consumers see.
 
     It lags behind a commit by some milliseconds. Raises NotFoundError, UnavailableError.
     """
     doing = "asking last stable offsets"
     return _positions(
-        client_config,
         topic,
         range(partition_count),
         _LATEST,
@@ -66,26 +61,28 @@ def last_stable_offsets(client_config: Mapping[str, str], topic: str, partition_
     )
 
 
-def log_start_offsets(client_config: Mapping[str, str], topic: str, partition_count: int) -> dict[int, Position]:
+def log_start_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
     """Partition -> the oldest offset that retention has left. Raises NotFoundError, UnavailableError."""
-    return _positions(client_config, topic, range(partition_count), _EARLIEST, doing="asking log start offsets")
+    return _positions(topic, range(partition_count), _EARLIEST, doing="asking log start offsets")
 
 
-def offsets_since(
-    client_config: Mapping[str, str], topic: str, partition_count: int, time_millis: int
-) -> dict[int, int | None]:
+def offsets_since(topic: KafkaTopic, partition_count: int, time_millis: int) -> dict[int, int | None]:
     """Partition -> the offset of the first record that was written at `time_millis` or later; None without one.
 
     Kafka answers from its index of times, without reading records. Raises NotFoundError, UnavailableError.
     """
     since = OffsetSpec.for_timestamp(time_millis)
-    found = _positions(client_config, topic, range(partition_count), since, doing="asking offsets at a time")
+    found = _positions(topic, range(partition_count), since, doing="asking offsets at a time")
     return {partition: None if at.offset < 0 else at.offset for partition, at in found.items()}
 
 
+def _position(partition: KafkaPartition, spec: OffsetSpec, *, doing: str, seconds: float = ANSWER_SECONDS) -> Position:
+    only = range(partition.number, partition.number + 1)
+    return _positions(partition.topic, only, spec, doing=doing, seconds=seconds)[partition.number]
+
+
 def _positions(
-    client_config: Mapping[str, str],
-    topic: str,
+    topic: KafkaTopic,
     partitions: range,
     spec: OffsetSpec,
     *,
@@ -93,16 +90,16 @@ def _positions(
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     seconds: float = ANSWER_SECONDS,
 ) -> dict[int, Position]:
-    asked = {TopicPartition(topic, partition): spec for partition in partitions}
+    asked = {TopicPartition(topic.name, partition): spec for partition in partitions}
 
     def request(admin: AdminClient, limit_seconds: float) -> Mapping[Any, Future[Any]]:
         return admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=limit_seconds)
 
     try:
-        answers = ask(client_config, f"{doing} of topic {topic}", request, seconds=seconds)
+        answers = ask(topic.client_config, f"{doing} of topic {topic.name}", request, seconds=seconds)
     except UnavailableError as error:
         if is_without_leader(error):
-            describe_topic(client_config, topic)  # raises NotFoundError when that is the reason
+            describe_topic(topic)  # raises NotFoundError when that is the reason
         raise
     return {
         partition: Position(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.codec.debezium import decode_records
 from lakelog.logstore.kafka.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.kafka.epochs import check_not_rewritten
+from lakelog.logstore.kafka.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.offsets import Position, high_watermark
 from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
 
@@ -48,13 +49,7 @@ class Tail:
 
 
 def read_tail(
-    client_config: Mapping[str, str],
-    topic: str,
-    partition: int,
-    base: int,
-    *,
-    known: Position | None = None,
-    timeout_seconds: float = 10.0,
+    partition: KafkaPartition, base: int, *, known: Position | None = None, timeout_seconds: float = 10.0
 ) -> Tail:
     """The tail from `base`; call it after the fence, so that no older transaction is still open.
 
@@ -66,15 +61,15 @@ def read_tail(
     partition does not hold `base`, LogRewrittenError when it may hold other records before it, CorruptDataError when
     the first record has no header.
     """
-    newest = high_watermark(client_config, topic, partition)
+    newest = high_watermark(partition)
     if base > newest.offset:
-        raise truncated(f"topic {topic}, partition {partition}", f"offset {base}", 0, newest.offset, is_tail=True)
+        raise truncated(partition, f"offset {base}", 0, newest.offset, is_tail=True)
     if known is not None and newest.leader_epoch not in (None, known.leader_epoch):
-        check_not_rewritten(client_config, topic, partition, known)
+        check_not_rewritten(partition, known)
     if newest.offset == base or (base and newest.offset == base + 1):
         return _tail((), newest.offset, newest)
-    with open_consumer(client_config, topic, partition) as consumer:
-        builder = _TailBuilder(consumer.name)
+    with open_consumer(partition) as consumer:
+        builder = _TailBuilder(partition)
         for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
             builder.add(messages)
         end = consumer.position
@@ -91,16 +86,14 @@ def _tail(transactions: tuple[TailTransaction, ...], high_watermark: int, asked:
     )
 
 
-def first_transaction(
-    client_config: Mapping[str, str], topic: str, partition: int, start: int, end: int, *, timeout_seconds: float = 10.0
-) -> int | None:
+def first_transaction(partition: KafkaPartition, start: int, end: int, *, timeout_seconds: float = 10.0) -> int | None:
     """The offset of the first record from `start` on that begins a committed transaction; None without one.
 
     Call it after the fence. Raises as `read_tail`.
     """
     if start >= end:
         return None
-    with open_consumer(client_config, topic, partition) as consumer:
+    with open_consumer(partition) as consumer:
         for messages in consumer.read(start, end, timeout_seconds, is_tail=True):
             for message in messages:
                 if commit_header(message) is not None:
@@ -109,11 +102,9 @@ def first_transaction(
 
 
 def read_range(
-    client_config: Mapping[str, str],
-    topic: str,
+    partition: KafkaPartition,
     fields: Sequence[DataField],
     *,
-    partition: int,
     start: int,
     end: int,
     batch_rows: int = 65_536,
@@ -129,22 +120,19 @@ def read_range(
     broker that does not answer, or not with all, is asked again. Raises LogTruncatedError, StalledError when nothing
     comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
     """
-    name = f"topic {topic}, partition {partition}"
     gathered: list[Message] = []
-    pieces = _pieces(client_config, topic, partition, start, end, timeout_seconds, holds_nothing, patience)
+    pieces = _pieces(partition, start, end, timeout_seconds, holds_nothing, patience)
     for messages in pieces:
         gathered += messages
         if len(gathered) >= batch_rows:
-            yield _record_batch(name, gathered, fields, with_offset=with_offset)
+            yield _record_batch(partition, gathered, fields, with_offset=with_offset)
             gathered = []
     if gathered:
-        yield _record_batch(name, gathered, fields, with_offset=with_offset)
+        yield _record_batch(partition, gathered, fields, with_offset=with_offset)
 
 
 def _pieces(  # noqa: PLR0917  # passed on as it came
-    client_config: Mapping[str, str],
-    topic: str,
-    partition: int,
+    partition: KafkaPartition,
     start: int,
     end: int,
     timeout_seconds: float,
@@ -154,7 +142,7 @@ def _pieces(  # noqa: PLR0917  # passed on as it came
     """The committed records of a range in lists, over as many consumers as it takes."""
     while start < end:
         try:
-            with open_consumer(client_config, topic, partition) as consumer:
+            with open_consumer(partition) as consumer:
                 for messages in consumer.read(start, end, timeout_seconds, holds_nothing=holds_nothing):
                     assert consumer.position is not None
                     start = consumer.position
@@ -165,15 +153,15 @@ def _pieces(  # noqa: PLR0917  # passed on as it came
         except UnavailableError as error:
             if patience is None:
                 raise
-            logger.info("reading %s goes on at offset %d: %s", topic, start, error)
+            logger.info("reading %s goes on at offset %d: %s", partition, start, error)
             patience.bear(error)
 
 
 class _TailBuilder:
     """The transactions that records belong to: those without header belong to the one before."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, partition: KafkaPartition) -> None:
+        self._partition = partition
         self._transactions: list[TailTransaction] = []
         self._header: bytes | None = None
         self._first_offset = 0
@@ -190,7 +178,7 @@ class _TailBuilder:
                 self._header, self._first_offset = header, offset
             elif self._header is None:
                 raise CorruptDataError(
-                    f"{self._name}: the record at offset {offset} belongs to no transaction of lakelog, the first"
+                    f"{self._partition}: the record at offset {offset} belongs to no transaction of lakelog, the first"
                     f" record of which has the header {COMMIT_HEADER!r}; nothing else may write to this topic"
                 )
             self._end_offset = offset + 1
@@ -214,12 +202,12 @@ class _TailBuilder:
 
 
 def _record_batch(
-    name: str, messages: Sequence[Message], fields: Sequence[DataField], *, with_offset: bool
+    partition: KafkaPartition, messages: Sequence[Message], fields: Sequence[DataField], *, with_offset: bool
 ) -> pa.RecordBatch:
     changes = decode_records(
         [message.value() for message in messages],
         fields,
-        name=lambda number: f"{name}, offset {messages[number].offset()}",
+        name=lambda number: f"{partition}, offset {messages[number].offset()}",
     )
     table = changes.rows.append_column(pa.field(ROW_KIND_COLUMN, pa.int8(), nullable=False), pa.array(changes.kinds))
     if with_offset:

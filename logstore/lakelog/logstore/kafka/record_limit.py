@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -14,6 +14,7 @@ from lakelog.common.types import DataField
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.kafka.clients import Key, config_key
 from lakelog.logstore.kafka.kafka_errors import servers_of
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.topic import TopicDescription, describe_topic
 from lakelog.logstore.options import ChangelogMode
 
@@ -82,21 +83,21 @@ class RecordLimit:
         )
 
 
-def record_limit(client_config: Mapping[str, str], topic: str) -> RecordLimit:
+def record_limit(topic: KafkaTopic) -> RecordLimit:
     """What the topic takes, as it was when this process first looked; a producer that finds another one fails.
 
     Raises NotFoundError, UnavailableError.
     """
-    key = (topic, *config_key(client_config))
+    key = (topic.name, *config_key(topic.client_config))
     with _topics_lock:
         known = _topics.get(key)
     if known is None:
-        known = describe_topic(client_config, topic)
+        known = describe_topic(topic)
         with _topics_lock:
             _topics[key] = known
     return RecordLimit(
-        topic=topic,
-        servers=servers_of(client_config),
+        topic=topic.name,
+        servers=servers_of(topic.client_config),
         partition_count=known.partition_count,
         message_bytes=known.max_message_bytes,
     )

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 
 from lakelog.common.errors import NotFoundError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ask
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.options import TOPIC_KEEPS
 
 _LOOK_AGAIN_SECONDS = 0.02
@@ -40,8 +41,7 @@ class TopicDescription:
 
 
 def create_topic(
-    client_config: Mapping[str, str],
-    name: str,
+    topic: KafkaTopic,
     partition_count: int,
     replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
@@ -51,41 +51,41 @@ def create_topic(
     `replication_factor` None takes the broker's default. Raises ConflictError when the topic is there already,
     UnavailableError when the broker does not answer, InvalidRequestError when it refuses.
     """
-    topic = NewTopic(name, partition_count, replication_factor or -1, config=dict(config or {}))
+    new = NewTopic(topic.name, partition_count, replication_factor or -1, config=dict(config or {}))
     ask(
-        client_config,
-        f"creating topic {name}",
-        lambda admin, seconds: admin.create_topics([topic], operation_timeout=seconds, request_timeout=seconds),
+        topic.client_config,
+        f"creating topic {topic.name}",
+        lambda admin, seconds: admin.create_topics([new], operation_timeout=seconds, request_timeout=seconds),
         may_repeat=False,
     )
-    return _wait_for_topic(client_config, name).topic_id
+    return _wait_for_topic(topic).topic_id
 
 
-def _wait_for_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
+def _wait_for_topic(topic: KafkaTopic) -> TopicDescription:
     """The topic that was just created: brokers hear of it a little later than the one that was asked."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         try:
-            return describe_topic(client_config, name)
+            return describe_topic(topic)
         except NotFoundError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def describe_topic(client_config: Mapping[str, str], name: str) -> TopicDescription:
+def describe_topic(topic: KafkaTopic) -> TopicDescription:
     """The topic as the broker knows it. Raises NotFoundError, UnavailableError."""
-    doing = f"describing topic {name}"
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    doing = f"describing topic {topic.name}"
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name)
 
     def request(admin: AdminClient, seconds: float) -> dict[int, Future[Any]]:
-        topics = admin.describe_topics(TopicCollection([name]), request_timeout=seconds)
+        topics = admin.describe_topics(TopicCollection([topic.name]), request_timeout=seconds)
         configs = admin.describe_configs([resource], request_timeout=seconds)
         return dict(enumerate([*topics.values(), *configs.values()]))
 
-    described, config = ask(client_config, doing, request)
+    described, config = ask(topic.client_config, doing, request)
     return TopicDescription(
-        name=name,
+        name=topic.name,
         topic_id=str(described.topic_id).translate(_AS_KAFKA_PRINTS_IT),
         partition_count=len(described.partitions),
         max_message_bytes=int(config["max.message.bytes"].value),
@@ -95,39 +95,41 @@ def describe_topic(client_config: Mapping[str, str], name: str) -> TopicDescript
     )
 
 
-def keep_all_records(client_config: Mapping[str, str], name: str) -> None:
+def keep_all_records(topic: KafkaTopic) -> None:
     """Let Kafka delete no records of the topic by itself. Raises InvalidRequestError when it may not be changed."""
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in TOPIC_KEEPS.items()
     ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=entries)
     ask(
-        client_config,
-        f"setting what topic {name} keeps",
+        topic.client_config,
+        f"setting what topic {topic.name} keeps",
         lambda admin, seconds: admin.incremental_alter_configs([resource], request_timeout=seconds),
     )
 
 
-def delete_records(client_config: Mapping[str, str], name: str, ends: Mapping[int, int]) -> None:
+def delete_records(topic: KafkaTopic, ends: Mapping[int, int]) -> None:
     """Delete the records before `ends`: partition -> the first offset that stays. Raises UnavailableError.
 
     What is deleted already stays deleted: an older request changes nothing.
     """
-    asked = [TopicPartition(name, partition, end) for partition, end in sorted(ends.items())]
+    asked = [TopicPartition(topic.name, partition, end) for partition, end in sorted(ends.items())]
     ask(
-        client_config,
-        f"deleting old records of topic {name}",
+        topic.client_config,
+        f"deleting old records of topic {topic.name}",
         lambda admin, seconds: admin.delete_records(asked, request_timeout=seconds, operation_timeout=seconds),
     )
 
 
-def delete_topic(client_config: Mapping[str, str], name: str) -> None:
+def delete_topic(topic: KafkaTopic) -> None:
     """Delete the topic; a topic that is not there is fine. Raises UnavailableError."""
     try:
         ask(
-            client_config,
-            f"deleting topic {name}",
-            lambda admin, seconds: admin.delete_topics([name], operation_timeout=seconds, request_timeout=seconds),
+            topic.client_config,
+            f"deleting topic {topic.name}",
+            lambda admin, seconds: admin.delete_topics(
+                [topic.name], operation_timeout=seconds, request_timeout=seconds
+            ),
             may_repeat=False,
         )
     except NotFoundError:

@@ -17,6 +17,7 @@ from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, connect, make_client
 from lakelog.logstore.kafka.epochs import rewritten
 from lakelog.logstore.kafka.kafka_errors import is_fenced, kafka_error, too_slow, transaction_error, unknown_outcome
+from lakelog.logstore.kafka.kafka_topic import KafkaPartition, KafkaTopic
 from lakelog.logstore.kafka.record_limit import COMMIT_HEADER, record_limit
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_KEY, choose_timeout_millis, may_ask_for_less
 
@@ -37,10 +38,8 @@ class TransactionalProducer:
 
     def __init__(
         self,
-        client_config: Mapping[str, str],
+        partition: KafkaPartition,
         transactional_id: str,
-        topic: str,
-        partition: int,
         *,
         size_bytes: int = 0,
         patience: int = 0,
@@ -49,14 +48,12 @@ class TransactionalProducer:
 
         The time-out of its transactions is chosen by `size_bytes` and `patience`, see `choose_timeout_millis`.
         """
-        self.client_config = dict(client_config)
-        self.transactional_id = transactional_id
-        self.topic = topic
         self.partition = partition
-        self._name = f"topic {topic}, partition {partition}"
-        self.limit = record_limit(self.client_config, topic)
-        if partition >= self.limit.partition_count:
-            raise InvalidRequestError(f"{self._name}: the topic has {self.limit.partition_count} partitions only")
+        self.client_config = dict(partition.client_config)
+        self.transactional_id = transactional_id
+        self.limit = record_limit(partition.topic)
+        if partition.number >= self.limit.partition_count:
+            raise InvalidRequestError(f"{partition}: the topic has {self.limit.partition_count} partitions only")
         self._is_open = False
         self._sent_count = 0
         self._last_offset: int | None = None
@@ -116,10 +113,10 @@ class TransactionalProducer:
         start = 0
         if self._sent_count == 0 and len(records):
             self._client.produce(
-                self.topic,
+                self.partition.topic.name,
                 records.values[0],
                 records.keys[0],
-                self.partition,
+                self.partition.number,
                 headers=[(COMMIT_HEADER, header)],
                 on_delivery=self._delivered,
             )
@@ -149,7 +146,7 @@ class TransactionalProducer:
             raise unknown_outcome("no delivery report came", self._doing("committing"), self.client_config)
         before, self._end = self._end, self._last_offset + 1
         if before is not None and self._end - self._sent_count < before:
-            raise rewritten(self._name, before, None)
+            raise rewritten(self.partition, before, None)
         return self._end
 
     def close(self) -> None:
@@ -197,7 +194,7 @@ class TransactionalProducer:
 
     def _take_over(self) -> None:
         try:
-            connect(self._client, ANSWER_SECONDS, topic=self.topic)
+            connect(self._client, ANSWER_SECONDS, topic=self.partition.topic.name)
             self._client.init_transactions(ANSWER_SECONDS)
         except KafkaException as error:
             if not error.args[0].retriable() or not self._does_broker_answer():
@@ -206,7 +203,7 @@ class TransactionalProducer:
 
     def _does_broker_answer(self) -> bool:
         try:
-            self._client.list_topics(self.topic, _ABORT_SECONDS)
+            self._client.list_topics(self.partition.topic.name, _ABORT_SECONDS)
         except KafkaException:
             return False
         return True
@@ -219,7 +216,7 @@ class TransactionalProducer:
         # Reports come in log order, so the last one of a chunk shows where the chunk ends. A record that fails makes
         # the transaction fail, whether anybody hears its report or not.
         messages[-1]["callback"] = self._delivered
-        queued = self._client.produce_batch(self.topic, messages, self.partition)
+        queued = self._client.produce_batch(self.partition.topic.name, messages, self.partition.number)
         if queued < len(messages):
             raise KafkaException(next(message["_error"] for message in messages if message.get("_error")))
 
@@ -286,12 +283,10 @@ class TransactionalProducer:
         return None
 
     def _doing(self, doing: str) -> str:
-        return f"{self._name}: {doing} as {self.transactional_id}"
+        return f"{self.partition}: {doing} as {self.transactional_id}"
 
 
-def initialise_all(
-    client_config: Mapping[str, str], topic: str, transactional_ids: Mapping[int, str]
-) -> dict[int, TransactionalProducer]:
+def initialise_all(topic: KafkaTopic, transactional_ids: Mapping[int, str]) -> dict[int, TransactionalProducer]:
     """Fence several partitions side by side: partition -> its producer.
 
     Raises the first error after having closed the producers that were made.
@@ -300,7 +295,7 @@ def initialise_all(
         return {}
 
     def initialise(partition: int) -> TransactionalProducer:
-        return TransactionalProducer(client_config, transactional_ids[partition], topic, partition)
+        return TransactionalProducer(topic.partition(partition), transactional_ids[partition])
 
     with ThreadPoolExecutor(max_workers=len(transactional_ids)) as threads:
         made = {partition: threads.submit(initialise, partition) for partition in transactional_ids}

@@ -1,0 +1,37 @@
+"""A topic and its partitions, with how the Kafka that has them is reached. Needs no Kafka client, does no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTopic:
+    """A topic, by its name, of the Kafka that `client_config` reaches.
+
+    `client_config` is the configuration of Kafka clients. It holds secrets: no repr shows it.
+    """
+
+    client_config: Mapping[str, str] = field(repr=False)
+    name: str
+
+    def partition(self, number: int) -> KafkaPartition:
+        """The partition with this number, which may or may not exist."""
+        return KafkaPartition(topic=self, number=number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaPartition:
+    """A partition of a topic. As a string it is what messages call it."""
+
+    topic: KafkaTopic
+    number: int
+
+    @property
+    def client_config(self) -> Mapping[str, str]:
+        """The configuration of Kafka clients, as of the topic."""
+        return self.topic.client_config
+
+    def __str__(self) -> str:
+        return f"topic {self.topic.name}, partition {self.number}"
