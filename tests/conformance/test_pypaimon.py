@@ -14,7 +14,6 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
 from lakelog.filestore.formats.avro import decode_container
 from lakelog.filestore.formats.avro_rows import AvroFile
-from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED
 from lakelog.filestore.options.harmless import HARMLESS
@@ -22,6 +21,7 @@ from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from tests.support import pypaimon_job
+from tests.support.local_files import local_file
 from tests.support.strategies import Model, Write, shown
 
 ROOT = Path(__file__).parent.parent.parent
@@ -204,7 +204,7 @@ def test_avro_files_of_snappy_are_read(tmp_path: Path, pypaimon_python: Path) ->
         DataField(id=0, name="id", type=DataType(root=TypeRoot.INT, nullable=False)),
         DataField(id=1, name="text", type=DataType(root=TypeRoot.VARCHAR, length=2**31 - 1)),
     ]
-    with AvroFile(LocalFileIO(), str(path)) as file:
+    with AvroFile(local_file(path)) as file:
         assert pa.Table.from_batches(file.iter_batches(fields, batch_rows=8_192)).to_pylist() == expected
     for place in range(len(data) // 2, len(data), 1_999):
         damaged = bytearray(data)

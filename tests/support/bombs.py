@@ -40,6 +40,7 @@ from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from tests.support.data_files import plain_entry
+from tests.support.local_files import local_file
 from tests.support.parquet_attacks import damaged_footers, foreign_files, orc_of_too_many_digits, read_typed
 
 ADDRESS_BYTES = 600 << 20  # beside what a process has mapped once everything is imported
@@ -171,7 +172,7 @@ def _read_manifest(path: str) -> object:
 
 def _read_data(path: str) -> object:
     rows = 0
-    with open_data_file(IO, path) as file:
+    with open_data_file(local_file(path)) as file:
         for batch in file.iter_batches(FIELDS, batch_rows=1_000):
             rows += batch.num_rows
     return rows

@@ -15,7 +15,7 @@ from pyarrow import orc
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import DataField
 from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.io.fileio import LocalFileIO
+from tests.support.local_files import local_file
 
 _COUNT = 60
 ROWS = pa.table(
@@ -55,7 +55,7 @@ def foreign_files() -> Iterator[tuple[str, bytes]]:
 def read_typed(path: str) -> object:
     """All rows of a file, and all that its footer says of its columns."""
     rows = 0
-    with ParquetFile(LocalFileIO(), path) as file:
+    with ParquetFile(local_file(path)) as file:
         for field in FIELDS:
             file.stored_bounds_of(field.name, field.type)
             file.bounds_of(field)

@@ -14,9 +14,9 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.data.row_ids import groups_by_row_id
 from lakelog.filestore.formats.blob import ELSEWHERE, NULL, BlobFile
-from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 from lakelog.filestore.schema.schema import build_schema
+from tests.support.local_files import local_file
 
 
 def file(name: str, first: int | None, count: int, sequence: int = 1) -> DataFileMeta:
@@ -99,7 +99,7 @@ def test_a_blob_file_gives_every_value_back(
 ) -> None:
     path = tmp_path_factory.mktemp("blob") / "x.blob"
     path.write_bytes(blob_file(values))
-    with BlobFile(LocalFileIO(), str(path)) as opened:
+    with BlobFile(local_file(path)) as opened:
         assert opened.row_count == len(values)
         found = [ELSEWHERE if opened.lengths[row] == ELSEWHERE else opened.read(row) for row in range(len(values))]
     assert found == values
@@ -120,7 +120,7 @@ def test_what_is_no_blob_file_is_corrupt(tmp_path: Path, data: bytes, what: str)
     path = tmp_path / "x.blob"
     path.write_bytes(data)
     with pytest.raises(CorruptDataError, match=what):
-        BlobFile(LocalFileIO(), str(path))
+        BlobFile(local_file(path))
 
 
 def test_no_table_is_made_with_a_blob() -> None:

@@ -26,6 +26,7 @@ from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.schema.schema import TableSchema, build_schema, number_fields
 from tests.support.column_types import column_types, exact_rows, fields_of, tables
+from tests.support.local_files import local_file
 from tests.support.paimon_tables import unpack
 
 IO = LocalFileIO(sync_data=False)
@@ -45,7 +46,7 @@ def write(path: str, table: pa.Table, fields: list[DataField], compression: str 
 
 def read(path: str, fields: list[DataField], written: tuple[int, bytes]) -> pa.Table:
     size, checksums = written
-    with open_data_file(IO, path, size_bytes=size, checksums=checksums) as file:
+    with open_data_file(local_file(path, size_bytes=size, checksums=checksums)) as file:
         return pa.Table.from_batches(file.iter_batches(fields, batch_rows=3), to_arrow_schema(fields))
 
 

@@ -9,10 +9,10 @@ import pytest
 from pyarrow import orc
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.formats.checked import WatchedInput
 from lakelog.filestore.formats.orc import OrcFile
+from lakelog.filestore.formats.reader_errors import WatchedInput
 from lakelog.filestore.formats.records import iter_records
-from lakelog.filestore.io.fileio import LocalFileIO
+from tests.support.local_files import local_file
 from tests.support.parquet_attacks import FIELDS, ROWS, orc_of_too_many_digits
 
 
@@ -21,7 +21,7 @@ def test_a_file_of_others_is_read(tmp_path: Path, compression: str) -> None:
     path = tmp_path / "data.orc"
     plain = ROWS.drop_columns(["t", "d"])
     orc.write_table(plain, str(path), compression=compression)
-    with OrcFile(LocalFileIO(), str(path)) as file:
+    with OrcFile(local_file(path)) as file:
         fields = [field for field in FIELDS if field.name in plain.column_names]
         assert sum(batch.num_rows for batch in file.iter_batches(fields, batch_rows=100)) == plain.num_rows
 
@@ -32,7 +32,7 @@ def test_a_decimal_of_too_many_digits_is_refused(tmp_path: Path) -> None:
     path.write_bytes(orc_of_too_many_digits())
     why = r"it has a decimal of 124 digits, expected at most 38"
     with pytest.raises(CorruptDataError, match=why):
-        OrcFile(LocalFileIO(), str(path))
+        OrcFile(local_file(path))
     with pytest.raises(CorruptDataError, match=why):
         list(iter_records(path.read_bytes(), path="manifest-1"))
 

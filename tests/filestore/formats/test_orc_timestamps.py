@@ -17,7 +17,7 @@ from lakelog.common.errors import LakelogError, UnsupportedError
 from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
 from lakelog.filestore.formats.orc import OrcFile
 from lakelog.filestore.formats.orc_timestamps import _wall_clock
-from lakelog.filestore.io.fileio import LocalFileIO
+from tests.support.local_files import local_file
 
 MOMENT = parse_type("TIMESTAMP(6)")
 FIELDS = [
@@ -68,7 +68,7 @@ def rows(count: int, seed: int = 1) -> pa.Table:
 
 
 def read(path: Path, fields: list[DataField] = FIELDS) -> pa.Table:
-    with OrcFile(LocalFileIO(), str(path)) as opened:
+    with OrcFile(local_file(path)) as opened:
         return pa.Table.from_batches(opened.iter_batches(fields, batch_rows=1_000), to_arrow_schema(fields))
 
 

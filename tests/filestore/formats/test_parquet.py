@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
-from lakelog.filestore.formats.parquet import ParquetFile, read_parquet
+from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.formats.parquet_fetching import fetches_of
 from lakelog.filestore.formats.parquet_writing import ParquetWriter, write_parquet
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.schema.schema import TableSchema, number_fields
 from lakelog.filestore.schema.schema_rules import check_types
 from tests.support.column_types import column_types, exact_rows, fields_of, tables
+from tests.support.local_files import local_file, read_parquet
 from tests.support.paimon_tables import unpack
 
 IO = LocalFileIO(sync_data=False)
@@ -108,8 +109,8 @@ def test_nanoseconds_are_int96(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, table, fields)
     assert str(pq.ParquetFile(path).schema).count("optional int96") == 3
-    assert read_parquet(IO, path, fields).equals(table)
-    with ParquetFile(IO, path) as file:
+    assert read_parquet(path, fields).equals(table)
+    with ParquetFile(local_file(path)) as file:
         assert pa.Table.from_batches(file.iter_batches(fields, batch_rows=2)).equals(table)
 
 
@@ -139,7 +140,7 @@ def test_every_type_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFact
     except InvalidRequestError:
         assume(not _may_have_far_moments(fields))
         raise
-    again = read_parquet(IO, path, fields)
+    again = read_parquet(path, fields)
     assert again.schema == table.schema
     assert exact_rows(again) == exact_rows(table)
 
@@ -147,7 +148,7 @@ def test_every_type_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFact
 def test_the_files_that_flink_wrote_are_read(tmp_path: Path) -> None:
     folder = unpack("pk_basic", tmp_path) / "db.db" / "pk_basic"
     schema = TableSchema.from_json((folder / "schema" / "schema-0").read_text(), path="schema-0")
-    tables_read = [read_parquet(IO, str(path), schema.fields) for path in sorted(folder.glob("bucket-*/*.parquet"))]
+    tables_read = [read_parquet(path, schema.fields) for path in sorted(folder.glob("bucket-*/*.parquet"))]
     assert sum(table.num_rows for table in tables_read) == 33
     assert all(table.schema == schema.arrow_schema for table in tables_read)
 
@@ -173,7 +174,7 @@ def test_a_flipped_bit_never_gives_wrong_rows(tmp_path: Path) -> None:
         bad[at] ^= 1 << at % 8
         path.write_bytes(bad)
         with contextlib.suppress(CorruptDataError):
-            assert read_parquet(IO, str(path), fields).equals(table), f"byte {at} of {len(good)}"
+            assert read_parquet(path, fields).equals(table), f"byte {at} of {len(good)}"
             unseen += 1
     assert unseen < 50  # bytes that say nothing of the rows: statistics, names of the writer
 
@@ -185,14 +186,14 @@ def test_a_short_file_is_corrupt(tmp_path: Path, keep: int) -> None:
     write_parquet(IO, str(path), table, fields)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(CorruptDataError, match=r"x\.parquet is damaged: it is not readable"):
-        read_parquet(IO, str(path), fields)
+        read_parquet(path, fields)
 
 
 def test_columns_and_row_groups_are_read_alone(tmp_path: Path) -> None:
     table, fields = sample()
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, table, fields, row_group_bytes=table.nbytes // 3)
-    with ParquetFile(IO, path) as file:
+    with ParquetFile(local_file(path)) as file:
         assert file.row_count == sum(rows for rows, _ in file.row_groups) == 3_000
         assert len(file.row_groups) >= 3
         assert file.names == ["id", "v", "x"]
@@ -210,7 +211,7 @@ def test_a_column_in_few_blocks_of_a_row_group_is_fetched_alone(tmp_path: Path) 
     values = pa.array(np.random.default_rng(3).integers(0, 1 << 62, 130_000))
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, pa.table([values] * 6, schema=to_arrow_schema(fields)), fields, row_group_bytes=64 << 20)
-    with ParquetFile(IO, path) as file:
+    with ParquetFile(local_file(path)) as file:
         assert next(fetches_of(file.footer.metadata, ["c3"], [0], 64 << 20)).span is None
 
 
@@ -218,7 +219,7 @@ def test_row_groups_are_fetched_together_as_far_as_they_fit(tmp_path: Path) -> N
     table, fields = sample()
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, table, fields, row_group_bytes=table.nbytes // 3)
-    with ParquetFile(IO, path) as file:
+    with ParquetFile(local_file(path)) as file:
         names, groups = file.names, list(range(len(file.row_groups)))
         (whole,) = fetches_of(file.footer.metadata, names, groups, 64 << 20)
         assert whole.groups == groups
@@ -243,7 +244,7 @@ def test_rows_may_come_in_pieces(tmp_path: Path) -> None:
         writer.write(table.slice(10))
         size = writer.finish()
     assert size == IO.size(path)
-    assert read_parquet(IO, path, fields).equals(table)
+    assert read_parquet(path, fields).equals(table)
 
 
 def test_decimals_in_bytes_get_no_dictionary_in_which_java_would_not_find_them(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_an_unknown_compression_is_named(tmp_path: Path) -> None:
         write_parquet(IO, str(tmp_path / "x"), table, fields, compression="zip")
     for compression in ("snappy", "gzip", "lz4", "none"):
         write_parquet(IO, str(tmp_path / compression), table, fields, compression=compression)
-        assert read_parquet(IO, str(tmp_path / compression), fields).equals(table)
+        assert read_parquet(tmp_path / compression, fields).equals(table)
 
 
 def test_a_missing_column_or_file_or_another_type_is_named(tmp_path: Path) -> None:
@@ -308,11 +309,11 @@ def test_a_missing_column_or_file_or_another_type_is_named(tmp_path: Path) -> No
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, table, fields)
     with pytest.raises(CorruptDataError, match=r"lacks the column 'w'; it has id, v, x"):
-        read_parquet(IO, path, fields_named({"w": "INT"}))
+        read_parquet(path, fields_named({"w": "INT"}))
     with pytest.raises(CorruptDataError, match=r"column 'v' of .* has the type string, expected int32 for INT"):
-        read_parquet(IO, path, fields_named({"v": "INT"}))
+        read_parquet(path, fields_named({"v": "INT"}))
     with pytest.raises(NotFoundError, match="y does not exist"):
-        read_parquet(IO, str(tmp_path / "y"), fields)
+        read_parquet(tmp_path / "y", fields)
 
 
 @pytest.mark.parametrize("year", [1, 1500, 9999])
@@ -321,8 +322,8 @@ def test_timestamps_that_nanoseconds_cannot_hold_are_an_error(tmp_path: Path, ye
     moments = pa.table({"t": pa.array([None, datetime(2024, 1, 1), datetime(year, 1, 1)], pa.timestamp("us"))})
     pq.write_table(moments, path, use_deprecated_int96_timestamps=True)
     with pytest.raises(UnsupportedError, match=r"column 't' of .* holds timestamps before 1677 or after 2262"):
-        read_parquet(IO, path, fields_named({"t": "TIMESTAMP(9)"}))
-    assert read_parquet(IO, path, fields_named({"t": "TIMESTAMP(6)"})).column("t").equals(moments.column("t"))
+        read_parquet(path, fields_named({"t": "TIMESTAMP(9)"}))
+    assert read_parquet(path, fields_named({"t": "TIMESTAMP(6)"})).column("t").equals(moments.column("t"))
 
 
 def test_nan_and_zeros_keep_their_bits(tmp_path: Path) -> None:
@@ -330,7 +331,7 @@ def test_nan_and_zeros_keep_their_bits(tmp_path: Path) -> None:
     table = pa.table({"x": [0.0, -0.0, math.nan, math.inf, -math.inf]}, schema=to_arrow_schema(fields))
     path = str(tmp_path / "x.parquet")
     write_parquet(IO, path, table, fields)
-    again = read_parquet(IO, path, fields)
+    again = read_parquet(path, fields)
     bits = [rows.column("x").combine_chunks().view(pa.int64()).to_pylist() for rows in (table, again)]
     assert bits[0] == bits[1]
 
@@ -344,15 +345,18 @@ def test_a_remembered_footer_does_not_hide_that_a_file_is_another(tmp_path: Path
             writer.write(table)
             writer.finish()
             checksums.append(writer.checksums)
-    with ParquetFile(IO, paths[0], checksums=checksums[0]) as file:
+    with ParquetFile(local_file(paths[0], checksums=checksums[0])) as file:
         assert file.read(fields).equals(tables[0])
     Path(paths[1]).replace(paths[0])
-    with ParquetFile(IO, paths[0], checksums=checksums[0]) as file, pytest.raises(CorruptDataError, match="checksum"):
+    with (
+        ParquetFile(local_file(paths[0], checksums=checksums[0])) as file,
+        pytest.raises(CorruptDataError, match="checksum"),
+    ):
         file.read(fields)
-    with ParquetFile(IO, paths[0], checksums=checksums[1]) as file:
+    with ParquetFile(local_file(paths[0], checksums=checksums[1])) as file:
         assert file.read(fields).equals(tables[1])
         assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]
-    with ParquetFile(IO, paths[0]) as file:
+    with ParquetFile(local_file(paths[0])) as file:
         assert [str(bounds.to_pylist()) for bounds in file.bounds_of(fields[0]) if bounds] == ["[5000, 5999]"]
 
 
@@ -379,7 +383,7 @@ def test_timestamps_before_the_days_of_int96_are_refused(tmp_path: Path, shape: 
             write_parquet(IO, str(path), rows(micros), fields)
         assert not path.exists()
     write_parquet(IO, str(path), rows(first), fields)
-    assert read_parquet(IO, str(path), fields).equals(rows(first))
+    assert read_parquet(path, fields).equals(rows(first))
 
 
 def test_a_timestamp_that_int96_has_no_day_for_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data.row_groups import RowFilter, groups_left
 from lakelog.filestore.formats.opening import DataFile, open_data_file
 from lakelog.filestore.formats.parquet import FETCH_BYTES_MIN, ParquetFile
+from lakelog.filestore.formats.stored_file import StoredFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.merge.deduplicate import are_absent
@@ -235,11 +236,22 @@ def file_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataFiel
     return stored
 
 
+def stored_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> StoredFile:
+    """A data file of a bucket, to be opened."""
+    return StoredFile(
+        file_io=table.file_io,
+        path=table.data_path(*bucket, file),
+        size_bytes=file.file_size_bytes,
+        checksums=file.checksums,
+    )
+
+
 @contextmanager
 def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
-    path = table.data_path(*bucket, file)
+    stored = stored_file(table, bucket, file)
+    path = stored.path
     try:
-        opened = open_data_file(table.file_io, path, size_bytes=file.file_size_bytes, checksums=file.checksums)
+        opened = open_data_file(stored)
     except NotFoundError as error:
         raise NotFoundError(
             f"data file {path} is missing: its snapshot has expired meanwhile, or the file was lost; plan the read "

@@ -22,7 +22,7 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.options import Option, parse_bool
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.data.data_reader import read_data_file, stored_columns
+from lakelog.filestore.data.data_reader import read_data_file, stored_columns, stored_file
 from lakelog.filestore.formats.blob import ELSEWHERE, EXTENSION, BlobFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
@@ -226,9 +226,9 @@ def _check_covered(table: TableStore, source: _Source, first: int, end: int) -> 
 
 
 def _open_blob(table: TableStore, bucket: BucketId, file: DataFileMeta) -> BlobFile:
-    path = table.data_path(*bucket, file)
-    opened = BlobFile(table.file_io, path, size_bytes=file.file_size_bytes, checksums=file.checksums)
+    stored = stored_file(table, bucket, file)
+    opened = BlobFile(stored)
     if opened.row_count != file.row_count:
         with opened:
-            raise damaged(path, f"it has {opened.row_count} values, expected {file.row_count}")
+            raise damaged(stored.path, f"it has {opened.row_count} values, expected {file.row_count}")
     return opened

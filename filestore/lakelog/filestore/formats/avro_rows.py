@@ -18,8 +18,8 @@ from lakelog.common.quoting import cause
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.avro import avro_errors_named, decoded
 from lakelog.filestore.formats.avro_blocks import AvroBlocks
-from lakelog.filestore.formats.checked import errors_named, open_checked
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.formats.reader_errors import errors_named
+from lakelog.filestore.formats.stored_file import StoredFile
 from lakelog.filestore.io.integrity import damaged
 
 _COUNT = DataType(root=TypeRoot.INT, nullable=False)
@@ -30,17 +30,12 @@ _MILLIS_DIGITS = 3
 class AvroFile:
     """One Avro file: its bytes are held, its records are decoded block by block. A context manager."""
 
-    def __init__(
-        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-    ) -> None:
-        self._path = path
-        with (
-            errors_named(path, "Avro"),
-            open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums) as source,
-        ):
+    def __init__(self, file: StoredFile) -> None:
+        self._path = file.path
+        with errors_named(file.path, "Avro"), file.open() as source:
             data = source.read()
         self._size = len(data)
-        with avro_errors_named(path):
+        with avro_errors_named(file.path):
             self._file: AvroBlocks | None = AvroBlocks(data)
             self._file.schema = _plain(self._file.schema, itertools.count())
             self.row_count = sum(block.records for block in self._file.packed())

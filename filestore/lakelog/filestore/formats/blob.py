@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.formats.checked import errors_named, open_checked
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.formats.reader_errors import errors_named
+from lakelog.filestore.formats.stored_file import StoredFile
 from lakelog.filestore.io.integrity import damaged
 
 EXTENSION = ".blob"
@@ -31,11 +31,9 @@ _VARINT_BYTES_MAX = 10
 class BlobFile:
     """One open blob file. A context manager. `lengths` has the bytes of each record, or `NULL`, or `ELSEWHERE`."""
 
-    def __init__(
-        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-    ) -> None:
-        self._path = path
-        self._source = open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums)
+    def __init__(self, file: StoredFile) -> None:
+        self._path = file.path
+        self._source = file.open()
         try:
             self.lengths = self._read_lengths()
         except BaseException:

@@ -13,13 +13,12 @@ import io
 import itertools
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
-from lakelog.common.quoting import CAUSE_MAX, cut
 from lakelog.filestore.io.fileio import FileIO, OutputFile
 from lakelog.filestore.io.integrity import damaged
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 BLOCK_BYTES = 512 << 10
-_CHECKSUM_BYTES = 4
+CHECKSUM_BYTES = 4
 _WRITE_BUFFER_BYTES = 256 << 10
 
 
@@ -160,7 +159,7 @@ class CheckedInput(io.RawIOBase):
         self._source = source
         self._path = path
         self._size = size_bytes
-        self._sums = struct.unpack(f">{len(checksums) // _CHECKSUM_BYTES}I", checksums)
+        self._sums = struct.unpack(f">{len(checksums) // CHECKSUM_BYTES}I", checksums)
         self._position = 0
         self._held_start = 0
         self._held = pa.py_buffer(b"")
@@ -241,108 +240,3 @@ class CheckedInput(io.RawIOBase):
                     f"bytes {at} to {block_end} have the checksum {found_sum:08x}, the manifest says {expected:08x}",
                 )
         return found
-
-
-def open_checked(
-    file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-) -> pa.NativeFile:
-    """Open a data file with its size and checksums from the manifest; None where the manifest has none.
-
-    Raises CorruptDataError for a file of another size, and on reads of damaged blocks; NotFoundError.
-    """
-    opened = open_input(file_io, path, size_bytes=size_bytes, checksums=checksums)
-    return pa.PythonFile(opened, mode="r") if isinstance(opened, CheckedInput) else opened
-
-
-def open_input(
-    file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-) -> CheckedInput | pa.NativeFile:
-    """As `open_checked`, but with checksums the file object that checks the blocks."""
-    source = file_io.open_input(path)
-    try:
-        found = source.size()
-        if size_bytes is not None and found != size_bytes:
-            raise damaged(path, f"it has {found} bytes, expected {size_bytes}")
-        if checksums is None:
-            return source
-        expected = -(-found // BLOCK_BYTES) * _CHECKSUM_BYTES
-        if len(checksums) != expected:
-            raise damaged(path, f"it has {found} bytes, its manifest {len(checksums)} of checksums, not {expected}")
-    except BaseException:
-        source.close()
-        raise
-    return CheckedInput(source, path, size_bytes=found, checksums=checksums)
-
-
-class WatchedInput(io.RawIOBase):
-    """A file that holds its last error, for libraries that raise only the error's message."""
-
-    def __init__(self, source: pa.NativeFile) -> None:
-        self._source = source
-        self._end = pa.py_buffer(b"")
-        self.error: Exception | None = None
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def close(self) -> None:
-        """Close the file below."""
-        if not self.closed:
-            self._source.close()
-        super().close()
-
-    def size(self) -> int:
-        """The file's bytes."""
-        return int(self._source.size())
-
-    def tell(self) -> int:
-        """Where the next read starts."""
-        return int(self._source.tell())
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a byte."""
-        return int(self._source.seek(offset, whence))
-
-    def hold_end(self, size: int) -> None:
-        """Read the last bytes at once, so that reads inside of them find them here."""
-        self._source.seek(max(0, self.size() - size))
-        self._end = self.read_buffer(size)
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        return self.read_buffer(size).to_pybytes()  # type: ignore[no-any-return]  # Arrow has no types
-
-    def read_buffer(self, size: int = -1) -> pa.Buffer:
-        """The next bytes, without a copy: Arrow calls this."""
-        try:
-            start = self.tell() - self.size() + self._end.size
-            if self._end.size and start >= 0:
-                left = self._end.size - start
-                found = self._end.slice(start, left if size < 0 else min(size, left))
-                self._source.seek(self.tell() + found.size)
-                return found
-            return self._source.read_buffer(None if size < 0 else size)
-        except Exception as error:
-            self.error = error
-            raise
-
-
-@contextlib.contextmanager
-def errors_named(path: str, kind: str) -> Iterator[None]:
-    """Raise Arrow's errors for a data file as CorruptDataError, or as UnavailableError for a failing read.
-
-    MemoryError is not about the file, and is raised as it is.
-    """
-    try:
-        yield
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, ArithmeticError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the system, not of Arrow
-            raise UnavailableError(f"{kind} file {path} could not be read: {cut(str(error), CAUSE_MAX)}") from error
-        raise damaged(path, f"it is not readable as {kind}: {cut(str(error), CAUSE_MAX)}") from error

@@ -13,7 +13,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.formats.avro_rows import AvroFile
 from lakelog.filestore.formats.orc import OrcFile
 from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.formats.stored_file import StoredFile
 
 
 class DataFile(Protocol):
@@ -40,20 +40,18 @@ class DataFile(Protocol):
     ) -> None: ...
 
 
-_READERS: dict[str, Callable[..., DataFile]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
+_READERS: dict[str, Callable[[StoredFile], DataFile]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
 
 
-def open_data_file(
-    file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-) -> DataFile:
-    """Open a data file with its size and checksums from the manifest; None where the manifest has none.
+def open_data_file(file: StoredFile) -> DataFile:
+    """Open a data file, by the format that its name ends with.
 
     Raises NotFoundError, CorruptDataError, and UnsupportedError for formats without a reader.
     """
-    extension = path.rpartition(".")[2]
+    extension = file.path.rpartition(".")[2]
     reader = _READERS.get(extension)
     if reader is None:
         raise UnsupportedError(
-            f"data file {path} has the format {extension!r}, which is not read; known are {', '.join(_READERS)}"
+            f"data file {file.path} has the format {extension!r}, which is not read; known are {', '.join(_READERS)}"
         )
-    return reader(file_io, path, size_bytes=size_bytes, checksums=checksums)
+    return reader(file)

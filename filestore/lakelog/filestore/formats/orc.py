@@ -13,9 +13,9 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.formats.checked import WatchedInput, errors_named, open_checked
 from lakelog.filestore.formats.orc_timestamps import check_decimals, read_timestamps
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.formats.reader_errors import WatchedInput, errors_named
+from lakelog.filestore.formats.stored_file import StoredFile
 from lakelog.filestore.io.integrity import damaged
 
 _BLOCK_BYTES_MAX = 64 << 20  # before compression; Paimon's have 256 KiB
@@ -29,14 +29,12 @@ _OUT_OF_BOUNDS = "would result in out of bounds timestamp"
 class OrcFile:
     """One open ORC file. A context manager."""
 
-    def __init__(
-        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-    ) -> None:
-        self._path = path
-        self._source = WatchedInput(open_checked(file_io, path, size_bytes=size_bytes, checksums=checksums))
+    def __init__(self, file: StoredFile) -> None:
+        self._path = file.path
+        self._source = WatchedInput(file.open())
         try:
             with self._errors_named():
-                if checksums is None:
+                if file.checksums is None:
                     self._source.hold_end(_END_BYTES)
                     check_decimals(self._read_at, self._source.size())
                 self._file = orc.ORCFile(pa.PythonFile(self._source, mode="r"))

@@ -13,7 +13,7 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.formats.checked import CheckedInput, errors_named, open_input
+from lakelog.filestore.formats.checked import CheckedInput
 from lakelog.filestore.formats.parquet_check import FOOT_BYTES, MAGIC, read_footer
 from lakelog.filestore.formats.parquet_fetching import Fetch, fetches_of, ranges_of
 from lakelog.filestore.formats.parquet_footer import (
@@ -23,7 +23,8 @@ from lakelog.filestore.formats.parquet_footer import (
     cached_footer,
 )
 from lakelog.filestore.formats.parquet_layout import type_has_nanos
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.formats.reader_errors import errors_named
+from lakelog.filestore.formats.stored_file import StoredFile
 
 FETCH_BYTES = 32 << 20
 # Fetched at once however small a budget is: in parts it would take as much, for a buffer a column and a block.
@@ -47,21 +48,19 @@ class ParquetFile:
     that was verified by the manifest's checksums is cached, by the file's name and its checksums.
     """
 
-    def __init__(
-        self, file_io: FileIO, path: str, *, size_bytes: int | None = None, checksums: bytes | None = None
-    ) -> None:
-        self._path = path
-        opened = open_input(file_io, path, size_bytes=size_bytes, checksums=checksums)
+    def __init__(self, file: StoredFile) -> None:
+        self._path, checksums = file.path, file.checksums
+        opened = file.open_input()
         self._checked = opened if isinstance(opened, CheckedInput) else None
         self._source = opened if self._checked is None else pa.PythonFile(opened, mode="r")
         self._checks_pages = checksums is None
         try:
-            with errors_named(path, "Parquet"):
-                known = cached_footer(path, checksums)
+            with errors_named(file.path, "Parquet"):
+                known = cached_footer(file.path, checksums)
                 metadata = None if known is None else known.metadata
                 self._file = pq.ParquetFile(
                     self._source,
-                    metadata=read_footer(self._source, path) if checksums is None else metadata,
+                    metadata=read_footer(self._source, file.path) if checksums is None else metadata,
                     page_checksum_verification=self._checks_pages,
                     pre_buffer=False,  # see `parquet_fetching`
                 )
@@ -70,7 +69,7 @@ class ParquetFile:
             self._source.close()
             raise
         if checksums is not None and known is None:
-            cache_footer(path, checksums, self.footer)
+            cache_footer(file.path, checksums, self.footer)
 
     def __enter__(self) -> ParquetFile:
         return self
@@ -258,9 +257,3 @@ class ParquetFile:
                 f"column {name!r} of Parquet file {self._path} holds timestamps before 1677 or after 2262, which Arrow "
                 "cannot hold in nanoseconds; leave the column out, or make it TIMESTAMP(6)"
             )
-
-
-def read_parquet(file_io: FileIO, path: str, fields: Sequence[DataField]) -> pa.Table:
-    """The columns `fields` of a data file, by name, as their Arrow types. Raises NotFoundError, CorruptDataError."""
-    with ParquetFile(file_io, path) as file:
-        return file.read(fields)
