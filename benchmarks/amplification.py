@@ -21,6 +21,7 @@ from benchmarks.command import run_command
 from benchmarks.files import make_rows
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.manifest import FileKind
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
@@ -95,7 +96,7 @@ def run(folder: Path, size: Size) -> dict[str, object]:
             started = time.perf_counter()
             table.write(rows)
             seconds[name] += time.perf_counter() - started
-        files = tables["lakelog"].live_files.of(tables["lakelog"].snapshots.latest()).files(NO_PARTITION, 0)
+        files = tables["lakelog"].live_files.of(tables["lakelog"].snapshots.latest()).files(BucketId(NO_PARTITION, 0))
         run_count = max(run_count, len(runs_of(files, tables["lakelog"].key_types)))
         if number % SPACE_EVERY == 0:
             once = compacted_bytes(tables["lakelog"], folder / f"once-{number}")

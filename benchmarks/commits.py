@@ -31,7 +31,7 @@ def make_table(folder: Path) -> tuple[FileStoreTable, Sequence[ManifestEntry]]:
     options = {"bucket": str(BUCKETS), "write-only": "true"}
     schema = build_schema(make_rows(np.arange(1), 0).schema, primary_keys=["id"], options=options)
     table = FileStoreTable.create(folder, schema, LocalFileIO(sync_data=False))
-    return table, write_rows(table, make_rows(np.arange(100), 0), first_sequence=lambda _, __: 0).entries
+    return table, write_rows(table, make_rows(np.arange(100), 0), first_sequence=lambda _: 0).entries
 
 
 def commit(table: FileStoreTable, entries: Sequence[ManifestEntry], number: int) -> float:

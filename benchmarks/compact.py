@@ -67,7 +67,7 @@ def run(folder: Path, rows: int) -> dict[str, object]:
     everything = partial(pick_unit, table, is_full=True)
     (work,) = due_work(table, table.snapshots.latest(), None, lambda _, files, __: everything(files))
     files = [file for run in work.unit.inputs for file in run.files]
-    paths = [table.data_path(*work.bucket, file) for file in files]
+    paths = [table.data_path(work.bucket, file) for file in files]
     megabytes = sum(file.file_size_bytes for file in files) / (1 << 20)
     found = in_turns(
         {

@@ -25,6 +25,7 @@ from lakelog.filestore.compact.picking import pick_full
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -84,17 +85,17 @@ def read_plain(table: FileStoreTable, columns: list[str] | None) -> None:
     """Read the bottom files alone."""
     for entry in table.live_files.of(table.snapshots.latest()).entries():
         if entry.file.level > 0:
-            path = table.data_path(entry.partition, entry.bucket, entry.file)
+            path = table.data_path(entry.bucket_id, entry.file)
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 file.read(columns=columns or list(table.schema.field_names))
 
 
 def compact_one(table: FileStoreTable) -> None:
     """Merge one bucket, and commit nothing."""
-    files = table.live_files.of(table.snapshots.latest()).files(NO_PARTITION, 0)
+    files = table.live_files.of(table.snapshots.latest()).files(BucketId(NO_PARTITION, 0))
     unit = pick_full(runs_of(files, table.key_types), level_max=5)
     assert unit is not None
-    compact_bucket(table, BucketWork((NO_PARTITION, 0), unit))
+    compact_bucket(table, BucketWork(BucketId(NO_PARTITION, 0), unit))
 
 
 def later_entry(entry: ManifestEntry, file_name: str, number: int) -> ManifestEntry:
@@ -122,7 +123,7 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
     def prepare() -> None:
         for _ in range(TIMES):
             newest = newest_of(table.schema, fresh, checked_kinds(None, fresh.num_rows))
-            write_level0(table, NO_PARTITION, 0, newest, first_sequence=10**9)
+            write_level0(table, BucketId(NO_PARTITION, 0), newest, first_sequence=10**9)
 
     contenders: dict[str, Callable[[], object]] = {
         f"{TIMES} x level-0 file of {level_0_rows:,} rows": prepare,
@@ -137,7 +138,7 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
     for name, measures in found.items():
         yield result(name, measures)
     busy = make_table(f"{folder}/commit", 100, 1)
-    entries = write_rows(busy, make_rows(np.arange(100), 0), first_sequence=lambda _, __: 10**6).entries
+    entries = write_rows(busy, make_rows(np.arange(100), 0), first_sequence=lambda _: 10**6).entries
     for first in range(0, 5 * COMMITS, COMMITS):
         once = measured(partial(commit_many, busy, entries, first))
         yield result(f"{COMMITS} x commit, from snapshot {first} on", [once])

@@ -184,7 +184,7 @@ def test_spark_is_given_no_path_that_leads_out(tmp_path: Path) -> None:
     refused = open_from_options({"path": world.table})._files
     allowed = open_from_options({"path": world.table, KEY: str(world.outside)})._files
     for entry in allowed.live_files.of(allowed.snapshots.latest()).entries():
-        place = (entry.partition, entry.bucket, entry.file)
+        place = (entry.bucket_id, entry.file)
         assert allowed.readable_path(*place) == f"{world.outside}/{entry.file.file_name}"
         with pytest.raises(InvalidRequestError, match=KEY):
             refused.readable_path(*place)

@@ -90,5 +90,5 @@ def test_the_files_of_every_level_hold_each_key_once_and_say_so(history: History
         for step in history.steps:
             apply(table, step)
             live = table.live_files.of(table.snapshots.latest())
-            for partition, bucket in live.buckets:
-                runs_of(live.files(partition, bucket), table.key_types)
+            for bucket in live.buckets:
+                runs_of(live.files(bucket), table.key_types)

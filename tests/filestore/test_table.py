@@ -23,6 +23,7 @@ from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.schema import build_schema
@@ -160,9 +161,9 @@ def test_a_compaction_keeps_sequence_numbers(table: FileStoreTable) -> None:
     for batch in range(3):
         table.write(rows_of(batch))
     live = table.live_files.of(table.snapshots.latest())
-    expected = {bucket: live.next_sequence(bytes(12), bucket) for bucket in (0, 1)}
+    expected = {bucket: live.next_sequence(BucketId(bytes(12), bucket)) for bucket in (0, 1)}
     compacted = table.live_files.of(table.compact(full=True))
-    assert {bucket: compacted.next_sequence(bytes(12), bucket) for bucket in (0, 1)} == expected
+    assert {bucket: compacted.next_sequence(BucketId(bytes(12), bucket)) for bucket in (0, 1)} == expected
 
 
 def test_deletes_are_kept_while_older_rows_are_not_part_of_the_compaction(tmp_path: Path) -> None:
@@ -294,7 +295,7 @@ def test_a_local_file_elsewhere_is_found_by_the_path_that_java_writes(tmp_path: 
     (entry,) = table.live_files.of(snapshot).entries()
     for path in ("file:/other folder/x.parquet", "file:///other folder/x.parquet"):
         elsewhere = replace(entry.file, external_path=path)
-        assert table.data_path(entry.partition, entry.bucket, elsewhere) == "/other folder/x.parquet"
+        assert table.data_path(entry.bucket_id, elsewhere) == "/other folder/x.parquet"
 
 
 def test_buckets_with_much_to_merge_are_compacted_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

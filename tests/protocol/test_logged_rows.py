@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.logged_rows import newest_of, split_rows, write_level0
@@ -23,8 +24,8 @@ SCHEMA = pa.schema(
 def test_the_last_row_of_each_key_stays_with_its_arrival_as_sequence_number(tmp_path: Path) -> None:
     table = make(tmp_path)
     newest = newest_of(table.schema, FOUR, KINDS)
-    (file,) = write_level0(table, NO_PARTITION, 0, newest, first_sequence=100)
-    stored = pq.read_table(table.data_path(NO_PARTITION, 0, file))
+    (file,) = write_level0(table, BucketId(NO_PARTITION, 0), newest, first_sequence=100)
+    stored = pq.read_table(table.data_path(BucketId(NO_PARTITION, 0), file))
     assert stored.column_names == ["_KEY_name", "_KEY_ratio", "_SEQUENCE_NUMBER", "_VALUE_KIND", *TYPES]
     assert stored["_KEY_name"].to_pylist() == stored["name"].to_pylist() == ["a", "a", "b"]
     assert str(stored["_KEY_ratio"].to_pylist()) == "[-0.0, nan, 1.0]"
@@ -39,7 +40,7 @@ def test_rows_are_split_by_partition_and_bucket_in_arrival_order(tmp_path: Path)
     table = make(tmp_path, {"bucket": "2"}, partition_keys=["name"])
     many = rows(*((name, number / 2, str(number)) for number in range(20) for name in ("x", "y")))
     parts = split_rows(table, many, pa.array([number % 4 for number in range(40)], pa.int8()))
-    assert sorted((part.partition[-8:-7], part.bucket) for part in parts) == [
+    assert sorted((part.bucket_id.partition[-8:-7], part.bucket_id.number) for part in parts) == [
         (name, bucket) for name in (b"x", b"y") for bucket in (0, 1)
     ]
     assert sum(part.rows.num_rows for part in parts) == 40

@@ -94,13 +94,13 @@ class SimSnapshots:
             files = list(latest.files)
             for one in buckets:
                 merged = {meta.file_name for meta in one.before}
-                live = {file.meta.file_name for file in files[one.bucket]}
+                live = {file.meta.file_name for file in files[one.bucket_id.number]}
                 if not merged <= live:
                     self.world.events["compaction dropped"] += 1
                     raise ConflictError("an input is missing")
                 added = tuple(BucketFile(partition=b"", meta=meta) for meta in one.after)
-                kept = tuple(file for file in files[one.bucket] if file.meta.file_name not in merged)
-                files[one.bucket] = added + kept
+                kept = tuple(file for file in files[one.bucket_id.number] if file.meta.file_name not in merged)
+                files[one.bucket_id.number] = added + kept
             state = replace(self.world.state_of(count - 1), snapshot_id=count)
             if self._create(count, SimSnapshot(state, tuple(files))):
                 self.world.events["compacted"] += 1

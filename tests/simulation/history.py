@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.protocol import driver
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
@@ -258,7 +259,7 @@ def _pick_compactions(world: World) -> Iterator[CompactResult]:
         last = {key: (sequence, value) for key, sequence, value in _by_sequence(world, inputs)}
         rows = [(key, sequence, value) for key, (sequence, value) in last.items() if skip or value is not None]
         after = (world.write_file(rows),) if rows else ()
-        yield CompactResult(partition=b"", bucket=bucket, before=tuple(file.meta for file in inputs), after=after)
+        yield CompactResult(bucket_id=BucketId(b"", bucket), before=tuple(file.meta for file in inputs), after=after)
 
 
 def _by_sequence(world: World, files: list[BucketFile]) -> list[tuple[Key, int, Value | None]]:

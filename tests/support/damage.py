@@ -17,8 +17,8 @@ import pyarrow as pa
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.formats.avro import encode_container
-from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.paths import FileNames
@@ -110,7 +110,7 @@ def _write(table: FileStoreTable, batch: int) -> None:
     def write(first: int, prefix: str) -> list[ManifestEntry]:
         options = {**table.schema.options, "data-file.prefix": prefix}
         store = replace(table, schema=replace(table.schema, options=options))
-        return write_rows(store, rows, first_sequence=lambda partition, bucket: first).entries
+        return write_rows(store, rows, first_sequence=lambda _: first).entries
 
     request = CommitRequest(
         commit_user=str(uuid.uuid4()),
@@ -128,7 +128,7 @@ def _delete_first_rows(table: FileStoreTable, count: int) -> None:
     assert latest is not None
     names = FileNames()
     records = [
-        _index_record(table, bucket, [entry.file.file_name for entry in live.values()], count + bucket[1], names)
+        _index_record(table, bucket, [entry.file.file_name for entry in live.values()], count + bucket.number, names)
         for bucket, live in table.live_files.of(latest).buckets.items()
     ]
     data = encode_container(_INDEX_SCHEMA, records)
@@ -171,8 +171,8 @@ def _index_record(
     return {
         "_VERSION": 1,
         "_KIND": 0,
-        "_PARTITION": bucket[0],
-        "_BUCKET": bucket[1],
+        "_PARTITION": bucket.partition,
+        "_BUCKET": bucket.number,
         "_INDEX_TYPE": "DELETION_VECTORS",
         "_FILE_NAME": name,
         "_FILE_SIZE": len(data),

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakelog.filestore.encoding.bucket import hashes_of
 from lakelog.filestore.index.hash_index import read_hashes
 from lakelog.filestore.index.index_manifest import hash_index
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.read.scan import plan
@@ -18,7 +18,7 @@ from lakelog.filestore.read.split_rows import read_splits
 def assignments(table: TableStore, snapshot: Snapshot | None) -> dict[BucketId, set[int]]:
     """The hashes that the HASH index has for each bucket."""
     return {
-        (partition, bucket): set(read_hashes(table, file).tolist())
+        BucketId(partition, bucket): set(read_hashes(table, file).tolist())
         for partition, files in hash_index(table, snapshot).items()
         for bucket, file in files.items()
     }
@@ -28,7 +28,7 @@ def keys_by_bucket(table: TableStore) -> dict[BucketId, pa.Table]:
     """The keys that the data files of each bucket hold: the truth that the HASH index must tell."""
     parts: dict[BucketId, list[pa.RecordBatch]] = {}
     for split in plan(table, table.snapshots.latest()).splits:
-        parts.setdefault((split.partition, split.bucket), []).extend(read_splits(table, [split]))
+        parts.setdefault(split.bucket_id, []).extend(read_splits(table, [split]))
     names = list(table.schema.primary_keys)
     return {bucket: pa.Table.from_batches(batches).select(names) for bucket, batches in parts.items() if batches}
 

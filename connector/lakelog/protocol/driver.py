@@ -186,8 +186,8 @@ def commit_files(
             user=batch.user,
             identifier=batch.identifier,
             digest=batch.source_digest,
-            entries=[add_entry(table, file.partition, bucket, file.meta) for bucket, file in files],
-            changelog=[add_entry(table, file.partition, bucket, file.meta) for bucket, file in changelog],
+            entries=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in files],
+            changelog=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in changelog],
             hashes=hashes,
             lineage={"batches": [_lineage_of(batch.user, batch.identifier, batch.lineage)]},
         )

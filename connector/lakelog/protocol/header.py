@@ -11,6 +11,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, text, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
+from lakelog.filestore.metadata.manifest_entries import BucketId
 
 HEADER_VERSION = 1
 
@@ -47,6 +48,10 @@ class BucketFile:
 
     partition: bytes
     meta: DataFileMeta
+
+    def bucket_id(self, number: int) -> BucketId:
+        """The bucket of the file, when its transaction is one of the bucket with this number."""
+        return BucketId(self.partition, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

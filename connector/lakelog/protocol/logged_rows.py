@@ -15,6 +15,7 @@ from lakelog.filestore.data.data_writer import StoredRows, write_data_files
 from lakelog.filestore.merge.deduplicate import newest_rows
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import VALUE_KIND, TableSchema
@@ -38,8 +39,7 @@ class NewestRows:
 class BucketRows:
     """Rows of one bucket in arrival order, and their kinds (int8)."""
 
-    partition: bytes
-    bucket: int
+    bucket_id: BucketId
     rows: pa.Table
     kinds: pa.Array
 
@@ -57,8 +57,7 @@ def newest_of(schema: TableSchema, rows: pa.Table, kinds: pa.Array) -> NewestRow
 
 def write_level0(
     table: TableStore,
-    partition: bytes,
-    bucket: int,
+    bucket: BucketId,
     newest: NewestRows,
     *,
     first_sequence: int,
@@ -66,11 +65,11 @@ def write_level0(
 ) -> tuple[DataFileMeta, ...]:
     """Write the rows of one bucket to level-0 files in key order: one, or more above the target file size.
 
-    `partition` is the serialized partition. A row's sequence number is `first_sequence` plus its position.
+    A row's sequence number is `first_sequence` plus its position.
     """
     sequences = pa.array(newest.positions.astype(np.int64) + first_sequence)
     stored = StoredRows(rows=newest.rows, sequences=sequences, kinds=newest.kinds)
-    return tuple(write_data_files(table, partition, bucket, [stored], level=0, source=FileSource.APPEND, names=names))
+    return tuple(write_data_files(table, bucket, [stored], level=0, source=FileSource.APPEND, names=names))
 
 
 def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array) -> list[BucketRows]:
@@ -80,10 +79,9 @@ def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array) -> list[Bucke
     given = rows.append_column(VALUE_KIND, kinds)
     return [
         BucketRows(
-            partition=partition,
-            bucket=bucket,
+            bucket_id=bucket,
             rows=part.drop_columns([VALUE_KIND]),
             kinds=part.column(VALUE_KIND).combine_chunks(),
         )
-        for (partition, bucket), part in parts_of(places_of(table, rows, None), given)
+        for bucket, part in parts_of(places_of(table, rows, None), given)
     ]

@@ -97,8 +97,8 @@ def _restarted(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[
     older = LogState(topic_id="") if text is None else LogState.from_json(text, where=where)
     live = table.live_files.of(latest)
     sequences = dict.fromkeys(range(table.bucket_count), 0)
-    for partition, bucket in live.buckets:
-        sequences[bucket] = max(sequences.get(bucket, 0), live.next_sequence(partition, bucket))
+    for bucket in live.buckets:
+        sequences[bucket.number] = max(sequences.get(bucket.number, 0), live.next_sequence(bucket))
     return restarted_log(older, sequences, topic_id=TOPIC_ID.of(table.schema.options))
 
 

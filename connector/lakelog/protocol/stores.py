@@ -19,6 +19,7 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.metadata.foreign_rows import foreign_rows_text, snapshot_with_rows
 from lakelog.filestore.metadata.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
@@ -137,7 +138,7 @@ def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snap
 class EncodedChanges:
     """A bucket's part of a batch before it has sequence numbers: the rows that stay, by partition, and its records."""
 
-    parts: tuple[tuple[bytes, NewestRows], ...]
+    parts: tuple[tuple[BucketId, NewestRows], ...]
     records: EncodedRecords
 
 
@@ -153,7 +154,7 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
     check_loggable(table.schema, table_name=table.name)
     with _turn:
         parts = tuple(
-            (part.partition, newest_of(table.schema, part.rows, part.kinds))
+            (part.bucket_id, newest_of(table.schema, part.rows, part.kinds))
             for part in _by_partition(table, bucket, rows)
         )
         logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
@@ -172,13 +173,13 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
 def _by_partition(table: TableStore, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
     kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
     if not table.schema.partition_keys:
-        return [BucketRows(partition=serialize_row([], []), bucket=bucket, rows=rows.rows, kinds=kinds)]
+        return [BucketRows(bucket_id=BucketId(serialize_row([], []), bucket), rows=rows.rows, kinds=kinds)]
     parts = split_rows(table, rows.rows, kinds)
-    assert all(part.bucket == bucket for part in parts), "the task was given another bucket's rows"
+    assert all(part.bucket_id.number == bucket for part in parts), "the task was given another bucket's rows"
     return parts
 
 
-def _last_changes(parts: Sequence[tuple[bytes, NewestRows]]) -> tuple[pa.Table, pa.ChunkedArray]:
+def _last_changes(parts: Sequence[tuple[BucketId, NewestRows]]) -> tuple[pa.Table, pa.ChunkedArray]:
     """The last change of each key. A key whose last change is -U is not in the files, so its record is a delete."""
     kinds = pa.chunked_array([newest.kinds for _, newest in parts], pa.int8())
     is_deleted = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
@@ -199,7 +200,7 @@ class TaskFiles:
 
     def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
         """The path of the first missing one of these files; None without any."""
-        paths = (self.table.data_path(file.partition, bucket, file.meta) for file in files)
+        paths = (self.table.data_path(file.bucket_id(bucket), file.meta) for file in files)
         return next((path for path in paths if not self.table.file_io.exists(path)), None)
 
     def prepare(self, bucket: int, rows: Encoded, first_sequence: int) -> PreparedBucket[EncodedRecords]:
@@ -209,9 +210,10 @@ class TaskFiles:
         files: list[BucketFile] = []
         with _turn:
             age = Stopwatch()
-            for partition, newest in encoded.parts:
-                metas = write_level0(self.table, partition, bucket, newest, first_sequence=first_sequence, names=names)
-                files.extend(BucketFile(partition=partition, meta=meta) for meta in metas)
+            for bucket_id, newest in encoded.parts:
+                assert bucket_id.number == bucket, "the rows are of another bucket"
+                metas = write_level0(self.table, bucket_id, newest, first_sequence=first_sequence, names=names)
+                files.extend(BucketFile(partition=bucket_id.partition, meta=meta) for meta in metas)
                 first_sequence += newest.given_count
         return PreparedBucket(
             files=tuple(files),
@@ -357,7 +359,7 @@ class DriverSnapshots:
             commit_user=batch.user,
             commit_identifier=batch.identifier,
             kind=CommitKind.APPEND,
-            entries=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.files],
-            changelog=[add_entry(self.table, file.partition, b, file.meta) for b, file in change.changelog],
+            entries=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.files],
+            changelog=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.changelog],
             properties=properties,
         )

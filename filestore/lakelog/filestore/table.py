@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.expire.retention import Expired, Retention
     from lakelog.filestore.io.fileio import FileIO
     from lakelog.filestore.metadata.data_file import DataFileMeta
-    from lakelog.filestore.metadata.live_files import BucketId
+    from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.write.deleting import TableDelete
@@ -186,7 +186,7 @@ class FileStoreTable(ReadableTable):
         if snapshot is None:
             return None
         if not WRITE_ONLY.of(self.schema.options):
-            self._compact_after_write({(entry.partition, entry.bucket) for entry in write.entries}, clock)
+            self._compact_after_write({entry.bucket_id for entry in write.entries}, clock)
         expire_after_commit(self, snapshot.id)
         return snapshot
 

@@ -140,7 +140,7 @@ def test_columns_with_nan_have_no_bounds_in_footers(tmp_path: Path, primary_keys
     rows = pa.table([[1, 2, 3], [1.5, math.nan, 0.0], [2.0, 3.0, None], [[math.nan], None, [1.0]]], schema=columns)
     table.write(rows)
     (entry,) = table.live_files.of(table.snapshots.latest()).entries()
-    footer = pq.read_metadata(table.data_path(entry.partition, entry.bucket, entry.file))
+    footer = pq.read_metadata(table.data_path(entry.bucket_id, entry.file))
     chunks = [footer.row_group(0).column(index) for index in range(footer.num_columns)]
     told = {chunk.path_in_schema for chunk in chunks if chunk.statistics is not None and chunk.statistics.has_min_max}
     system = {"_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND"} if primary_keys else set()

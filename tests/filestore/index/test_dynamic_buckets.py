@@ -362,7 +362,7 @@ def test_a_commit_refuses_rows_whose_buckets_were_chosen_by_an_older_index(tmp_p
     base = table.snapshots.latest()
     assigner = bucket_assigner(table, base)
     assert assigner is not None
-    written = write_rows(table, rows([50, 60]), first_sequence=lambda _, __: 10**6, assigner=assigner)
+    written = write_rows(table, rows([50, 60]), first_sequence=lambda _: 10**6, assigner=assigner)
     hashes = assigner.write_index()
     table.write(rows([60], 1))
 

@@ -353,7 +353,7 @@ def test_a_read_of_one_column_fetches_that_column(s3: S3Server, proxy: S3Proxy, 
     table.write(rows_given)
     table.compact(full=True)
     (split,) = table.live_files.of(table.snapshots.latest()).entries()
-    path = table.data_path(split.partition, split.bucket, split.file)
+    path = table.data_path(split.bucket_id, split.file)
 
     found = in_new_process(table.path, s3.file_io(proxy.endpoint)).to_arrow(columns=["v3"])
 

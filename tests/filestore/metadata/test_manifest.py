@@ -29,6 +29,7 @@ from lakelog.filestore.metadata.manifest import (
     merge_entries,
     partition_stats,
 )
+from lakelog.filestore.metadata.manifest_entries import BucketId, entries_of_buckets
 from lakelog.filestore.metadata.snapshot import SnapshotManager
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 from tests.support.data_files import key_of, manifest_entries, plain_entry
@@ -241,3 +242,16 @@ def test_an_unknown_or_missing_codec_is_named(tmp_path: Path) -> None:
     manifests = ManifestFiles(LocalFileIO(), TablePaths(str(tmp_path)), compression="rar")
     with pytest.raises(InvalidRequestError, match="compression 'rar' is not known for Avro files; known are deflate"):
         manifests.write_list([], names=FileNames())
+
+
+def test_a_filter_is_asked_once_for_each_bucket() -> None:
+    entries = [plain_entry(str(name), bucket=name % 3) for name in range(9)]
+    asked: list[BucketId] = []
+
+    def keeps(bucket: BucketId) -> bool:
+        asked.append(bucket)
+        return bucket.number > 0
+
+    kept = list(entries_of_buckets(entries, keeps))
+    assert [entry.bucket for entry in kept] == [1, 2] * 3
+    assert asked == [entry.bucket_id for entry in entries[:3]]

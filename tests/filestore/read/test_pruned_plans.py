@@ -129,7 +129,7 @@ def test_row_groups_are_left_out_by_their_statistics(
     table.write(pa.table([range(40), [None if key >= 30 else 1 for key in range(40)], x], schema=SCHEMA))
     (split,) = plan(table, table.snapshots.latest()).splits
     fields = table.schema.fields
-    with ParquetFile(local_file(table.data_path(split.partition, split.bucket, split.files[0]))) as file:
+    with ParquetFile(local_file(table.data_path(split.bucket_id, split.files[0]))) as file:
         counts = [rows for rows, _ in file.row_groups]
         rows = RowFilter(bound=bind(parse_where(where), fields), names=names)
         found = groups_left(file, rows, fields, fields)

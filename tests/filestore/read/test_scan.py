@@ -9,6 +9,7 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.filestore.metadata.manifest import FileKind
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
@@ -78,7 +79,7 @@ def test_a_filter_gives_the_rows_that_pass_and_only_the_columns_asked_for(partit
 
 def test_the_buckets_of_a_plan_can_be_chosen(partitioned: FileStoreTable) -> None:
     planned = plan(partitioned, partitioned.snapshots.latest(), buckets={0, 2})
-    assert {split.bucket for split in planned.splits} == {0, 2}
+    assert {split.bucket_id.number for split in planned.splits} == {0, 2}
 
 
 def test_a_plan_of_no_snapshot_has_no_splits(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_rows_are_ordered_by_sequence_numbers_where_files_mix_them(tmp_path: Pat
     long = pa.table([[*range(100), 200], [1] * 101], schema=small_tables.SCHEMA)  # id 0 has number 0, id 200 has 100
     short = pa.table([[0, 200], [2, 2]], schema=small_tables.SCHEMA)  # numbers 50 and 51
     for rows, first in ((short, 50), (long, 0)):
-        entries = write_rows(table, rows, first_sequence={(bytes(12), 0): first}).entries
+        entries = write_rows(table, rows, first_sequence={BucketId(bytes(12), 0): first}).entries
         append_anyhow(table, entries)
     if is_compacted:
         table.compact(full=True)
@@ -180,7 +181,7 @@ def test_rows_are_ordered_by_sequence_numbers_where_files_mix_them(tmp_path: Pat
 
 def test_a_missing_file_is_named(partitioned: FileStoreTable) -> None:
     split = plan(partitioned, partitioned.snapshots.latest()).splits[0]
-    path = partitioned.data_path(split.partition, split.bucket, split.files[0])
+    path = partitioned.data_path(split.bucket_id, split.files[0])
     UNSYNCED.delete(path)
     with pytest.raises(NotFoundError, match="expired meanwhile"):
         list(read_splits(partitioned, [split]))
@@ -188,7 +189,7 @@ def test_a_missing_file_is_named(partitioned: FileStoreTable) -> None:
 
 def test_a_damaged_file_is_an_error_and_never_wrong_rows(partitioned: FileStoreTable) -> None:
     split = plan(partitioned, partitioned.snapshots.latest()).splits[0]
-    path = Path(partitioned.data_path(split.partition, split.bucket, split.files[0]))
+    path = Path(partitioned.data_path(split.bucket_id, split.files[0]))
     whole = path.read_bytes()
     right = sorted(map(str, pa.Table.from_batches(read_splits(partitioned, [split])).to_pylist()))
     for at in range(4, len(whole), 37):
@@ -202,7 +203,7 @@ def test_a_damaged_file_is_an_error_and_never_wrong_rows(partitioned: FileStoreT
 
 def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: FileStoreTable) -> None:
     first, second = plan(partitioned, partitioned.snapshots.latest()).splits[:2]
-    paths = [partitioned.data_path(split.partition, split.bucket, split.files[0]) for split in (first, second)]
+    paths = [partitioned.data_path(split.bucket_id, split.files[0]) for split in (first, second)]
     UNSYNCED.write_bytes(paths[0], UNSYNCED.read_bytes(paths[1]))
     with pytest.raises(CorruptDataError, match="expected"):
         list(read_splits(partitioned, [first]))

@@ -24,7 +24,7 @@ from lakelog.filestore.index.index_file import discard_index_files
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.table import FileStoreTable
@@ -188,7 +188,7 @@ class Job(Writer):
 
         def discard() -> None:
             made = [*written.entries, *written.changelog]
-            discard_files(table, (table.data_path(one.partition, one.bucket, one.file) for one in made))
+            discard_files(table, (table.data_path(one.bucket_id, one.file) for one in made))
             discard_index_files(table, [] if hashes is None else [one.file_name for one in hashes.files.values()])
 
         is_repeated = change.committed_as is not None

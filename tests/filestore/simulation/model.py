@@ -10,7 +10,7 @@ from pathlib import Path
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.index.index_manifest import read_index
 from lakelog.filestore.metadata.consumers import STATE_CONSUMER
-from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX
@@ -231,8 +231,8 @@ class Model:
     def _check_order(self, table: FileStoreTable, snapshot: Snapshot) -> None:
         """New rows have larger sequence numbers than all that were in their bucket."""
         for entry in table.manifests.read_entries(table.manifests.read_list(snapshot.delta_manifest_list)):
-            bucket: BucketId = (entry.partition, entry.bucket)
-            if entry.kind is FileKind.ADD and entry.file.min_sequence_number < self._live.next_sequence(*bucket):
+            first_sequence = self._live.next_sequence(entry.bucket_id)
+            if entry.kind is FileKind.ADD and entry.file.min_sequence_number < first_sequence:
                 self.world.violate(f"snapshot {snapshot.id} adds {entry.file.file_name}, older than what is there")
 
     def check_all(self) -> None:

@@ -140,7 +140,7 @@ def test_rows_that_lost_a_race_get_younger_numbers(monkeypatch: pytest.MonkeyPat
 
 
 def test_numbers_go_on_where_the_table_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LiveFiles, "next_sequence", lambda self, partition, bucket: 0)
+    monkeypatch.setattr(LiveFiles, "next_sequence", lambda self, bucket: 0)
     check_breaks("lacks")
 
 

@@ -16,6 +16,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.compact.picking import pick_small_files
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.data_files import plain_file
@@ -81,15 +82,15 @@ def test_a_compaction_keeps_rows_and_their_order(tmp_path: Path, mode: str) -> N
     assert table.to_arrow().num_rows == 100
 
 
-def buckets(table: FileStoreTable) -> list[tuple[bytes, int]]:
+def buckets(table: FileStoreTable) -> list[BucketId]:
     return sorted(table.live_files.of(table.snapshots.latest()).buckets)
 
 
-def in_order(table: FileStoreTable, bucket: tuple[bytes, int]) -> list[dict[str, object]]:
+def in_order(table: FileStoreTable, bucket: BucketId) -> list[dict[str, object]]:
     """The rows of a bucket as its files hold them, by their sequence numbers."""
-    files = table.live_files.of(table.snapshots.latest()).files(*bucket)
+    files = table.live_files.of(table.snapshots.latest()).files(bucket)
     ordered = sorted(files, key=lambda file: file.min_sequence_number)
-    tables = [pq.read_table(table.data_path(*bucket, file)) for file in ordered]
+    tables = [pq.read_table(table.data_path(bucket, file)) for file in ordered]
     assert all(one.column_names == SCHEMA.names for one in tables)
     return [row for one in tables for row in one.to_pylist()]
 

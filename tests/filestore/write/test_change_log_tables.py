@@ -191,7 +191,7 @@ def files_of(table: FileStoreTable) -> list[Any]:
 def stored(table: FileStoreTable) -> list[dict[str, Any]]:
     """The rows of all live files, as they are."""
     entries = table.live_files.of(table.snapshots.latest()).entries()
-    paths = [table.data_path(entry.partition, entry.bucket, entry.file) for entry in entries]
+    paths = [table.data_path(entry.bucket_id, entry.file) for entry in entries]
     return [row for path in paths for row in pq.read_table(path, partitioning=None).to_pylist()]
 
 

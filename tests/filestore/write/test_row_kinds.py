@@ -18,7 +18,7 @@ from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.filestore.alter.schema_changes import RenameColumn
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.row_kinds import RowKinds
+from lakelog.filestore.write.row_kinds import RowKinds, rows_and_kinds, split_kinds
 from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
@@ -230,3 +230,22 @@ def test_kinds_come_once(tmp_path: Path) -> None:
         make(tmp_path, {}).write(rows, kinds="+I")
     with pytest.raises(InvalidRequestError, match=r"rowkind\.field=op.*without a column _row_kind"):
         make(tmp_path / "b", OPTION).write(rows.append_column("op", pa.array(["+I"] * 3)))
+
+
+def test_the_column_of_kinds_is_split_from_rows_unchecked() -> None:
+    rows = pa.table({"id": [1, 2], "_row_kind": pa.chunked_array([[0], [9]], pa.int8())})
+    own, kinds = split_kinds(rows)
+    assert own.column_names == ["id"]
+    assert kinds is not None
+    assert (kinds.to_pylist(), kinds.type) == ([0, 9], pa.int8())
+    assert split_kinds(own) == (own, None)
+
+
+def test_kinds_that_users_hand_over_are_checked_as_they_are_split() -> None:
+    rows = pa.table({"id": [1, 2], "_row_kind": ["+I", "-D"]})
+    own, kinds = rows_and_kinds(rows, None)
+    assert (own.column_names, kinds.to_pylist() if kinds is not None else None) == (["id"], [0, 3])
+    with pytest.raises(InvalidRequestError, match="found 9 in row 1"):
+        rows_and_kinds(pa.table({"id": [1, 2], "_row_kind": [0, 9]}), None)
+    with pytest.raises(InvalidRequestError, match="give one"):
+        rows_and_kinds(rows, 0)

@@ -14,6 +14,7 @@ from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
@@ -60,7 +61,7 @@ def test_the_table_knows_exact_keys_counts_and_sequence_numbers(tmp_path: Path) 
     assert (file.row_count, file.delete_row_count, file.level, file.schema_id) == (3, 1, 0, 0)
     assert (file.min_sequence_number, file.max_sequence_number) == (101, 103)
     assert (file.file_source, file.value_stats_cols) == (FileSource.APPEND, None)
-    assert file.file_size_bytes == table.file_io.size(table.data_path(NO_PARTITION, 0, file))
+    assert file.file_size_bytes == table.file_io.size(table.data_path(BucketId(NO_PARTITION, 0), file))
 
 
 def test_no_rows_give_no_file(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_thin_files_leave_the_key_columns_out_and_are_read_all_the_same(tmp_path
     table = make(tmp_path, {"data-file.thin-mode": "true"})
     table.write(FOUR)
     (entry, *_) = table.live_files.of(table.snapshots.latest()).entries()
-    path = table.data_path(entry.partition, entry.bucket, entry.file)
+    path = table.data_path(entry.bucket_id, entry.file)
     assert pq.read_schema(path).names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", *TYPES]
     assert table.to_arrow().num_rows == 3
 

@@ -10,6 +10,7 @@ import pytest
 from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state import Batch
@@ -41,13 +42,13 @@ def table_of(beside: BackgroundCompaction) -> FileStoreTable:
 def run_counts(beside: BackgroundCompaction) -> list[int]:
     table = table_of(beside)
     live = table.live_files.of(table.snapshots.latest())
-    return [len(runs_of(live.files(*bucket), table.key_types)) for bucket in sorted(live.buckets)]
+    return [len(runs_of(live.files(bucket), table.key_types)) for bucket in sorted(live.buckets)]
 
 
 def write(beside: BackgroundCompaction, number: int, *, is_settled_later: bool) -> None:
     """A batch of a stream: its files, then the compaction beside it, waited for."""
     table = table_of(beside)
-    files = Counter((entry.partition, entry.bucket) for entry in prepare_batch(table, number))
+    files = Counter(entry.bucket_id for entry in prepare_batch(table, number))
     snapshot = commit_batch(table, number)
     batch = Batch(user="job", identifier=number, source_digest=None)
     live = table.live_files.of(snapshot)
@@ -95,7 +96,7 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     begin = compaction._stand_back
 
     def note(of: TableStore, work: BucketWork, *, memory_budget_bytes: int) -> object:
-        merged.append(work.bucket[1])
+        merged.append(work.bucket.number)
         return compact_bucket(of, work, memory_budget_bytes=memory_budget_bytes)
 
     def settle_first() -> None:
@@ -105,7 +106,7 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
     monkeypatch.setattr("lakelog.spark.compaction.compaction.compact_bucket", note)
     monkeypatch.setattr(compaction, "_stand_back", settle_first)
     last = Batch(user="job", identifier=2, source_digest=None)
-    beside.after_batch(last, [(NO_PARTITION, 0), (NO_PARTITION, 1)], live, is_settled_later=False)
+    beside.after_batch(last, [BucketId(NO_PARTITION, 0), BucketId(NO_PARTITION, 1)], live, is_settled_later=False)
     beside.wait()
     assert not merged
     beside._settling_count = 0
@@ -128,8 +129,9 @@ def test_buckets_that_are_merged_at_once_share_the_memory_budget(
 
     monkeypatch.setattr("lakelog.spark.compaction.compaction.compact_bucket", note)
     beside = BackgroundCompaction(DriverSnapshots(table, None))
-    for number in range(3):
-        write(beside, number, is_settled_later=False)
+    for number in range(7):
+        write(beside, number, is_settled_later=True)
+    beside.settle()
     assert run_counts(beside) == [1, 1]
     assert budgets == [32 << 20, 32 << 20]
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import compact
@@ -113,7 +114,7 @@ def rival_before_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterat
         if not done:
             done.append(True)
             rival = FileStoreTable.open(table.path)
-            rival._compact([(bytes(12), 1)], is_full=True, clock=None)
+            rival._compact([BucketId(bytes(12), 1)], is_full=True, clock=None)
         return commit(store, results, lasted)  # type: ignore[arg-type]  # as it was called
 
     monkeypatch.setattr(compaction_job, "_commit", late)

@@ -204,7 +204,7 @@ def test_a_flipped_bit_is_an_error_and_never_a_wrong_value(spark: SparkSession, 
     table._files.write(ROWS)
     snapshot = table._files.compact(full=True)
     for entry in table._files.live_files.of(snapshot).entries():
-        path = Path(table._files.data_path(entry.partition, entry.bucket, entry.file))
+        path = Path(table._files.data_path(entry.bucket_id, entry.file))
         content = bytearray(path.read_bytes())
         footer_bytes = int.from_bytes(content[-8:-4], "little")
         at = content.rfind("日本".encode(), 0, len(content) - 8 - footer_bytes)  # in the page; statistics come before

@@ -31,7 +31,8 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.live_files import LiveFiles
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
@@ -94,7 +95,7 @@ class BackgroundCompaction:
                 self._is_running = True
                 self._threads.submit(self._run)
         if any(
-            must_writers_wait(table, live.files(*bucket), files_per_batch=count, is_settled_later=is_settled_later)
+            must_writers_wait(table, live.files(bucket), files_per_batch=count, is_settled_later=is_settled_later)
             for bucket, count in work.files.items()
         ):
             self.wait()

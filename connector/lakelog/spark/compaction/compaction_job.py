@@ -25,7 +25,7 @@ from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.spark.compaction.compaction import expire_after
 from lakelog.spark.session import prepare_session, task_attempts_max
@@ -124,7 +124,7 @@ def _commit(table: TableStore, results: Sequence[CompactResult], lasted: Stopwat
     except ConflictError:
         if len(results) > 1:
             return [done for result in results for done in _commit(table, [result], lasted)]
-        logger.debug("%s: another compaction of bucket %d came first", table.name, results[0].bucket)
+        logger.debug("%s: another compaction of bucket %d came first", table.name, results[0].bucket_id.number)
         return []
     log_compaction(table, results, snapshot_id=snapshot.id, lasted=lasted)
     return list(results)

@@ -13,7 +13,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
 from lakelog.filestore.index.hash_index import HashIndex, joined_changes
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, checked_index
 from lakelog.logstore.kafka.offsets import high_watermarks
@@ -83,7 +83,7 @@ class BatchWrite:
         done = commit_batch(
             self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis
         )
-        files = [(file.partition, one.bucket) for one in answers for head in one.transactions for file in head.files]
+        files = [file.bucket_id(one.bucket) for one in answers for head in one.transactions for file in head.files]
         return self._written(messages, files, done)
 
     def write_files(self, rows: DataFrame, state: TableState) -> Written | None:
@@ -121,7 +121,7 @@ class BatchWrite:
             hashes=joined_changes(hashes) if is_dynamic else None,
             observe=process_observer(),
         )
-        return self._written(messages, [(file.partition, bucket) for bucket, file in files], done)
+        return self._written(messages, [file.bucket_id(bucket) for bucket, file in files], done)
 
     def _written(self, messages: Sequence[TaskMessage], files: Sequence[BucketId], done: Outcome) -> Written:
         """What was written, after what is due in the buckets of `files` was left to the compaction."""
@@ -187,7 +187,7 @@ def next_sequence(table: FileStoreTable, state: TableState) -> int:
     if not state.snapshot_id:
         return 0
     live = table.live_files.of(table.snapshots.get(state.snapshot_id))
-    return max((live.next_sequence(*bucket) for bucket in live.buckets), default=0)
+    return max((live.next_sequence(bucket) for bucket in live.buckets), default=0)
 
 
 def base_index(table: FileStoreTable, snapshot_id: int) -> HashIndex | None:

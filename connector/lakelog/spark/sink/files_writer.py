@@ -144,7 +144,7 @@ class FilesPlan:
         # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
         base_id = min((message.base_id for message in written), default=self.base_id)
 
-        added = [add_entry(self.table, file.partition, bucket, file.meta) for bucket, file in files]
+        added = [add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in files]
         clock = CommitClock()
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
@@ -173,7 +173,7 @@ class FilesPlan:
                 kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
                 entries=[*(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone), *added],
                 changelog=[
-                    add_entry(self.table, file.partition, bucket, file.meta)
+                    add_entry(self.table, file.bucket_id(bucket), file.meta)
                     for message in written
                     for bucket, file in message.changelog
                 ],
@@ -182,7 +182,7 @@ class FilesPlan:
             )
 
         if TableCommit(self.table).commit(resolve) is not None:
-            compact_due(batch, snapshots, [(file.partition, bucket) for bucket, file in files])
+            compact_due(batch, snapshots, [file.bucket_id(bucket) for bucket, file in files])
 
     def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
         """What the only task that had rows wrote of the HASH index."""

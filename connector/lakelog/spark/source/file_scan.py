@@ -113,7 +113,7 @@ def _is_read_by_spark(kind: DataType) -> bool:
 def _by_spark(
     spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
 ) -> DataFrame:
-    paths = [table.readable_path(split.partition, split.bucket, file) for split in splits for file in split.files]
+    paths = [table.readable_path(split.bucket_id, file) for split in splits for file in split.files]
     rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**_SCAN_OPTIONS).parquet(*paths)
     if selection.where is not None:
         rows = rows.where(selection.where)

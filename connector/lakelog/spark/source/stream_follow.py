@@ -49,7 +49,7 @@ class FollowPhase:
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot_id in range(consumed + 1, end + 1):
             for entry in change_files(self._table, self._followed(snapshot_id)):
-                buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+                buckets.setdefault(entry.bucket_id, []).append(entry)
         groups = pack(
             list(buckets.values()),
             lambda entries: sum(entry.file.file_size_bytes for entry in entries),

@@ -27,8 +27,9 @@ from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
@@ -100,7 +101,7 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
                 continue
             raise
         added = _rewritten(table.stored, base)
-        paths = [table.data_path(entry.partition, entry.bucket, entry.file) for entry in added]
+        paths = [table.data_path(entry.bucket_id, entry.file) for entry in added]
         try:
             return TableCommit(table, clock=clock).commit(
                 _Move(table, base, added).resolve, discard=partial(discard_files, table, paths)
@@ -121,7 +122,7 @@ def _compact_fresh(table: TableStore, base: Snapshot, live: LiveFiles, clock: Co
         return False
     for bucket_count in sorted({entry.total_buckets for entry in live.entries()}):
         old = _with_options(table, {**table.schema.options, BUCKET.key: str(bucket_count)})
-        buckets = {(entry.partition, entry.bucket) for entry in live.entries() if entry.total_buckets == bucket_count}
+        buckets = {entry.bucket_id for entry in live.entries() if entry.total_buckets == bucket_count}
         work = due_work(old, base, buckets, partial(_pick_fresh, old, is_full=is_followed))
         results = [result for one in work if (result := compact_bucket(old, one)) is not None]
         if results:
@@ -172,10 +173,10 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
     batches = read_splits(table, plan(table, base).splits)
     for rows in pieces_of(batches, WRITE_BUFFER_SIZE.of(table.schema.options)):
         for entry in write_rows(plain, rows, first_sequence=starting_at(row_count)).entries:
-            written.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+            written.setdefault(entry.bucket_id, []).append(entry.file)
         row_count += rows.num_rows
     return [
-        add_entry(table, *bucket, file)
+        add_entry(table, bucket, file)
         for bucket, files in written.items()
         for file in (_as_one_run(plain, bucket, files) if table.schema.primary_keys else files)
     ]
@@ -188,7 +189,7 @@ def _as_one_run(table: TableStore, bucket: BucketId, files: Sequence[DataFileMet
     result = compact_bucket(table, BucketWork(bucket, unit))
     assert result is not None, "no file of level 0 stays there"
     kept = {file.file_name for file in result.after}
-    discard_files(table, (table.data_path(*bucket, file) for file in files if file.file_name not in kept))
+    discard_files(table, (table.data_path(bucket, file) for file in files if file.file_name not in kept))
     return result.after
 
 

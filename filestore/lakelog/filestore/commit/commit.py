@@ -35,8 +35,9 @@ from lakelog.filestore.metadata.identity import (
     carried_by,
     check_schema,
 )
-from lakelog.filestore.metadata.live_files import BucketId, LiveFiles
+from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -367,5 +368,5 @@ def _deleted_files(entries: Sequence[ManifestEntry]) -> dict[BucketId, set[str]]
     deleted: dict[BucketId, set[str]] = {}
     for entry in entries:
         if entry.kind is FileKind.DELETE and entry.file.file_name not in added:
-            deleted.setdefault((entry.partition, entry.bucket), set()).add(entry.file.file_name)
+            deleted.setdefault(entry.bucket_id, set()).add(entry.file.file_name)
     return deleted

@@ -30,12 +30,13 @@ def check_conflicts(
         _check_total_buckets(live, entries)
     _check_identities(live, entries)
     after = live.apply(entries)
-    for partition, bucket in {(entry.partition, entry.bucket) for entry in entries if entry.file.level > 0}:
+    for bucket in {entry.bucket_id for entry in entries if entry.file.level > 0}:
         try:
-            runs_of(after.files(partition, bucket), key_types)
+            runs_of(after.files(bucket), key_types)
         except CorruptDataError as error:
             raise ConflictError(
-                f"bucket {bucket} was compacted by another writer: {error}; compact again from the newest snapshot"
+                f"bucket {bucket.number} was compacted by another writer: {error}; compact again from the newest "
+                "snapshot"
             ) from error
     return after
 
@@ -57,7 +58,7 @@ def is_overtaken(
     if table.schema.is_change_log:  # counts add up in any order
         return False
     live = table.live_files.of(latest)
-    return any(one.file.min_sequence_number < live.next_sequence(one.partition, one.bucket) for one in entries)
+    return any(one.file.min_sequence_number < live.next_sequence(one.bucket_id) for one in entries)
 
 
 def check_indexed(entries: Sequence[ManifestEntry], hashes: HashIndexChange | None, *, table_name: str) -> None:

@@ -21,7 +21,7 @@ from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.metadata.data_file import DataFileMeta, wall_clock_millis
 from lakelog.filestore.metadata.levels import SortedRun, highest_level, runs_of
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.compaction import (
@@ -71,7 +71,7 @@ def due_work(
     live = table.live_files.of(snapshot)
     deletions = deletion_files(table, snapshot)
     wanted = sorted(live.buckets if buckets is None else buckets)
-    picked = ((bucket, pick(bucket, live.files(*bucket), deletions.get(bucket, {}))) for bucket in wanted)
+    picked = ((bucket, pick(bucket, live.files(bucket), deletions.get(bucket, {}))) for bucket in wanted)
     return [BucketWork(bucket, unit, deletions.get(bucket, {})) for bucket, unit in picked if unit is not None]
 
 

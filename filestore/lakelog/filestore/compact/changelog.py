@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakelog.filestore.data.data_writer import StoredRows, write_data_files
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.schema.paths import FileNames
@@ -39,5 +39,5 @@ class ChangelogWriter:
             held, self._held = self._held, []
             prefix = CHANGELOG_FILE_PREFIX.of(self._table.schema.options)
             self.files += write_data_files(
-                self._table, *self._bucket, held, level=0, source=FileSource.COMPACT, names=self._names, prefix=prefix
+                self._table, self._bucket, held, level=0, source=FileSource.COMPACT, names=self._names, prefix=prefix
             )

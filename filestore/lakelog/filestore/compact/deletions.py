@@ -9,7 +9,7 @@ import numpy as np
 from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions
 from lakelog.filestore.index.index_manifest import BucketDeletions, write_vectors
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 
 
@@ -38,8 +38,7 @@ def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
             for name in sorted((seen.keys() | met.keys()) - removed)
         }
         file = write_vectors(table, vectors) if vectors else None
-    partition, number = bucket
-    return BucketDeletions(partition=partition, bucket=number, seen=dict(seen), file=file, is_changed=is_changed)
+    return BucketDeletions(bucket_id=bucket, seen=dict(seen), file=file, is_changed=is_changed)
 
 
 def _of(table: TableStore, seen: Mapping[str, DeletionFile], name: str) -> Positions:

@@ -22,7 +22,7 @@ from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_before, rows_up_to
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import SortedRun
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 
 

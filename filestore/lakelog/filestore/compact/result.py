@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 
@@ -15,8 +16,7 @@ from lakelog.filestore.metadata.unnamed_files import discard_files
 class CompactResult:
     """Files of one bucket that others with the same rows replace."""
 
-    partition: bytes
-    bucket: int
+    bucket_id: BucketId
     before: tuple[DataFileMeta, ...]
     after: tuple[DataFileMeta, ...]
     changelog: tuple[DataFileMeta, ...] = ()
@@ -36,7 +36,11 @@ class CompactResult:
 
     def _entry(self, kind: FileKind, file: DataFileMeta, total_buckets: int) -> ManifestEntry:
         return ManifestEntry(
-            kind=kind, partition=self.partition, bucket=self.bucket, total_buckets=total_buckets, file=file
+            kind=kind,
+            partition=self.bucket_id.partition,
+            bucket=self.bucket_id.number,
+            total_buckets=total_buckets,
+            file=file,
         )
 
 
@@ -44,6 +48,6 @@ def discard_result(table: TableStore, result: CompactResult) -> None:
     """Delete the files that a compaction made and no snapshot names; one that only changed its level stays."""
     old = {file.file_name for file in result.before}
     new = (file for file in (*result.after, *result.changelog) if file.file_name not in old)
-    discard_files(table, (table.data_path(result.partition, result.bucket, file) for file in new))
+    discard_files(table, (table.data_path(result.bucket_id, file) for file in new))
     if result.deletions is not None and result.deletions.file is not None:
         discard_files(table, [table.paths.index(result.deletions.file.file_name)])

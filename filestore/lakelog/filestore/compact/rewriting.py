@@ -25,7 +25,7 @@ from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.levels import Section, may_hold_deletes, sections_of
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
@@ -81,7 +81,7 @@ class _Rewrite:
                     continue
                 pieces = self._pieces(merge, group, changelog)
                 self.after += write_data_files(
-                    self.table, *self.bucket, pieces, level=unit.output_level, source=FileSource.COMPACT
+                    self.table, self.bucket, pieces, level=unit.output_level, source=FileSource.COMPACT
                 )
                 self.before += files
             changes = changelog.finish()
@@ -92,10 +92,8 @@ class _Rewrite:
         return self._result(changes, deletions) if self.before else None
 
     def _result(self, changelog: Sequence[DataFileMeta], deletions: BucketDeletions | None) -> CompactResult:
-        partition, bucket = self.bucket
         return CompactResult(
-            partition=partition,
-            bucket=bucket,
+            bucket_id=self.bucket,
             before=tuple(self.before),
             after=tuple(self.after),
             changelog=tuple(changelog),
@@ -108,8 +106,7 @@ class _Rewrite:
             self.after.append(replace(file, level=self.unit.output_level))
 
     def _merge(self) -> ChangeMerge:
-        partition, bucket = self.bucket
-        reader = BucketReader(self.table, partition, bucket, memory_budget_bytes=self.budget, deletions=self.deletions)
+        reader = BucketReader(self.table, self.bucket, memory_budget_bytes=self.budget, deletions=self.deletions)
         lookup = None
         only_marks = _only_marks(self.table, self.unit)
         looks_up = DELETION_VECTORS.of(self.table.schema.options) if only_marks else needs_lookup(self.table.schema)
@@ -204,10 +201,9 @@ def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> Com
                 yield StoredRows(rows=rows, sequences=sequences, kinds=checked_kinds(None, rows.num_rows))
                 first += rows.num_rows
 
-    after = write_data_files(table, *bucket, pieces(), level=0, source=FileSource.COMPACT)
+    after = write_data_files(table, bucket, pieces(), level=0, source=FileSource.COMPACT)
     return CompactResult(
-        partition=bucket[0],
-        bucket=bucket[1],
+        bucket_id=bucket,
         before=tuple(files),
         after=tuple(after),
         deletions=bucket_deletions(table, bucket, files, after, deletions, {}),

@@ -25,7 +25,7 @@ from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import key_at, key_frame, rows_before, rows_up_to
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.schema.counted_schema import stored_schema
 from lakelog.filestore.schema.evolution import FieldMapping, check_not_narrowed
@@ -240,7 +240,7 @@ def stored_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Stor
     """A data file of a bucket, to be opened."""
     return StoredFile(
         file_io=table.file_io,
-        path=table.data_path(*bucket, file),
+        path=table.data_path(bucket, file),
         size_bytes=file.file_size_bytes,
         checksums=file.checksums,
     )

@@ -24,6 +24,7 @@ from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
 from lakelog.filestore.metadata.levels import highest_level
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.options.files import (
@@ -84,8 +85,7 @@ def target_file_bytes(schema: TableSchema) -> int:
 
 def write_data_files(
     table: TableStore,
-    partition: bytes,
-    bucket: int,
+    bucket: BucketId,
     pieces: Iterable[StoredRows],
     *,
     level: int,
@@ -101,7 +101,7 @@ def write_data_files(
     names = names or FileNames()
     prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
     target = target_file_bytes(table.schema)
-    folder = table.bucket_dir(partition, bucket)
+    folder = table.bucket_dir(bucket)
     small_groups = LOOKED_UP_GROUP_BYTES if needs_lookup(table.schema) else None
     group_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or small_groups
     # Rows of a group are held until it is written, so they count to the budget of the merge that makes them.

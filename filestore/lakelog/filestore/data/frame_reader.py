@@ -21,7 +21,7 @@ from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.evolution import FieldMapping
 

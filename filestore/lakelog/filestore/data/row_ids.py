@@ -27,7 +27,7 @@ from lakelog.filestore.formats.blob import ELSEWHERE, EXTENSION, BlobFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.schema import TableSchema
 

@@ -190,7 +190,7 @@ class _Expiry:
     def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
         if entry.file.file_name in files.kept or entry.file.external_path is not None:  # outside files stay
             return
-        path = self._table.data_path(entry.partition, entry.bucket, entry.file)
+        path = self._table.data_path(entry.bucket_id, entry.file)
         for name in entry.file.extra_files:
             self._table.file_io.delete(f"{path.rpartition('/')[0]}/{name}")
         self._table.file_io.delete(path)

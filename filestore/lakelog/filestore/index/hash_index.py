@@ -19,7 +19,7 @@ from lakelog.filestore.index.index_file import write_index_file
 from lakelog.filestore.io.integrity import damaged, read_checked
 from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.io.path_forms import plain_path
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 
 HASH_TYPE = "HASH"
@@ -59,9 +59,9 @@ class HashIndexChange:
         """The partitions whose rows may be committed with this."""
         return {*self.seen, *self.replaced}
 
-    def drops(self, partition: bytes, bucket: int) -> bool:
+    def drops(self, bucket: BucketId) -> bool:
         """Whether the old index file of a bucket is dropped."""
-        return partition in self.replaced or (partition, bucket) in self.files
+        return bucket.partition in self.replaced or bucket in self.files
 
 
 def joined_changes(changes: Sequence[HashIndexChange]) -> HashIndexChange:
@@ -105,10 +105,10 @@ def is_changed(index: HashIndex, change: HashIndexChange) -> bool:
 
 def check_complete(table: TableStore, index: HashIndex, buckets: Set[BucketId]) -> None:
     """Raise CorruptDataError for a bucket with files that has no index: a key in it would be written elsewhere."""
-    missing = [(partition, bucket) for partition, bucket in buckets if bucket not in index.get(partition, {})]
+    missing = [bucket for bucket in buckets if bucket.number not in index.get(bucket.partition, {})]
     if missing:
         raise CorruptDataError(
-            f"{table.bucket_dir(*min(missing))} of table {table.name} has data files, but no HASH index file of "
+            f"{table.bucket_dir(min(missing))} of table {table.name} has data files, but no HASH index file of "
             "their keys: they were written without one. Keys could be written twice; read the rows, and "
             "overwrite the table or the partition with them"
         )

@@ -26,7 +26,7 @@ from lakelog.filestore.index.hash_index import (
 from lakelog.filestore.index.index_file import write_index_file
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.io.path_forms import plain_path
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_schemas import INDEX_SCHEMA
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -56,8 +56,7 @@ class BucketDeletions:
     `is_changed` False keeps the vectors, except those of deleted files.
     """
 
-    partition: bytes
-    bucket: int
+    bucket_id: BucketId
     seen: Mapping[str, DeletionFile]
     file: IndexFile | None = None
     is_changed: bool = False
@@ -81,7 +80,7 @@ def _vectors_of(table: TableStore, records: Sequence[Mapping[str, Any]]) -> dict
     found: dict[BucketId, dict[str, DeletionFile]] = {}
     for record in records:
         if record["_INDEX_TYPE"] == INDEX_TYPE:
-            bucket = found.setdefault((record["_PARTITION"], record["_BUCKET"]), {})
+            bucket = found.setdefault(_bucket_of(record), {})
             bucket.update(_files_of(record, table))
     return found
 
@@ -124,7 +123,7 @@ def index_after(
     deleted rows of files that a compaction has merged or marked, or has given keys buckets in partitions of `hashes`.
     """
     current = None if latest is None else latest.index_manifest
-    changed = {(one.partition, one.bucket): one for one in deletions if one.is_changed}
+    changed = {one.bucket_id: one for one in deletions if one.is_changed}
     hashes = hashes or HashIndexChange()
     given = [] if current is None else read_index(table, current)
     check_unchanged(table, hash_index_of(given), hashes)
@@ -152,7 +151,7 @@ def _check_unchanged(
     deleted: Mapping[BucketId, Set[str]],
     deletions: Sequence[BucketDeletions],
 ) -> None:
-    given = {(one.partition, one.bucket): one for one in deletions}
+    given = {one.bucket_id: one for one in deletions}
     for bucket in {*deleted, *given}:
         found, one = there.get(bucket, {}), given.get(bucket)
         seen = {} if one is None else one.seen
@@ -160,8 +159,8 @@ def _check_unchanged(
         for name in files:
             if found.get(name) != seen.get(name):
                 raise ConflictError(
-                    f"rows of file {name} in bucket {bucket[1]} of table {table.name} were deleted by another writer "
-                    "while it was compacted; compact again from the newest snapshot"
+                    f"rows of file {name} in bucket {bucket.number} of table {table.name} were deleted by another "
+                    "writer while it was compacted; compact again from the newest snapshot"
                 )
 
 
@@ -172,9 +171,9 @@ def _without(
     hashes: HashIndexChange,
 ) -> Mapping[str, Any] | None:
     """A record without the vectors of files that were removed; None when it is replaced or becomes empty."""
-    bucket = (record["_PARTITION"], record["_BUCKET"])
+    bucket = _bucket_of(record)
     if record["_INDEX_TYPE"] == HASH_TYPE:
-        return None if hashes.drops(*bucket) else record
+        return None if hashes.drops(bucket) else record
     if record["_INDEX_TYPE"] != INDEX_TYPE:
         return record
     if bucket in changed:
@@ -210,20 +209,23 @@ def _hash_record(bucket: BucketId, file: HashFile) -> Mapping[str, Any]:
 
 
 def _head(bucket: BucketId, index_type: str) -> Mapping[str, Any]:
-    partition, number = bucket
     return {
         "_VERSION": _RECORD_VERSION,
         "_KIND": _ADD,
-        "_PARTITION": partition,
-        "_BUCKET": number,
+        "_PARTITION": bucket.partition,
+        "_BUCKET": bucket.number,
         "_INDEX_TYPE": index_type,
     }
+
+
+def _bucket_of(record: Mapping[str, Any]) -> BucketId:
+    return BucketId(record["_PARTITION"], record["_BUCKET"])
 
 
 def _files_of(record: Mapping[str, Any], table: TableStore) -> Iterator[tuple[str, DeletionFile]]:
     name = record["_FILE_NAME"]
     is_beside_data = table.schema.options.get(INDEX_BESIDE_DATA, "").lower() == "true"
-    folder = table.bucket_dir(record["_PARTITION"], record["_BUCKET"]) if is_beside_data else table.paths.index_dir
+    folder = table.bucket_dir(_bucket_of(record)) if is_beside_data else table.paths.index_dir
     external = record.get("_EXTERNAL_PATH")
     path = plain_path(external) if external else f"{folder}/{name}"
     for entry in record["_DELETIONS_VECTORS_RANGES"] or ():

@@ -13,9 +13,9 @@ from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
 from lakelog.filestore.metadata.layered import Draft, LayeredMap
 from lakelog.filestore.metadata.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, ManifestFiles
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
 
-BucketId = tuple[bytes, int]
 _NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
 _STATES_HELD = 4
 _WHOLE_MAX = 20_000  # entries that become objects even if few are wanted
@@ -24,7 +24,7 @@ _STEPS_MAX = 32  # an older state is loaded again instead
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFiles:
-    """The live files of one snapshot: the ADD entries of each (partition, bucket). Immutable."""
+    """The live files of one snapshot: the ADD entries of each bucket. Immutable."""
 
     buckets: LayeredMap[BucketId, LayeredMap[FileIdentifier, ManifestEntry]] = field(default_factory=LayeredMap)
 
@@ -33,22 +33,22 @@ class LiveFiles:
         for live in self.buckets.values():
             yield from live.values()
 
-    def files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
+    def files(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         """The live files of a bucket."""
-        return tuple(entry.file for entry in self.buckets.get((partition, bucket), _NO_FILES).values())
+        return tuple(entry.file for entry in self.buckets.get(bucket, _NO_FILES).values())
 
     def find(self, entry: ManifestEntry) -> ManifestEntry | None:
         """The live entry with the same identifier."""
-        return self.buckets.get((entry.partition, entry.bucket), _NO_FILES).get(entry.identifier)
+        return self.buckets.get(entry.bucket_id, _NO_FILES).get(entry.identifier)
 
-    def next_sequence(self, partition: bytes, bucket: int) -> int:
+    def next_sequence(self, bucket: BucketId) -> int:
         """The sequence number after every live row's in a bucket."""
-        live = self.buckets.get((partition, bucket), _NO_FILES)
+        live = self.buckets.get(bucket, _NO_FILES)
         highest = max((entry.file.max_sequence_number for entry in live.values()), default=-1)
         if highest >= SEQUENCE_MAX:
             raise CorruptDataError(
-                f"a file of bucket {bucket} has the sequence number {highest}, which leaves none for rows after it; "
-                "restore the table to a snapshot without that file, or copy its rows into a new table"
+                f"a file of bucket {bucket.number} has the sequence number {highest}, which leaves none for rows after "
+                "it; restore the table to a snapshot without that file, or copy its rows into a new table"
             )
         return highest + 1
 
@@ -62,12 +62,13 @@ class LiveFiles:
 
     def apply(self, entries: Iterable[ManifestEntry]) -> LiveFiles:
         """The state after a delta. Raises CorruptDataError for an ADD that is live and a DELETE that is not."""
-        changed: dict[BucketId, Draft[FileIdentifier, ManifestEntry]] = {}
+        # By plain tuples: a `BucketId` for each of many entries takes longer.
+        changed: dict[tuple[bytes, int], Draft[FileIdentifier, ManifestEntry]] = {}
         for entry in entries:
-            bucket_id = (entry.partition, entry.bucket)
-            live = changed.get(bucket_id)
+            at = (entry.partition, entry.bucket)
+            live = changed.get(at)
             if live is None:
-                live = changed[bucket_id] = self.buckets.get(bucket_id, _NO_FILES).draft()
+                live = changed[at] = self.buckets.get(BucketId(*at), _NO_FILES).draft()
             identifier = entry.identifier
             is_live = identifier in live
             if entry.kind is FileKind.ADD and not is_live:
@@ -78,12 +79,12 @@ class LiveFiles:
                 what = "added twice to" if is_live else "deleted but was never added to"
                 raise CorruptDataError(f"file {entry.file.file_name} is {what} bucket {entry.bucket}")
         buckets = self.buckets.draft()
-        for bucket_id, made in changed.items():
+        for at, made in changed.items():
             files = made.done()
             if files:
-                buckets.put(bucket_id, files)
+                buckets.put(BucketId(*at), files)
             else:
-                buckets.discard(bucket_id)
+                buckets.discard(BucketId(*at))
         return LiveFiles(buckets=buckets.done())
 
 
@@ -96,7 +97,7 @@ class BucketChoice(Protocol):
         """False when the files that the manifest names are not needed."""
         ...
 
-    def may_need(self, partition: bytes, bucket: int) -> bool:
+    def may_need(self, bucket: BucketId) -> bool:
         """False when the files of the bucket are not needed."""
         ...
 

@@ -22,8 +22,15 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, has_digest, read_checked
 from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
-from lakelog.filestore.metadata.manifest_columns import BucketFilter, decode_columns, entries_of, of_buckets
-from lakelog.filestore.metadata.manifest_entries import MANIFEST_VERSION, FileIdentifier, FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_columns import decode_columns, entries_of, of_buckets
+from lakelog.filestore.metadata.manifest_entries import (
+    MANIFEST_VERSION,
+    BucketFilter,
+    FileIdentifier,
+    FileKind,
+    ManifestEntry,
+    entries_of_buckets,
+)
 from lakelog.filestore.metadata.manifest_schemas import CHECKSUMS_KEY, ENTRY_SCHEMA, LIST_SCHEMA
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 
@@ -150,10 +157,8 @@ class ManifestFiles:
         path = self.paths.manifest(manifest.file_name)
         frame = self._columns(path, manifest.file_size_bytes) if ENTRY_CACHE.get(path) is None else None
         if not isinstance(frame, pl.DataFrame):
-            entries = self.read_entries([manifest])
-            return (
-                entry for entry in entries if entry.file.level >= min_level and keeps(entry.partition, entry.bucket)
-            )
+            entries = (entry for entry in self.read_entries([manifest]) if entry.file.level >= min_level)
+            return entries_of_buckets(entries, keeps)
         self._check_count(manifest, frame.height)
         with _records_named(path):
             left = of_buckets(frame.filter(pl.col("_LEVEL") >= min_level), keeps)

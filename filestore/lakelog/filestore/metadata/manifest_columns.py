@@ -20,7 +20,13 @@ from lakelog.filestore.formats.avro_blocks import SCHEMA_KEY, AvroBlocks
 from lakelog.filestore.formats.records import columnar_records
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
-from lakelog.filestore.metadata.manifest_entries import MANIFEST_VERSION, FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import (
+    MANIFEST_VERSION,
+    BucketFilter,
+    BucketId,
+    FileKind,
+    ManifestEntry,
+)
 from lakelog.filestore.metadata.manifest_schemas import CHECKSUMS_KEY
 
 _ITEMS_MIN = 500_000
@@ -28,7 +34,6 @@ _ITEMS_RATIO = 4
 _BUCKET_COLUMNS = ["_PARTITION", "_BUCKET"]
 _SOURCES: dict[int | None, FileSource | None] = {None: None, **{int(source): source for source in FileSource}}
 _KINDS = {int(kind): kind for kind in FileKind}
-BucketFilter = Callable[[bytes, int], bool]
 
 
 def decode_columns(data: bytes, *, path: str) -> pl.DataFrame | None:
@@ -82,7 +87,7 @@ def _check_lists(frame: pl.DataFrame, data: bytes, path: str) -> None:
 def of_buckets(frame: pl.DataFrame, keeps: BucketFilter) -> pl.DataFrame:
     """The entries of buckets that `keeps` is true for, by partition and bucket."""
     buckets = frame.select(_BUCKET_COLUMNS).unique()
-    kept = [keeps(*row) for row in buckets.iter_rows()]
+    kept = [keeps(BucketId(*row)) for row in buckets.iter_rows()]
     if all(kept):
         return frame
     return frame.join(buckets.filter(pl.Series(kept, dtype=pl.Boolean)), on=_BUCKET_COLUMNS, how="semi")

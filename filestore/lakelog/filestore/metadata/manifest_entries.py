@@ -1,14 +1,29 @@
-"""One entry of a manifest: a file that a snapshot added or deleted."""
+"""One entry of a manifest: a file that a snapshot added or deleted, and its bucket."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from lakelog.filestore.metadata.data_file import DataFileMeta
 
 MANIFEST_VERSION = 2
 FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+
+
+class BucketId(NamedTuple):
+    """A bucket of a partition: the serialized BinaryRow of the partition values, and the bucket's number.
+
+    A tuple, because it is the key of large maps: its hash and its order are computed without a call of Python code.
+    """
+
+    partition: bytes
+    number: int
+
+
+BucketFilter = Callable[[BucketId], bool]
 
 
 class FileKind(IntEnum):
@@ -33,6 +48,11 @@ class ManifestEntry:
     file: DataFileMeta
 
     @property
+    def bucket_id(self) -> BucketId:
+        """The bucket of the file."""
+        return BucketId(self.partition, self.bucket)
+
+    @property
     def identifier(self) -> FileIdentifier:
         """The identity that a DELETE entry shares with the ADD entry that it cancels."""
         file = self.file
@@ -45,3 +65,15 @@ class ManifestEntry:
             file.embedded_file_index,
             file.external_path,
         )
+
+
+def entries_of_buckets(entries: Iterable[ManifestEntry], keeps: BucketFilter) -> Iterator[ManifestEntry]:
+    """The entries whose bucket `keeps` is true for; it is asked once for each bucket."""
+    known: dict[tuple[bytes, int], bool] = {}
+    for entry in entries:
+        at = (entry.partition, entry.bucket)
+        is_kept = known.get(at)
+        if is_kept is None:
+            is_kept = known[at] = keeps(BucketId(*at))
+        if is_kept:
+            yield entry

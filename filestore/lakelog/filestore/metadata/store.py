@@ -11,6 +11,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
@@ -138,25 +139,25 @@ class TableStore:
         """Types of the key that the rows of a bucket are sorted by: of the trimmed primary key."""
         return tuple(field.type for field in self.stored.schema.key_fields)
 
-    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+    def bucket_dir(self, bucket: BucketId) -> str:
         """The folder of a bucket's data files."""
         folder = DATA_FILE_DIRECTORY.of(self.schema.options)
         root = TablePaths(f"{self.path}/{folder}") if folder else self.paths
-        return root.bucket_dir(partition_path(self.schema, partition), bucket)
+        return root.bucket_dir(partition_path(self.schema, bucket.partition), bucket.number)
 
-    def data_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+    def data_path(self, bucket: BucketId, file: DataFileMeta) -> str:
         """The path of a data file."""
         if file.external_path is not None:
             return plain_path(file.external_path)
-        return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+        return f"{self.bucket_dir(bucket)}/{file.file_name}"
 
     def files_at(self, folder: str) -> FileIO:
         """The FileIO for another folder alone, such as that of another table or the warehouse, in the same store."""
         return bounded(self.file_io, folder, ())
 
-    def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+    def readable_path(self, bucket: BucketId, file: DataFileMeta) -> str:
         """The path of a data file for a library that opens it itself. Raises as `BoundedFileIO.check_readable`."""
-        path = self.data_path(partition, bucket, file)
+        path = self.data_path(bucket, file)
         if isinstance(self.file_io, BoundedFileIO):
             self.file_io.check_readable(path)
         return path

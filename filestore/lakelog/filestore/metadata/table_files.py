@@ -57,7 +57,7 @@ def _shown(table: TableStore, entries: Sequence[ManifestEntry]) -> Iterator[Tabl
     for entry in entries:
         file = entry.file
         yield TableFile(
-            path=table.data_path(entry.partition, entry.bucket, file),
+            path=table.data_path(entry.bucket_id, file),
             partition=dict(zip((field.name for field in fields), _values(fields, entry.partition), strict=True)),
             bucket=entry.bucket,
             level=file.level,

@@ -33,7 +33,7 @@ def check_not_removed(
     old = [entry for entry in entries if entry.kind is FileKind.ADD and _is_older(entry, before)]
     if not old:
         return
-    paths = [table.data_path(one.partition, one.bucket, one.file) for one in old if one.file.external_path is None]
+    paths = [table.data_path(one.bucket_id, one.file) for one in old if one.file.external_path is None]
     for path in [*paths, *index_files]:
         if not table.file_io.exists(path):
             raise ConflictError(

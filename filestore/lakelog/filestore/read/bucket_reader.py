@@ -17,6 +17,7 @@ from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import Section, SortedRun
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Bound
 
@@ -32,8 +33,7 @@ class BucketReader:
     def __init__(
         self,
         table: TableStore,
-        partition: bytes,
-        bucket: int,
+        bucket: BucketId,
         *,
         memory_budget_bytes: int,
         deletions: Mapping[str, DeletionFile] | None = None,
@@ -41,7 +41,7 @@ class BucketReader:
     ) -> None:
         self._table = table
         self._deletions = deletions or {}
-        self._bucket = (partition, bucket)
+        self._bucket = bucket
         self._budget_bytes = memory_budget_bytes
         self._merge = row_merge(table.schema)
         self._where = where

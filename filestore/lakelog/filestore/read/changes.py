@@ -98,7 +98,7 @@ def change_files(
     manifests = () if name is None else table.manifests.read_list(name, size_bytes=size_bytes)
     entries = table.manifests.read_entries(manifests)
     added = [entry for entry in entries if entry.kind is FileKind.ADD]
-    return sorted(added, key=lambda entry: (entry.partition, entry.bucket, entry.file.min_sequence_number))
+    return sorted(added, key=lambda entry: (entry.bucket_id, entry.file.min_sequence_number))
 
 
 def read_change_file(
@@ -109,7 +109,7 @@ def read_change_file(
     Raises NotFoundError when the file has expired.
     """
     names = [*(field.name for field in fields), kind_name]
-    bucket = (entry.partition, entry.bucket)
+    bucket = entry.bucket_id
     extra: tuple[DataField, ...] = ()
     if table.schema.is_change_log:
         extra = (count_field(table.schema),)

@@ -34,8 +34,8 @@ def plan_read(table: TableStore, snapshot: Snapshot | None, *, where: Predicate 
     theirs = plan(other, beside, where=where)
     other_is_first = not SCAN_FALLBACK_BRANCH.of(table.schema.options)
     first = _partitions(other, beside) if other_is_first else _partitions(table, snapshot)
-    kept = [split for split in own.splits if not other_is_first or split.partition not in first]
-    filled = [split for split in theirs.splits if other_is_first or split.partition not in first]
+    kept = [split for split in own.splits if not other_is_first or split.bucket_id.partition not in first]
+    filled = [split for split in theirs.splits if other_is_first or split.bucket_id.partition not in first]
     return replace(own, splits=(*kept, *(replace(split, branch=name) for split in filled)))
 
 

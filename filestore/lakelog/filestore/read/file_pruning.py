@@ -16,6 +16,7 @@ from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import Section
 from lakelog.filestore.metadata.manifest import ManifestFileMeta
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import DELETION_VECTORS, MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import (
@@ -76,26 +77,27 @@ class Pruning:
         bounds = {name: ColumnBounds(least=column.least, most=column.most) for name, column in known.items()}
         return may_hold(self._bound, bounds)
 
-    def may_need(self, partition: bytes, bucket: int) -> bool:
+    def may_need(self, bucket: BucketId) -> bool:
         """False when no row of the bucket can pass, for any number of buckets with which its files were written."""
-        if self._wanted_buckets is not None and bucket not in self._wanted_buckets:
+        if self._wanted_buckets is not None and bucket.number not in self._wanted_buckets:
             return False
         if self._bound is None:
             return True
+        partition = bucket.partition
         if partition not in self._open_partitions:
             self._partitions[partition] = bounds_of_row(self._schema.partition_fields, partition)
             self._open_partitions[partition] = may_hold(self._bound, self._partitions[partition])
         return self._open_partitions[partition]
 
-    def may_hold(self, partition: bytes, bucket: int, total_buckets: int) -> bool:
+    def may_hold(self, bucket: BucketId, total_buckets: int) -> bool:
         """False when no row of the bucket can pass."""
-        if not self.may_need(partition, bucket):
+        if not self.may_need(bucket):
             return False
         if self._keys is None or total_buckets < 1:
             return True
         if total_buckets not in self._buckets:
             self._buckets[total_buckets] = _buckets_of(self._schema, self._keys, total_buckets)
-        return bucket in self._buckets[total_buckets]
+        return bucket.number in self._buckets[total_buckets]
 
     def keys_may_match(self, partition: bytes, file: DataFileMeta) -> bool:
         """False when no key of the file can pass: then no younger or older row of these keys can either."""

@@ -14,6 +14,7 @@ from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.levels import sections_of_files
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
@@ -38,8 +39,7 @@ class DataSplit:
     """
 
     snapshot_id: int
-    partition: bytes
-    bucket: int
+    bucket_id: BucketId
     files: tuple[DataFileMeta, ...]
     raw_convertible: bool
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
@@ -92,21 +92,20 @@ def plan(
 
 def _splits(table: TableStore, snapshot: Snapshot, wanted: Pruning, *, is_followed: bool) -> Iterator[DataSplit]:
     deletions = deletion_files(table, snapshot)
-    for (partition, bucket), live in sorted(table.live_files.matching(snapshot, wanted).buckets.items()):
-        if bucket == POSTPONE_BUCKET:
+    for bucket, live in sorted(table.live_files.matching(snapshot, wanted).buckets.items()):
+        if bucket.number == POSTPONE_BUCKET:
             continue
         total_buckets = next(iter(live.values())).total_buckets
-        if not wanted.may_hold(partition, bucket, total_buckets):
+        if not wanted.may_hold(bucket, total_buckets):
             continue
         bucket_files = [entry.file for entry in live.values()]
         shown = files_in_changelogs(table, bucket_files) if is_followed else bucket_files
-        files = [file for file in shown if wanted.keys_may_match(partition, file)]
-        vectors = deletions.get((partition, bucket), {})
-        for group, is_raw in _groups(table, partition, files, wanted):
+        files = [file for file in shown if wanted.keys_may_match(bucket.partition, file)]
+        vectors = deletions.get(bucket, {})
+        for group, is_raw in _groups(table, bucket.partition, files, wanted):
             yield DataSplit(
                 snapshot_id=snapshot.id,
-                partition=partition,
-                bucket=bucket,
+                bucket_id=bucket,
                 files=group,
                 raw_convertible=is_raw,
                 deletions={file.file_name: vectors[file.file_name] for file in group if file.file_name in vectors},

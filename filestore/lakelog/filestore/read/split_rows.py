@@ -74,7 +74,7 @@ def read_frames(
         for file in split.files:
             yield from read_data_frames(
                 table.stored,
-                (split.partition, split.bucket),
+                split.bucket_id,
                 file,
                 fields,
                 piece_bytes=memory_budget_bytes // COPIES,
@@ -185,7 +185,7 @@ def _merged(
         yield from _grouped(table, split, fields, budget_bytes)
         return
     reader = BucketReader(
-        table, split.partition, split.bucket, memory_budget_bytes=budget_bytes, deletions=split.deletions, where=where
+        table, split.bucket_id, memory_budget_bytes=budget_bytes, deletions=split.deletions, where=where
     )
     for section in sections_of(runs_of(split.files, table.key_types), table.key_types):
         yield from reader.rows(section, fields)
@@ -197,7 +197,7 @@ def _grouped(table: TableStore, split: DataSplit, fields: Sequence[DataField], b
         marks = [split.deletions[file.file_name] for file in group if file.file_name in split.deletions]
         batches = read_group(
             table,
-            (split.partition, split.bucket),
+            split.bucket_id,
             group,
             fields,
             piece_bytes=budget_bytes // COPIES,
@@ -211,7 +211,7 @@ def _raw(
 ) -> Iterator[pa.Table]:
     rows = None if where is None else RowFilter(bound=where)
     piece_bytes = budget_bytes // COPIES
-    bucket = (split.partition, split.bucket)
+    bucket = split.bucket_id
     for file in split.files:
         deletions = split.deletions.get(file.file_name)
         batches = read_data_file(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions, rows=rows)

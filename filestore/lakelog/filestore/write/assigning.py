@@ -29,6 +29,7 @@ from lakelog.filestore.index.hash_index import (
     write_hashes,
 )
 from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import (
@@ -161,7 +162,7 @@ class BucketAssigner:
             for bucket, places in _groups(known.buckets):
                 before = known.files.get(bucket)
                 held = [] if before is None else [read_hashes(self._table, before)]
-                files[partition, bucket] = write_hashes(
+                files[BucketId(partition, bucket)] = write_hashes(
                     self._table, np.sort(np.concatenate([*held, known.placed[places]]))
                 )
         return HashIndexChange(

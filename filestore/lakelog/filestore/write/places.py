@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakelog.filestore.encoding.binary_row import serialize_row, stored_row
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.live_files import BucketId
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.write.assigning import BucketAssigner
 
@@ -47,7 +47,7 @@ def parts_of(places: Places, given: pa.Table) -> Iterator[tuple[BucketId, pa.Tab
     taken = given.take(ordered["row"].to_arrow())
     start = 0
     for code, bucket, count in ordered.group_by("code", "bucket", maintain_order=True).len().iter_rows():
-        yield (places.partitions[code], bucket), taken.slice(start, count)
+        yield BucketId(places.partitions[code], bucket), taken.slice(start, count)
         start += count
 
 

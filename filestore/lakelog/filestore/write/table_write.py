@@ -143,7 +143,7 @@ class TableWrite:
         entries = [*self._written.entries, *self._written.changelog]
         indexes = () if self._hashes is None else self._hashes.files.values()
         return [
-            *(table.data_path(entry.partition, entry.bucket, entry.file) for entry in entries),
+            *(table.data_path(entry.bucket_id, entry.file) for entry in entries),
             *(table.paths.index(file.file_name) for file in indexes),
         ]
 

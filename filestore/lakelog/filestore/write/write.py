@@ -23,8 +23,8 @@ from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.live_files import BucketId
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.options.merging import (
@@ -42,13 +42,13 @@ from lakelog.filestore.write.places import Places, parts_of, places_of
 from lakelog.filestore.write.row_kinds import written_kinds
 from lakelog.filestore.write.validate import validate_rows
 
-FirstSequence = Callable[[bytes, int], int] | Mapping[BucketId, int]
+FirstSequence = Callable[[BucketId], int] | Mapping[BucketId, int]
 _INT16_MAX = (1 << 15) - 1
 
 
 def starting_at(sequence: int) -> FirstSequence:
     """Sequence numbers that start at the same one in every bucket."""
-    return lambda _partition, _bucket: sequence
+    return lambda _: sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class PlacedRows:
 
     def first(self, bucket_id: BucketId) -> int:
         """The sequence number from which a bucket's rows are counted."""
-        return self.first_sequence(*bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
+        return self.first_sequence(bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
 
 
 def write_rows(
@@ -88,7 +88,7 @@ def write_rows(
     `assigner` chooses the buckets where they are dynamic, and has afterwards the additions to the HASH index.
     An overwrite writes no changelog: it would need the changes of the rows that it replaces too.
 
-    `first_sequence` gives the first sequence number of each (partition, bucket); a row's is that plus its position
+    `first_sequence` gives the first sequence number of each bucket; a row's is that plus its position
     among all rows. Row kinds are in `kinds`, or in the column that `rowkind.field` names; with `ignore-delete`
     deletes are left out. Raises InvalidRequestError.
     """
@@ -160,10 +160,10 @@ def write_level0_files(table: TableStore, parts: Iterable[tuple[BucketId, Stored
     """Write sorted rows to level-0 files. Neighbouring parts of one bucket, whose key ranges rise, share files."""
     names = FileNames()
     entries: list[ManifestEntry] = []
-    for (partition, bucket), own in itertools.groupby(parts, key=lambda part: part[0]):
+    for bucket_id, own in itertools.groupby(parts, key=lambda part: part[0]):
         pieces = (piece for _, piece in own)
-        files = write_data_files(table, partition, bucket, pieces, level=0, source=FileSource.APPEND, names=names)
-        entries.extend(add_entry(table, partition, bucket, file) for file in files)
+        files = write_data_files(table, bucket_id, pieces, level=0, source=FileSource.APPEND, names=names)
+        entries.extend(add_entry(table, bucket_id, file) for file in files)
     return entries
 
 
@@ -184,9 +184,9 @@ def write_changelog(given: PlacedRows) -> list[ManifestEntry]:
         ordered = part.take(order.to_arrow())
         stored = StoredRows(rows=ordered, sequences=ordered.column(SEQUENCE_NUMBER), kinds=ordered.column(VALUE_KIND))
         files = write_data_files(
-            table, *bucket_id, [stored], level=0, source=FileSource.APPEND, names=names, prefix=prefix
+            table, bucket_id, [stored], level=0, source=FileSource.APPEND, names=names, prefix=prefix
         )
-        entries.extend(add_entry(table, *bucket_id, file) for file in files)
+        entries.extend(add_entry(table, bucket_id, file) for file in files)
     return entries
 
 
@@ -222,7 +222,7 @@ def _newest_by_bucket(given: PlacedRows) -> tuple[list[tuple[BucketId, int, int]
     found = []
     for start, end in itertools.pairwise(bounds):
         code, bucket = divmod(int(ordered[start]), bucket_count)
-        found.append(((partitions[code], bucket), start, end))
+        found.append((BucketId(partitions[code], bucket), start, end))
     return found, staying[order]
 
 
@@ -250,10 +250,14 @@ def _check_kinds(table: TableStore, kinds: pa.Array) -> None:
         )
 
 
-def add_entry(table: TableStore, partition: bytes, bucket: int, file: DataFileMeta) -> ManifestEntry:
+def add_entry(table: TableStore, bucket: BucketId, file: DataFileMeta) -> ManifestEntry:
     """The entry that adds a file to the table."""
     return ManifestEntry(
-        kind=FileKind.ADD, partition=partition, bucket=bucket, total_buckets=table.bucket_count, file=file
+        kind=FileKind.ADD,
+        partition=bucket.partition,
+        bucket=bucket.number,
+        total_buckets=table.bucket_count,
+        file=file,
     )
 
 

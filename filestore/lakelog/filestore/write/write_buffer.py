@@ -103,9 +103,7 @@ def _discarding(table: TableStore, written: WrittenRows) -> Iterator[None]:
     try:
         yield
     except Exception:
-        discard_files(
-            table, [table.data_path(one.partition, one.bucket, one.file) for one in written.entries + written.changelog]
-        )
+        discard_files(table, [table.data_path(one.bucket_id, one.file) for one in written.entries + written.changelog])
         raise
 
 
@@ -114,7 +112,7 @@ def _starting_at(first: int | FirstSequence, rows_before: int) -> FirstSequence:
     if isinstance(first, int):
         return starting_at(first + rows_before)
     if callable(first):
-        return lambda partition, bucket: first(partition, bucket) + rows_before
+        return lambda bucket: first(bucket) + rows_before
     return {bucket_id: sequence + rows_before for bucket_id, sequence in first.items()}
 
 
