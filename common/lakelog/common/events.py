@@ -43,12 +43,12 @@ def _text(value: Value) -> str:
 
 def _pairs(pairs: Mapping[int, int]) -> str:
     """As many pairs as fit, whole."""
-    texts: list[str] = []
+    values: list[str] = []
     room = VALUE_CHARACTERS_MAX - len(_CUT)
     for key in sorted(pairs):
         text = f"{key}:{pairs[key]}"
         room -= len(text) + 1
         if room < 0:
-            return ",".join([*texts, _CUT])
-        texts.append(text)
-    return ",".join(texts)
+            return ",".join([*values, _CUT])
+        values.append(text)
+    return ",".join(values)

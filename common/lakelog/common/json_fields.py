@@ -99,27 +99,27 @@ def whole(fields: Mapping[str, Any], key: str, allowed: range = LONG) -> int:
     return value
 
 
-def text(fields: Mapping[str, Any], key: str) -> str:
-    """A text."""
+def string(fields: Mapping[str, Any], key: str) -> str:
+    """A string."""
     value = fields.get(key)
     if type(value) is not str:
-        raise _misfit(fields, key, "a text")
+        raise _misfit(fields, key, "a string")
     return value
 
 
-def texts(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """A list of texts."""
+def strings(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A list of strings."""
     value = fields.get(key)
     if type(value) is not list or not all(type(one) is str for one in value):
-        raise _misfit(fields, key, "a list of texts")
+        raise _misfit(fields, key, "a list of strings")
     return tuple(value)
 
 
-def text_map(fields: Mapping[str, Any], key: str) -> dict[str, str]:
-    """An object whose members are texts."""
+def string_map(fields: Mapping[str, Any], key: str) -> dict[str, str]:
+    """An object whose members are strings."""
     value = fields.get(key)
     if type(value) is not dict or not all(type(one) is str for one in value.values()):
-        raise _misfit(fields, key, "an object of texts")
+        raise _misfit(fields, key, "an object of strings")
     return value
 
 

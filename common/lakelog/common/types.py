@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 from typing import Any  # Any: parsed JSON is untyped until it is checked here
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.json_fields import INT, items, optional, text, whole
+from lakelog.common.json_fields import INT, items, optional, string, whole
 from lakelog.common.quoting import cut, shown
 
 MAX_LENGTH = 2_147_483_647
@@ -298,10 +298,10 @@ def _parse_field(given: Any, depth: int) -> DataField:
         raise ValueError(f"a column with a type was expected, found {shown(given)}")
     return DataField(
         id=whole(given, "id", INT),
-        name=text(given, "name"),
+        name=string(given, "name"),
         type=parse_type(given["type"], depth=depth),
-        description=optional(text, given, "description"),
-        default_value=optional(text, given, "defaultValue"),
+        description=optional(string, given, "description"),
+        default_value=optional(string, given, "defaultValue"),
     )
 
 

@@ -26,7 +26,7 @@ def start(
     port: Annotated[int | None, typer.Option(help="The port; by default that of the last start.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start the broker, unless it runs, and print its address."""
+    """Start the broker, unless it runs; print its address."""
     _show(_broker_of(folder).start(port=port), as_json=as_json)
 
 

@@ -104,7 +104,7 @@ def delete_consumer(
     as_json: AsJson = False,  # noqa: ARG001  # likewise
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a consumer; snapshots that it has not read may expire."""
+    """Delete a consumer; unread snapshots may expire."""
     find_table(table, warehouse).delete_consumer(consumer_id)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, text, whole
+from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
 from lakelog.filestore.metadata.manifest_entries import BucketId
@@ -110,10 +110,10 @@ class CommitHeader:
             if whole(fields, "v") != HEADER_VERSION:
                 raise ValueError(f"version {fields['v']}, expected {HEADER_VERSION}")
             return cls(
-                table_uuid=text(fields, "table"),
-                user=text(fields, "user"),
+                table_uuid=string(fields, "table"),
+                user=string(fields, "user"),
                 identifier=whole(fields, "id"),
-                source_digest=optional(text, fields, "digest"),
+                source_digest=optional(string, fields, "digest"),
                 schema_id=whole(fields, "schema", COUNT),
                 base_snapshot_id=whole(fields, "base", COUNT),
                 record_count=whole(fields, "records", COUNT),
@@ -121,7 +121,7 @@ class CommitHeader:
                 files=tuple(_parse_file(file) for file in items(fields, "files")),
                 changelog=tuple(_parse_file(file) for file in items(fields, "changelog")),
                 lineage=member(fields, "lineage"),
-                statement=optional(text, fields, "statement"),
+                statement=optional(string, fields, "statement"),
             )
         except (KeyError, ValueError) as error:
             raise unreadable_header(where, error) from error

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.common.json_fields import COUNT, member, number_of, parse_object, text, whole
+from lakelog.common.json_fields import COUNT, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.consumers import LEASE_MILLIS
 from lakelog.filestore.metadata.store import TableStore
@@ -56,7 +56,7 @@ class LogLeases:
         path = self._path(lease_id)
         try:
             fields = parse_object(self._file_io.read_bytes(path))
-            if text(fields, "topicId") != self._topic_id:
+            if string(fields, "topicId") != self._topic_id:
                 return None
             offsets = member(fields, "offsets")
             return {number_of(bucket): whole(offsets, bucket, COUNT) for bucket in offsets}

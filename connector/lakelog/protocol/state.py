@@ -9,7 +9,7 @@ from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
-from lakelog.common.json_fields import text as take_text
+from lakelog.common.json_fields import string as take_text
 from lakelog.common.quoting import cause
 from lakelog.filestore.commit.batches import CHECKPOINT_CHANGED, is_done
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser, is_same_source

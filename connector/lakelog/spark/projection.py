@@ -53,9 +53,9 @@ def check_schema(
             f"rows for table {table_name}: column {ROW_KIND_COLUMN!r} has the type {kinds[0].dataType.simpleString()}, "
             f"expected a string of {', '.join(ROW_KIND_TEXTS)}"
         )
-    told_by = ROWKIND_FIELD.of(table.options)
-    if kinds and told_by is not None:
-        raise kinds_twice(told_by, table_name=table_name)
+    kind_column = ROWKIND_FIELD.of(table.options)
+    if kinds and kind_column is not None:
+        raise kinds_twice(kind_column, table_name=table_name)
     columns = _without_kind(rows)
     from_spark_schema(columns)
     check_columns(table, spark_arrow_schema(columns), table_name=table_name, is_case_sensitive=is_case_sensitive)

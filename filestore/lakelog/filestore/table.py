@@ -255,8 +255,8 @@ class FileStoreTable(ReadableTable):
         check_table_writable(self)
         base = latest_of(self)
         live = self.live_files.of(base)
-        gone = choose(partitions_of(self, base))
-        entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in gone]
+        dropped = choose(partitions_of(self, base))
+        entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in dropped]
         if not entries:
             return None
         request = CommitRequest(
@@ -264,7 +264,7 @@ class FileStoreTable(ReadableTable):
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             entries=entries,
-            hashes=HashIndexChange(replaced=gone),
+            hashes=HashIndexChange(replaced=dropped),
             operation="OVERWRITE",
         )
 

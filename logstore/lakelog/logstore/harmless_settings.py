@@ -55,8 +55,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "socket.keepalive.enable": _BOOLEANS,
     "socket.nagle.disable": _BOOLEANS,
 }
-_TEXTS = frozenset({"client.id", "client.rack"})
-HARMLESS = _NUMBERS.keys() | _WORDS.keys() | _TEXTS
+_STRINGS = frozenset({"client.id", "client.rack"})
+HARMLESS = _NUMBERS.keys() | _WORDS.keys() | _STRINGS
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 _DECIMALS = re.compile(r"(\.[0-9]{1,10})?$")
 

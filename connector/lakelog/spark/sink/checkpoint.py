@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, parse_json, parse_object, text, whole
+from lakelog.common.json_fields import COUNT, parse_json, parse_object, string, whole
 from lakelog.common.quoting import cause
 
 ReadText = Callable[[str], str | None]
@@ -83,7 +83,7 @@ def _entries(read: ReadText, path: str, number: int) -> list[str] | None:
     try:
         fields = [parse_object(line) for line in found.splitlines()[1:]]
         return [
-            f"{whole(entry, 'timestamp')} {text(entry, 'path')}"
+            f"{whole(entry, 'timestamp')} {string(entry, 'path')}"
             for entry in fields
             if whole(entry, "batchId", COUNT) == number
         ]

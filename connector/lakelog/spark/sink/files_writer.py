@@ -165,19 +165,22 @@ class FilesPlan:
                 self._check_base(latest, base_id)
             else:
                 check_not_overtaken(self.table, latest, added, hashes)
-            gone = self._replaced(latest, written)
-            live = self.table.live_files.of(latest).entries() if gone else ()
+            replaced = self._replaced(latest, written)
+            live = self.table.live_files.of(latest).entries() if replaced else ()
             return CommitRequest(
                 commit_user=batch.user,
                 commit_identifier=batch.identifier,
                 kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
-                entries=[*(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone), *added],
+                entries=[
+                    *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in replaced),
+                    *added,
+                ],
                 changelog=[
                     add_entry(self.table, file.bucket_id(bucket), file.meta)
                     for message in written
                     for bucket, file in message.changelog
                 ],
-                hashes=self._on_top_of(gone, hashes),
+                hashes=self._on_top_of(replaced, hashes),
                 properties=properties,
             )
 
@@ -200,10 +203,10 @@ class FilesPlan:
             replaces.check_inside(partitions)
         return replaced_partitions(self.table, latest, replaces, partitions)
 
-    def _on_top_of(self, gone: set[bytes], hashes: HashIndexChange | None) -> HashIndexChange | None:
+    def _on_top_of(self, replaced: set[bytes], hashes: HashIndexChange | None) -> HashIndexChange | None:
         if hashes is None or not self.is_overwrite:
             return hashes
-        return HashIndexChange(files=hashes.files, replaced=gone | hashes.partitions)
+        return HashIndexChange(files=hashes.files, replaced=replaced | hashes.partitions)
 
     def _check_base(self, latest: Snapshot | None, base_id: int) -> None:
         """Raise ConflictError for an overwrite of another snapshot: what has changed since would be lost."""

@@ -155,7 +155,7 @@ class TableRows:
     def _shaped(self, batch: pa.RecordBatch, kinds: pa.Array | None) -> pa.RecordBatch:
         if kinds is not None and self.has_row_kind:
             columns = {field.name: batch.column(field.name) for field in self.fields}
-            columns[ROW_KIND_COLUMN] = _kind_texts().take(kinds)
+            columns[ROW_KIND_COLUMN] = _kind_strings().take(kinds)
             batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return conform(batch, self.schema)
 
@@ -167,7 +167,7 @@ def _adds() -> pa.Array:
 
 
 @cache
-def _kind_texts() -> pa.Array:
+def _kind_strings() -> pa.Array:
     return pa.array(ROW_KIND_TEXTS)
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any  # Any: JSON objects as Spark hands them over
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.common.json_fields import COUNT, items, member, number_of, text, whole
+from lakelog.common.json_fields import COUNT, items, member, number_of, string, whole
 from lakelog.common.quoting import CAUSE_MAX, cause, cut, shown
 from lakelog.protocol.state import LogState
 
@@ -130,14 +130,14 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
         if fields[OFFSET_MARK] != OFFSET_VERSION:
             raise ValueError(f"version {shown(fields[OFFSET_MARK])}, expected {OFFSET_VERSION}")
         if "start" in fields:
-            return StartOffset(start=text(fields, "start"))
+            return StartOffset(start=string(fields, "start"))
         if "snapshot" in fields:
             return SnapshotOffset(snapshot=whole(fields, "snapshot", COUNT), split=whole(fields, "split", COUNT))
         if "log" in fields:
             offsets, counts = member(fields, "log"), member(fields, "counts")
             epochs = member(fields, "epochs") if "epochs" in fields else {}
             return LogOffset(
-                topic_id=text(fields, "topic"),
+                topic_id=string(fields, "topic"),
                 offsets={number_of(bucket, COUNT): whole(offsets, bucket, COUNT) for bucket in offsets},
                 counts={number_of(bucket, COUNT): _parse_count(counts, bucket) for bucket in counts},
                 consumed=whole(fields, "consumed", COUNT),

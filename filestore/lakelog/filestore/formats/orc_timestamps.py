@@ -228,14 +228,14 @@ class _Stripe:
         The position of a stream is the length of those before it, so the seconds stay, as a stream of a kind that
         Arrow ignores, and the zeros come behind all others.
         """
-        moments = {at for at, kind in enumerate(self._tail.kinds) if kind in (_TIMESTAMP, _INSTANT)}
+        timestamps = {at for at, kind in enumerate(self._tail.kinds) if kind in (_TIMESTAMP, _INSTANT)}
         encodings = [_number(_message(field[2]), 1) for field in self._footer if field[0] == 2]
         streams: list[Field] = []
         made: list[Field] = []
         zeros: list[bytes] = []
         for field in (field for field in self._footer if field[0] == 1):
             kind, column, size = (_number(_message(field[2]), key) for key in (1, 2, 3))
-            if column not in moments or kind != _DATA:
+            if column not in timestamps or kind != _DATA:
                 streams.append(field)
                 continue
             values, run = _ZEROS_V2 if encodings[column] >= _SECOND_VERSION else _ZEROS_V1

@@ -184,8 +184,8 @@ class RowMerge:
         columns: Columns = {field.name: in_order.gather(field.name, newest) for field in group.by}
         plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
         # A key that has only been retracted stays a delete, to be subtracted from older rows: its values add up.
-        is_gone = in_order.last(in_order.adds) < 0
-        folded = _with_adds(given, is_gone[given.groups])
+        is_deleted = in_order.last(in_order.adds) < 0
+        folded = _with_adds(given, is_deleted[given.groups])
         does_count = np.logical_or.reduce([given.valid(field.name) for field in group.by]) | bases
         late = does_count & late_rows(given, group.by)
         present = set(given.rows.column_names)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any  # Any: parsed JSON and Avro records are untyped until they are checked here
 
 from lakelog.common.file_names import check_file_name, check_file_names
-from lakelog.common.json_fields import INT, binary, items, optional, text, texts, whole
+from lakelog.common.json_fields import INT, binary, items, optional, string, strings, whole
 
 SEQUENCE_MAX = (1 << 63) - (1 << 32)  # leaves numbers for the rows of a batch
 EMPTY_ROW = bytes(12)  # a serialized BinaryRow of no fields
@@ -115,7 +115,7 @@ class DataFileMeta:
         first, last = _numbers(fields, "s")
         source = optional(whole, fields, "o")
         return cls(
-            file_name=check_file_name(text(fields, "n")),
+            file_name=check_file_name(string(fields, "n")),
             file_size_bytes=whole(fields, "z"),
             row_count=whole(fields, "r"),
             min_key=min_key,
@@ -126,15 +126,15 @@ class DataFileMeta:
             max_sequence_number=last,
             schema_id=whole(fields, "i"),
             level=whole(fields, "l", INT),
-            extra_files=check_file_names(optional(texts, fields, "x") or ()),
+            extra_files=check_file_names(optional(strings, fields, "x") or ()),
             creation_time_millis=optional(whole, fields, "t"),
             delete_row_count=optional(whole, fields, "d"),
             embedded_file_index=optional(binary, fields, "e"),
             file_source=None if source is None else FileSource(source),
-            value_stats_cols=optional(texts, fields, "c"),
-            external_path=optional(text, fields, "p"),
+            value_stats_cols=optional(strings, fields, "c"),
+            external_path=optional(string, fields, "p"),
             first_row_id=optional(whole, fields, "f"),
-            write_cols=optional(texts, fields, "w"),
+            write_cols=optional(strings, fields, "w"),
             checksums=optional(binary, fields, "h"),
         )
 

@@ -14,8 +14,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_file_names, numbers_of
 from lakelog.common.html import html_table
-from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, text_map, whole
-from lakelog.common.json_fields import text as take_text
+from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, string, string_map, whole
 from lakelog.common.quoting import cause, listed, shown
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.io.fileio import FileIO
@@ -193,7 +192,7 @@ _JSON_KEYS = {
     "operation": "operation",
 }
 _TAKEN: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
-    "properties": text_map,
+    "properties": string_map,
     **dict.fromkeys(("id", "base_manifest_list_size", "delta_manifest_list_size"), partial(whole, allowed=COUNT)),
     **dict.fromkeys(("changelog_manifest_list_size", "schema_id"), partial(whole, allowed=COUNT)),
     **dict.fromkeys(("version", "commit_identifier", "time_millis", "watermark", "next_row_id"), whole),
@@ -203,7 +202,7 @@ _TAKEN: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
 
 def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
     take = _TAKEN.get(name)
-    return take_text(given, key) if take is None else take(given, key)
+    return string(given, key) if take is None else take(given, key)
 
 
 class SnapshotManager:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.common.json_fields import member, optional, parse_object, text, whole
+from lakelog.common.json_fields import member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
@@ -75,7 +75,7 @@ def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
 
 def _parse_user(last: Mapping[str, Any]) -> CommitUser:
     return CommitUser(
-        identifier=whole(last, "id"), digest=optional(text, last, "digest"), time_millis=whole(last, "time")
+        identifier=whole(last, "id"), digest=optional(string, last, "digest"), time_millis=whole(last, "time")
     )
 
 

@@ -18,8 +18,7 @@ from lakelog.common.errors import (
     UnsupportedError,
 )
 from lakelog.common.html import html_table
-from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, text_map, texts, whole
-from lakelog.common.json_fields import text as take_text
+from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, string, string_map, strings, whole
 from lakelog.common.options import Option
 from lakelog.common.quoting import cause, listed, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, check_type_limits, field_to_json, parse_fields
@@ -243,10 +242,10 @@ def parse_schema_file(text: str | bytes, *, path: str) -> tuple[TableSchema, str
             id=whole(given, "id", COUNT),
             fields=parse_fields(items(given, "fields")),
             highest_field_id=whole(given, "highestFieldId", range(-1, INT.stop)),
-            partition_keys=texts(given, "partitionKeys"),
-            primary_keys=texts(given, "primaryKeys"),
-            options=text_map(given, "options"),
-            comment=optional(take_text, given, "comment"),
+            partition_keys=strings(given, "partitionKeys"),
+            primary_keys=strings(given, "primaryKeys"),
+            options=string_map(given, "options"),
+            comment=optional(string, given, "comment"),
             time_millis=time_millis or 0,
         )
         for key in (*schema.partition_keys, *schema.primary_keys):

@@ -116,18 +116,18 @@ class TableWrite:
                 self.superseded += self.paths
                 self._written, self._hashes = self._prepare(latest)
             self._base = latest
-        gone = self._replaced(latest)
-        live = self._table.live_files.of(latest).entries() if gone else ()
+        replaced = self._replaced(latest)
+        live = self._table.live_files.of(latest).entries() if replaced else ()
         return CommitRequest(
             commit_user=self._user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE if is_overwrite else CommitKind.APPEND,
             entries=[
-                *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in gone),
+                *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in replaced),
                 *self.entries,
             ],
             changelog=self._written.changelog,
-            hashes=None if self._hashes is None else replace(self._hashes, replaced=gone | self._hashes.replaced),
+            hashes=None if self._hashes is None else replace(self._hashes, replaced=replaced | self._hashes.replaced),
             operation="OVERWRITE" if is_overwrite else "WRITE",
         )
 
