@@ -1,8 +1,7 @@
-"""Settings of Kafka clients: what a table may say of them, and what only the user may who opens it. Pure.
+"""Settings of Kafka clients: those that a table may hold, and those that only its user may give. Pure.
 
-A table is a folder that others may have written, and the client does what its settings say: it loads libraries, runs
-commands, reads files, and sends passwords to the servers that it is given. So a table says where its topic is and how
-patient clients are, and no more.
+A table is a folder that others may have written, and settings make a client load libraries, run commands, read files,
+and send passwords to the named servers. So a table names only its topic, its servers and time-outs.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from lakelog.common.quoting import listed
 from lakelog.logstore.harmless_settings import HARMLESS, expected_instead
 
 SERVERS = "bootstrap.servers"
-PROFILE = "profile"  # not a setting of clients: the name of some, see `lakelog.protocol.kafka_profiles`
+PROFILE = "profile"  # not a setting of clients: the name of a set of them, see `lakelog.protocol.kafka_profiles`
 _SECRET = re.compile(r"password|secret|token|jaas|credential|ssl[._]key|\.pem|oauthbearer|ssl\.keystore", re.IGNORECASE)
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-# How servers are spoken to: goes with the servers, from one hand.
+# The protocol of servers: given together with the servers.
 _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     SERVERS: None,
     "security.protocol": _PROTOCOLS,
@@ -27,7 +26,7 @@ _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     "sasl.mechanisms": _MECHANISMS,
 }
 _WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset({"all", "-1"})}
-# What the two stores promise each other rests on these, so they cannot be set.
+# Exactly-once writes rely on these, so they cannot be set.
 _OWN = frozenset(
     {
         "auto.offset.reset",
@@ -54,7 +53,7 @@ def is_secret(key: str) -> bool:
 def check_not_own(keys: Iterable[str], *, prefix: str) -> None:
     """Raise OptionError for a setting that lakelog sets itself; `prefix` goes before keys in the message."""
     for key in sorted(_OWN.intersection(keys)):
-        raise OptionError(f"option {prefix + key!r} belongs to lakelog itself; take it out")
+        raise OptionError(f"option {prefix + key!r} belongs to lakelog itself; remove it")
 
 
 def check_servers(settings: Mapping[str, str], *, prefix: str = "") -> None:
@@ -62,7 +61,7 @@ def check_servers(settings: Mapping[str, str], *, prefix: str = "") -> None:
     if _names_user(settings.get(SERVERS, "")):
         raise OptionError(
             f"option {prefix + SERVERS!r} names a user before an @, maybe with a password, which a table would hold in "
-            f"plain text; expected host:port, with commas. Say sasl.username and sasl.password beside them: in {WAYS}"
+            f"plain text; expected host:port, with commas. Give sasl.username and sasl.password beside them: in {WAYS}"
         )
 
 
@@ -78,7 +77,7 @@ def refused_of_tables(settings: Mapping[str, str]) -> list[str]:
 def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None:
     """Raise OptionError for settings that a table may not hold, naming them and where they belong.
 
-    Values stand in the message only where the setting is a harmless one.
+    The message has values of harmless settings only.
     """
     check_not_own(settings, prefix=prefix)
     check_servers(settings, prefix=prefix)
@@ -89,31 +88,31 @@ def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None
         raise OptionError.bad_value(prefix + key, settings[key], expected_instead(key, settings[key]) or "")
     if refused:
         shown = listed(f"{prefix}{key}" for key in refused)
-        why = "secrets would stand there in plain text" if any(map(is_secret, refused)) else "it may be a stranger's"
+        why = "secrets would be there in plain text" if any(map(is_secret, refused)) else "others may have written it"
         raise OptionError(
-            f"a table may not hold {shown}: {why}. Say it where the table is used, beside {SERVERS}: in {WAYS}"
+            f"a table may not hold {shown}: {why}. Give it where the table is used, beside {SERVERS}: in {WAYS}"
         )
 
 
 def joined_settings(table: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a table and of its user, whose go first.
+    """The settings of a table and of its user; the user's override the table's.
 
-    A user who says more than servers and patience says how servers are spoken to, maybe with a password: then they must
-    be the servers that the user names, never a table's. Raises OptionError where the user names none.
+    A user's settings beyond servers and time-outs, such as passwords, are for servers that the user names too, and
+    never for a table's. Raises OptionError where the user names none.
     """
     plain = user.keys() <= HARMLESS | {SERVERS}
     if plain:
         return {**table, **user}
     if not user.get(SERVERS):
         raise OptionError(
-            f"the Kafka settings {listed(sorted(user))} come without {SERVERS}; say beside them which servers they "
-            "are for: they are used with no others"
+            f"the Kafka settings {listed(sorted(user))} come without {SERVERS}; give the servers that they are "
+            "for beside them: they are used with no others"
         )
     return {key: value for key, value in table.items() if key not in _OF_CONNECTIONS} | dict(user)
 
 
 def without_secrets(text: str, settings: Mapping[str, str]) -> str:
-    """`text` with the value of every secret setting blotted out."""
+    """`text` with the value of every secret setting masked."""
     for key, value in settings.items():
         if value and is_secret(key):
             text = text.replace(value, "***")

@@ -1,4 +1,4 @@
-"""Errors of the log store that callers handle apart."""
+"""Errors of the log store that callers handle separately."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from lakelog.common.errors import NotFoundError
 
 
 class LogTruncatedError(NotFoundError):
-    """The topic partition does not hold the asked offset: deleted by retention, or never written."""
+    """The topic partition does not hold the requested offset: deleted by retention, or never written."""
 
 
 class LogRewrittenError(LogTruncatedError):
-    """The topic partition was cut before an offset that it had reached, and may hold other records there now."""
+    """The topic partition was cut before an offset that it had reached, and may hold other records now."""

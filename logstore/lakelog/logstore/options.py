@@ -58,15 +58,15 @@ BOOTSTRAP_SERVERS = Option(
     parse=str,
     default="",
     doc="The Kafka brokers as host:port, with commas. Other `log.kafka.*` keys go to the Kafka clients: time-outs, "
-    "sizes, compression and how servers are spoken to. What else clients need, passwords above all, is no option of a "
-    "table: it comes from a profile, the environment or the call.",
+    "sizes, compression and the protocol of the servers. Other settings, passwords above all, are not options of a "
+    "table: they come from a profile, the environment or the call.",
 )
 PROFILE = Option(
     key=f"{KAFKA_PREFIX}{PROFILE_SETTING}",
     parse=str,
     default="",
     doc="The name of the profile in the user's file `~/.config/lakelog/kafka.toml` that has the settings of Kafka "
-    "clients for this table, with its servers and passwords. Each user has a profile of that name of their own.",
+    "clients for this table, with its servers and passwords. Each user has their own profile of that name.",
 )
 TOPIC = Option(
     key="log.topic",
@@ -121,15 +121,15 @@ RETENTION = Option(
     key="log.retention",
     parse=parse_duration_millis,
     default=7 * 86_400_000,
-    doc="How long records stay in the log at least, such as `7 d`. Older ones are deleted when snapshots expire, never "
-    "those that a snapshot, the lease of a stream or an unfinished batch still needs.",
+    doc="The least time that records stay in the log, such as `7 d`. Older ones are deleted when snapshots expire, "
+    "never those that a snapshot, the lease of a stream or an unfinished batch still needs.",
     kind="a duration",
 )
 UNAVAILABLE_TIMEOUT = Option(
     key="log.unavailable-timeout",
     parse=parse_duration_millis,
     default=5 * 60_000,
-    doc="How long a stream that runs goes on trying when Kafka does not answer, before it fails; `0 s` for not at all.",
+    doc="How long a running stream retries when Kafka does not answer, before it fails; `0 s` for not at all.",
     kind="a duration",
 )
 MAX_RECORD_SIZE = Option(
@@ -160,7 +160,7 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
 def client_config(options: Mapping[str, str]) -> dict[str, str]:
     """The settings of Kafka clients that a table's `log.kafka.*` options give, without the prefix and the profile.
 
-    Raises OptionError for what a table may not say, see `lakelog.logstore.client_settings`.
+    Raises OptionError for settings that a table may not hold, see `lakelog.logstore.client_settings`.
     """
     settings = kafka_options(options)
     check_settings_of_table(settings, prefix=KAFKA_PREFIX)
@@ -173,7 +173,7 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key[len(KAFKA_PREFIX) :]: value for key, value in options.items() if key.startswith(KAFKA_PREFIX)}
 
 
-# Kafka itself compacts and deletes nothing in a topic: it cannot know which records are still needed.
+# Kafka itself must compact and delete nothing in a topic: it cannot know which records are still needed.
 TOPIC_KEEPS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 

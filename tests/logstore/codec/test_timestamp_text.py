@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.logstore.codec.timestamp_text import timestamp_texts
+from lakelog.logstore.codec.timestamp_text import timestamp_strings
 
 SECONDS = st.integers(-719_528 * 86_400, 2_932_897 * 86_400 - 1)  # the years 0 to 9999
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -27,7 +27,7 @@ def test_the_strings_are_those_of_arrow(unit: str, has_zone: bool, moments: list
     values = [second * per_second + fraction % per_second for second, fraction in moments]
     kind = pa.timestamp(unit, tz="UTC" if has_zone else None)
 
-    found = timestamp_texts(np.array(values, np.int64), unit, has_zone=has_zone)
+    found = timestamp_strings(np.array(values, np.int64), unit, has_zone=has_zone)
 
     assert found.to_pylist() == pa.array(values, pa.int64()).cast(kind).cast(pa.string()).to_pylist()
 
@@ -36,6 +36,6 @@ def test_the_strings_are_those_of_arrow(unit: str, has_zone: bool, moments: list
 def test_days_far_apart_are_as_right_as_near_ones(span_days: int) -> None:
     days = np.array([-span_days, 0, span_days, -span_days], np.int64)
 
-    found = timestamp_texts(days * 86_400, "s", has_zone=False)
+    found = timestamp_strings(days * 86_400, "s", has_zone=False)
 
     assert found.to_pylist() == pa.array(days * 86_400).cast(pa.timestamp("s")).cast(pa.string()).to_pylist()

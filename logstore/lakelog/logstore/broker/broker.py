@@ -50,7 +50,7 @@ _BURIAL_SECONDS = 6.0
 _FENCED = re.compile(r"Fencing broker \d+ at epoch")
 _CLEAN_END = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder when it is stopped, not killed
 _LOG_TAIL_LINES = 15
-# The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is not our child.
+# The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is not a child process.
 _LAUNCH = """/bin/sh -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""
 
 
@@ -85,14 +85,14 @@ class EmbeddedBroker:
         self._log_path = self._home / "broker.log"
 
     def start(self, *, port: int | None = None) -> BrokerInfo:
-        """Start the broker, unless it runs, and come back when it serves.
+        """Start the broker, unless it runs, and wait until it serves.
 
-        It outlives the calling process, and no Ctrl-C reaches it. `port` None takes the port of the last time, at
-        first a free one. Raises UnavailableError, with the end of the broker's log, when it does not come up.
+        It outlives the calling process, and gets no Ctrl-C. `port` None takes the port of the last start, at first a
+        free one. Raises UnavailableError, with the end of the broker's log, when it does not serve in time.
         """
         with exclusive_lock(self._start_lock, timeout_seconds=self._patience(), purpose="start of the broker"):
             info = self._wait_until_serving() if is_locked(self._running_lock) else None
-            if info is None:  # None too when it was just being killed
+            if info is None:  # None also while it is being killed
                 self._launch(self._pick_endpoint(port))
                 info = self._wait_until_serving()
             if info is None:
@@ -115,7 +115,7 @@ class EmbeddedBroker:
             return True
 
     def status(self) -> BrokerInfo | None:
-        """The broker that runs now, whether it serves already or not; None when none does."""
+        """The running broker, which may not serve yet; None when none runs."""
         endpoint = Endpoint.read(self._endpoint_path)
         if endpoint is None or not is_locked(self._running_lock):
             return None
@@ -147,7 +147,7 @@ class EmbeddedBroker:
         if not (self._data_dir / "meta.properties").is_file():
             self._format(java, jars, endpoint)
         elif not (self._data_dir / _CLEAN_END).exists():
-            self._bury_killed_broker(java, jars, endpoint)
+            self._fence_killed_broker(java, jars, endpoint)
         properties = self._home / "server.properties"
         properties.write_text(server_properties(endpoint, self._data_dir), "ascii")
         endpoint.write(self._endpoint_path)
@@ -171,12 +171,12 @@ class EmbeddedBroker:
                 check=True,
             )
 
-    def _bury_killed_broker(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
-        """Let the controller alone note that the previous broker has ended, before its successor starts.
+    def _fence_killed_broker(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
+        """Run the controller alone until it has fenced the killed broker, before its successor starts.
 
-        A successor takes the old broker's place in the metadata until its session is over. Meanwhile it finishes the
-        transactions whose commit was answered and whose markers were not written yet, and just when the session ends it
-        takes their partitions for deleted and drops the markers: the records would stay hidden for ever, and all after
+        A successor has the old broker's place in the metadata until the old session ends. Meanwhile it finishes the
+        transactions whose commit was answered and whose markers were not written yet, and when the session ends it
+        takes their partitions for deleted and drops the markers: the records would stay hidden forever, and all after
         them (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
         """
         properties = self._home / "controller.properties"
@@ -204,12 +204,12 @@ class EmbeddedBroker:
                     if _FENCED.search(log_path.read_text("utf-8", errors="replace")):
                         break
                     time.sleep(_POLL_SECONDS)
-            finally:  # also on Ctrl-C, which does not reach it
+            finally:  # also after Ctrl-C, which the process does not get
                 controller.terminate()
         self._pid_path.unlink()
 
     def _format(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
-        """Make Kafka's empty data folder; it appears under its name when it is whole."""
+        """Create Kafka's empty data folder; it gets its name when it is complete."""
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         properties = self._home / "format.properties"
@@ -226,7 +226,7 @@ class EmbeddedBroker:
         properties.unlink()
 
     def _wait_until_serving(self) -> BrokerInfo | None:
-        """The broker once it serves; None when it ended before."""
+        """Wait until the broker serves; None when it ended before."""
         deadline = time.monotonic() + self._timeout_seconds
         while time.monotonic() < deadline:
             if not is_locked(self._running_lock):
@@ -284,7 +284,7 @@ def ensure_running(folder: str | Path) -> BrokerInfo:
 
 
 def _serves(endpoint: Endpoint) -> bool:
-    """Whether this very cluster answers Kafka requests at the endpoint."""
+    """Whether the cluster of this folder answers Kafka requests at the endpoint."""
     try:
         socket.create_connection((HOST, endpoint.port), timeout=1.0).close()
     except OSError:

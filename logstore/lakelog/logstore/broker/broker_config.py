@@ -1,4 +1,4 @@
-"""What the embedded broker's process is started with: its ports, its Kafka configuration, its command line."""
+"""The settings of the embedded broker's process: its ports, its Kafka configuration, its command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NODE_ID = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where one folder's broker serves, kept in `endpoint.json` so that clients find it again after a restart."""
+    """The address of a folder's broker, kept in `endpoint.json` so that clients find it again after a restart."""
 
     port: int
     controller_port: int
@@ -80,7 +80,7 @@ def _free_port(rng: random.Random, *, taken: int | None) -> int:
 
 
 def _new_cluster_id() -> str:
-    """A UUID in Kafka's form: 22 letters of base64. Never one that looks like a command line option."""
+    """A UUID in Kafka's form: 22 letters of base64. Never begins like a command line option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         if not text.startswith("-"):
@@ -95,10 +95,11 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
         "advertised.listeners": f"BROKER://{HOST}:{endpoint.port}",
         "inter.broker.listener.name": "BROKER",
         **_node(endpoint, data_dir),
-        # After a kill, Kafka lets its successor in only when this session is over. Default: 9 s, with a beat every 2 s.
+        # After a kill, Kafka accepts a successor only when this session has ended. Default: 9 s, with a heartbeat every
+        # 2 s.
         "broker.session.timeout.ms": 3_000,
         "broker.heartbeat.interval.ms": 300,
-        # How often Kafka looks for transactions past their time-out, which hide what lies behind them. Default: 10 s.
+        # How often Kafka aborts transactions past their time-out, which hide records behind them. Default: 10 s.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
         "auto.create.topics.enable": "false",
         "default.replication.factor": 1,
@@ -117,7 +118,7 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
 
 
 def controller_properties(endpoint: Endpoint, data_dir: Path) -> str:
-    """The controller alone, which gives up a broker that was killed after a second."""
+    """The controller alone, which fences a killed broker after a second."""
     settings = {
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{HOST}:{endpoint.controller_port}",
@@ -160,7 +161,7 @@ rootLogger.appenderRef.console.ref=console
 
 
 def java_command(java: Path, jars: Sequence[Path], log4j: Path, main: str, *arguments: str | Path) -> list[str]:
-    """The command line of a Java program of Kafka's. It starts fast and stays small rather than peaks high."""
+    """The command line of a Java program of Kafka's. Tuned for a fast start and little memory, not for throughput."""
     return [
         str(java),
         "-Xms64m",

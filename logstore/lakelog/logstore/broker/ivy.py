@@ -17,8 +17,8 @@ DOWNLOAD_TIMEOUT_SECONDS = 600
 def retrieve(module: str, work: Path, java: Path, environ: Mapping[str, str]) -> None:
     """Put the jars that an Ivy module (XML) depends on into the folder `jars` of `work`, an empty folder.
 
-    Goes by the settings file that LAKELOG_IVY_SETTINGS names, and by the proxies of the environment. Raises
-    UnavailableError with the reason alone.
+    Uses the settings file that LAKELOG_IVY_SETTINGS names, and the proxies of the environment. Raises
+    UnavailableError with the reason only.
     """
     described = work / "ivy.xml"
     described.write_text(module)
@@ -50,7 +50,7 @@ def _find_ivy() -> Path:
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = sorted(jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar"))
     if not found:
-        raise UnavailableError("it comes by the Ivy that PySpark ships, and there is no PySpark here")
+        raise UnavailableError("it is downloaded with the Ivy that PySpark ships, and PySpark is not installed")
     return found[-1]
 
 

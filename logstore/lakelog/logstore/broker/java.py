@@ -38,7 +38,7 @@ def find_java(environ: Mapping[str, str]) -> Path:
 
 
 def java_version(java: Path, environ: Mapping[str, str]) -> int:
-    """The feature version, such as 17. Raises UnavailableError when `java` does not say it."""
+    """The feature version, such as 17. Raises UnavailableError when `java` does not print it."""
     try:
         answer = subprocess.run(
             [java, "-version"], env=dict(environ), capture_output=True, text=True, timeout=60, check=False
@@ -47,5 +47,5 @@ def java_version(java: Path, environ: Mapping[str, str]) -> int:
         raise UnavailableError(f"{java} does not run: {error}; {_WAY_OUT}") from error
     match = _VERSION.search(answer.stderr + answer.stdout)
     if match is None:
-        raise UnavailableError(f"{java} -version answers {answer.stderr.strip()!r}, no version; {_WAY_OUT}")
+        raise UnavailableError(f"{java} -version prints {answer.stderr.strip()!r}, not a version; {_WAY_OUT}")
     return int(match.group(1))

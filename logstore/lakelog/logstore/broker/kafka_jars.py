@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedJar:
-    """A jar that the broker's class path must hold, exactly as it was when it was pinned."""
+    """A jar of the broker's class path, with its pinned checksum."""
 
     name: str
     size_bytes: int
@@ -51,7 +51,7 @@ def pinned_jars() -> tuple[PinnedJar, ...]:
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Where this user keeps what lakelog downloads."""
+    """The folder of this user for downloads of lakelog."""
     if environ.get(CACHE_DIR_KEY):
         return Path(environ[CACHE_DIR_KEY])
     if environ.get("XDG_CACHE_HOME"):
@@ -63,7 +63,7 @@ def ensure_jars(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The jars of Kafka's class path; downloads them when the cache lacks them.
 
     One process downloads, others wait for it. Raises UnavailableError without Java, network or Ivy, CorruptDataError
-    when what came differs from what is pinned.
+    when the download differs from the pinned checksums.
     """
     jars = pinned_jars()
     target = cache_dir(environ) / f"kafka-{KAFKA_VERSION}"
@@ -85,7 +85,7 @@ def check_jars(folder: Path, jars: Sequence[PinnedJar]) -> None:
         if found != jar.sha256:
             raise CorruptDataError(
                 f"the download of Apache Kafka {KAFKA_VERSION} has {jar.name} with SHA-256 {found}, expected"
-                f" {jar.sha256}; nothing was kept: try again, or look at what your network or mirror delivers"
+                f" {jar.sha256}; nothing was kept: try again, or check what your network or mirror delivers"
             )
 
 
@@ -101,7 +101,7 @@ def _download(target: Path, jars: Sequence[PinnedJar], environ: Mapping[str, str
     megabytes = sum(jar.size_bytes for jar in jars) // 1_000_000
     for left_over in target.parent.glob(
         f".{target.name}-*"
-    ):  # of a killed download; the lock says that it is not in use
+    ):  # of a killed download; the lock shows that it is not in use
         shutil.rmtree(left_over, ignore_errors=True)
     _LOG.warning("downloading Apache Kafka %s (%d MB, once) to %s", KAFKA_VERSION, megabytes, target)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:

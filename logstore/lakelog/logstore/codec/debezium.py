@@ -29,7 +29,7 @@ from lakelog.logstore.codec.envelope import (
     Name,
     read_changes,
 )
-from lakelog.logstore.codec.json_text import row_texts
+from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.options import ChangelogMode
 
 _CHUNK_ROWS = 100_000
@@ -39,8 +39,8 @@ _CHUNK_ROWS = 100_000
 class EncodedRecords:
     """Records ready for the topic: same length, log order.
 
-    `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the place of the
-    record with the most.
+    `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the index of the
+    largest record.
     """
 
     keys: Sequence[bytes | None]
@@ -51,7 +51,7 @@ class EncodedRecords:
 
     @classmethod
     def of(cls, keys: pl.Series | None, values: pl.Series, *, row_count: int) -> EncodedRecords:
-        """The records of these texts or binaries; None for keys makes all of them null."""
+        """The records of these strings or binaries; None for keys makes all of them null."""
         values = values.cast(pl.Binary)
         sizes = values.bin.size()
         if keys is not None:
@@ -101,7 +101,7 @@ def encode_changes(
 
 
 def _chunks(codes: npt.NDArray[np.int8]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, small enough that their texts take little memory, which part no -U from its +U."""
+    """Ranges of rows, small enough that their JSON takes little memory, which never separate a -U from its +U."""
     start = 0
     while start < len(codes):
         end = min(start + _CHUNK_ROWS, len(codes))
@@ -121,14 +121,14 @@ def _encode_chunk(
     keys = _keys(rows, fields, key_fields)
     is_add = (codes == RowKind.INSERT) | (codes == RowKind.UPDATE_AFTER)
     if is_add.all():
-        return keys, row_texts(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
-    texts = row_texts(rows, fields)
+        return keys, row_json(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
+    strings = row_json(rows, fields)
     pair_starts = _pair_starts(codes, keys)
     if update_bytes_max is not None:
-        pair_starts = pair_starts[_update_bytes(texts, keys, pair_starts) <= update_bytes_max]
+        pair_starts = pair_starts[_update_bytes(strings, keys, pair_starts) <= update_bytes_max]
     if keys is not None and len(pair_starts):
         keys = keys.gather(np.delete(np.arange(len(codes)), pair_starts + 1))
-    return keys, _envelopes(texts, is_add, pair_starts)
+    return keys, _envelopes(strings, is_add, pair_starts)
 
 
 def decode_changes(
@@ -138,7 +138,7 @@ def decode_changes(
 
     `u` gives -U and +U (or +U alone without a before image), `c` and `r` give +I, `d` gives -D, tombstones
     give nothing. Keys are not needed: every image holds its key columns. `name` names a record by its number, for
-    errors. Raises CorruptDataError for what is not such a record, UnsupportedError for a truncation.
+    errors. Raises CorruptDataError for other records, UnsupportedError for a truncation.
     """
     changes = decode_records(values, fields, name=name)
     return changes.rows, pa.array(changes.kinds)
@@ -166,7 +166,7 @@ def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]
     if not key_fields:
         return None
     by_name = {field.name: field for field in fields}
-    return row_texts(rows, [by_name[name] for name in key_fields])
+    return row_json(rows, [by_name[name] for name in key_fields])
 
 
 def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDArray[np.int64]:
@@ -180,21 +180,21 @@ def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDA
 
 
 def _update_bytes(
-    texts: pl.Series, keys: pl.Series | None, pair_starts: npt.NDArray[np.int64]
+    strings: pl.Series, keys: pl.Series | None, pair_starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """What the record of each pair has, with its key."""
-    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+    """The bytes of the record of each pair, with its key."""
+    sizes = strings.str.len_bytes().to_numpy().astype(np.int64)
     envelope = len(UPDATE_PREFIX) + len(UPDATE_MIDDLE) + len(UPDATE_SUFFIX)
     key_sizes = 0 if keys is None else keys.gather(pair_starts).str.len_bytes().to_numpy().astype(np.int64)
     total: npt.NDArray[np.int64] = sizes[pair_starts] + sizes[pair_starts + 1] + envelope + key_sizes
     return total
 
 
-def _envelopes(texts: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pl.Series:
+def _envelopes(strings: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt.NDArray[np.int64]) -> pl.Series:
     """One value a record: pairs as `u` in the place of their first row."""
-    frame = pl.DataFrame({"row": texts, "is_add": is_add})
+    frame = pl.DataFrame({"row": strings, "is_add": is_add})
     if len(pair_starts):
-        is_first = np.zeros(len(texts), np.bool_)
+        is_first = np.zeros(len(strings), np.bool_)
         is_first[pair_starts] = True
         frame = frame.with_columns(pl.Series("is_pair", is_first), pl.col("row").shift(-1).alias("next"))
         frame = frame.filter(~np.roll(is_first, 1))
@@ -207,5 +207,5 @@ def _envelopes(texts: pl.Series, is_add: npt.NDArray[np.bool_], pair_starts: npt
 
 
 def _between(*parts: bytes | str) -> pl.Expr:
-    """Constant texts (bytes) and columns (names) side by side."""
+    """Constants (bytes) and columns (names), concatenated."""
     return pl.concat_str(pl.lit(part.decode()) if isinstance(part, bytes) else pl.col(part) for part in parts)

@@ -1,9 +1,9 @@
-"""Read debezium-json envelopes: three ways, from fast and particular to slow and general.
+"""Reads debezium-json envelopes in three ways, from fast and special to slow and general.
 
-1. Canonical envelopes, `{"before":..,"after":..,"op":".."}` to the byte as lakelog and Flink write them: cut off
-   without parsing; what is left are rows, one JSON object a line.
-2. Other envelopes in one form throughout, such as Debezium's: Arrow's parser reads envelope and rows at once.
-3. Anything else: parsed one by one. This way alone decides that a record is corrupt.
+1. Canonical envelopes, `{"before":..,"after":..,"op":".."}` byte for byte as lakelog and Flink write them: cut off
+   without parsing; the rest are rows, one JSON object a line.
+2. Other envelopes, all in one form, such as Debezium's: Arrow's parser reads envelope and rows at once.
+3. All others: parsed one by one. Only this way decides that a record is corrupt.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Cut:
 
 
 def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Changes | None:
-    """None when an envelope is another one. Raises NotColumnarError."""
+    """The changes of canonical envelopes; None when another one is among them. Raises NotColumnarError."""
     cut = _cut_rows(values)
     if cut is None:
         return None
@@ -106,7 +106,7 @@ def _cut_rows(values: Sequence[bytes]) -> _Cut | None:
         updates = ~(frame["is_insert"] | frame["is_delete"]).to_numpy()
     try:
         if updates.any():
-            # Raw quotes are not inside a JSON text, so a middle that is there once is the one between the images.
+            # Raw quotes are never inside a JSON string, so a middle that is found once is the one between the images.
             middle = (b"}" + UPDATE_MIDDLE + b"{").decode()
             text = pl.col("value").cast(pl.String)
             is_update = _is_between(UPDATE_PREFIX, UPDATE_SUFFIX) & (text.str.count_matches(middle, literal=True) == 1)
@@ -116,7 +116,7 @@ def _cut_rows(values: Sequence[bytes]) -> _Cut | None:
             lines = lines.str.replace(middle, "}\n{", literal=True)
             rows = pl.when(pl.Series(updates)).then(lines).otherwise(rows.cast(pl.String))
         lines_series = frame.select(pl.concat_str(rows.cast(pl.String), pl.lit("\n")).alias("line")).to_series()
-    except pl.exceptions.PolarsError as error:  # no UTF-8
+    except pl.exceptions.PolarsError as error:  # not UTF-8
         raise NotColumnarError from error
     images = 1 + updates.astype(np.int64)
     kinds = np.repeat(np.where(frame["is_insert"].to_numpy(), RowKind.INSERT, RowKind.DELETE).astype(np.int8), images)
@@ -138,7 +138,7 @@ def _inside(prefix: bytes, suffix: bytes) -> pl.Expr:
 
 
 def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Changes:
-    """Raises NotColumnarError when the forms are not the same throughout, or hold maps."""
+    """The changes of envelopes in one form. Raises NotColumnarError for several forms, and for maps."""
     samples = _samples(values, fields)
     columns = [wire_column(field, samples.get(field.name)) for field in fields]
     wires = [column for column in columns if column is not None]
@@ -151,11 +151,11 @@ def _read_uniform(values: Sequence[bytes], fields: Sequence[DataField]) -> Chang
     if not all(value[:1] == b"{" for value in values):
         raise NotColumnarError
     text = b"\n".join(values)
-    if not _is_utf8(text):  # the parser takes names that are not for unknown ones
+    if not _is_utf8(text):  # otherwise the parser would take such names for unknown ones
         raise NotColumnarError
     table = parse_lines(pa.py_buffer(text), len(values), schema)
     if in_payload:
-        if table["op"].null_count < len(values):  # not all are wrapped
+        if table["op"].null_count < len(values):  # only some are wrapped
             raise NotColumnarError
         table = pa.Table.from_arrays(table["payload"].combine_chunks().flatten(), names=[key for key, _ in envelope])
     return _images_in_order(table, wires, fields)
@@ -180,7 +180,7 @@ def _images_in_order(table: pa.Table, wires: Sequence[WireColumn], fields: Seque
     takes_after = adds | is_op["u"]
     takes_before = (is_op["u"] & has_before) | is_op["d"]
     if not (takes_after | takes_before).all() or (takes_after & ~has_after).any() or (takes_before & ~has_before).any():
-        raise NotColumnarError  # an odd op or a missing image; the slow way knows what to say
+        raise NotColumnarError  # an odd op or a missing image; the slow way has the error
     count = len(op)
     kinds = np.empty(2 * count, np.int8)
     kinds[0::2] = np.where(is_op["u"], RowKind.UPDATE_BEFORE, RowKind.DELETE)
@@ -194,7 +194,7 @@ def _images_in_order(table: pa.Table, wires: Sequence[WireColumn], fields: Seque
 
 
 def _samples(values: Sequence[bytes], fields: Sequence[DataField]) -> dict[str, Json]:
-    """A value that is not null of each column, as far as the first records have one."""
+    """For each column a value that is not null, if the first records have one."""
     missing = {field.name for field in fields}
     samples: dict[str, Json] = {}
     for value in islice(values, _SAMPLE_RECORDS):

@@ -1,7 +1,7 @@
 """Lines of JSON as Arrow columns, by Arrow's own parser.
 
-A *wire type* is the Arrow type that the parser reads a column as; a conversion in columns makes the column's own
-type of it. What the parser cannot read is left to `json_value`: NotColumnarError says so to the caller.
+A *wire type* is the Arrow type that the parser gives a column; a columnar conversion casts it to the column's own
+type. Lines that the parser cannot read raise NotColumnarError, and the caller uses `json_value`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUL = re.compile(rb"\0")
 
 
 class NotColumnarError(Exception):
-    """Arrow's parser cannot read these lines; they may still be right."""
+    """Arrow's parser cannot read these lines, which may be valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class WireColumn:
 def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
     """How to read a column, judged by one of its JSON values; None when the parser cannot (maps).
 
-    Without a sample the forms that lakelog and Flink write are expected.
+    Without a sample it is the form that lakelog and Flink write.
     """
     kind = field.type
     if kind.root in _MANY_FORMS and sample is not None:
@@ -58,7 +58,7 @@ def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
 
 
 def line_buffer(lines: pl.Series) -> pa.Buffer:
-    """The texts one after another, each of which ends with a newline already."""
+    """The lines one after another; each ends with a newline already."""
     array = lines.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
     offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
     return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
@@ -68,7 +68,7 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
     """One row a line. Raises NotColumnarError."""
     if not count:
         return schema.empty_table()
-    if _NUL.search(text):  # where the parser would stop
+    if _NUL.search(text):  # the parser would stop there
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
     try:
@@ -89,7 +89,7 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
 
 
 def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
-    """Whether more numbers are infinite than say so by name: the parser takes those too large for their type so."""
+    """Whether more numbers are infinite than are named Infinity: the parser makes too large numbers infinite."""
     infinite = sum(_count_infinite(chunk) for column in table.columns for chunk in column.chunks)
     if not infinite:
         return False
@@ -142,7 +142,7 @@ def _wire_type(kind: DataType) -> pa.DataType | None:
         case TypeRoot.ARRAY:
             assert kind.element is not None
             element = _wire_type(kind.element)
-            # Texts among decimals in lists of lists are not found.
+            # Strings among decimals in lists of lists are not found.
             is_hidden = element is not None and pa.types.is_list(element) and _has_decimals(element)
             return None if element is None or is_hidden else pa.list_(element)
         case TypeRoot.ROW:
@@ -155,7 +155,7 @@ def _wire_type(kind: DataType) -> pa.DataType | None:
 
 
 def _other_form(kind: DataType, sample: Json) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]] | None:
-    """The wire of a form that Debezium writes and Flink does not; None for the usual form."""
+    """The wire type and conversion of a form that only Debezium writes; None for the usual form."""
     if kind.root is TypeRoot.DECIMAL:
         parse, final = parser_of(kind), to_arrow_type(kind)
         if isinstance(sample, str):
@@ -171,7 +171,7 @@ def _other_form(kind: DataType, sample: Json) -> tuple[pa.DataType, Callable[[pa
 
 
 def _from_number(array: pa.Array, kind: DataType) -> pa.Array:
-    """Days, or milli-, micro- or nanoseconds as the precision says, which is how Debezium decides."""
+    """Days, or milli-, micro- or nanoseconds by the precision, as Debezium writes them."""
     final = to_arrow_type(kind)
     if kind.root is TypeRoot.DATE:
         return array.cast(pa.int32()).cast(final)
@@ -186,9 +186,9 @@ def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
     if array.type == final:
         return array
     if kind.root in _BINARY_ROOTS:
-        texts = pl.from_arrow(array)
-        assert isinstance(texts, pl.Series)
-        return texts.str.decode("base64").to_arrow().cast(final)
+        strings = pl.from_arrow(array)
+        assert isinstance(strings, pl.Series)
+        return strings.str.decode("base64").to_arrow().cast(final)
     if kind.root is TypeRoot.ARRAY:
         assert kind.element is not None
         offsets = array.offsets
@@ -206,7 +206,7 @@ def _from_wire(array: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _check_decimals_are_numbers(text: pa.Buffer, schema: pa.Schema) -> None:
-    """Raise NotColumnarError for text in a decimal column, which the parser would take, though it may be base64."""
+    """Raise NotColumnarError for a string in a decimal column, which the parser would take, though it may be base64."""
     names = sorted({pl.escape_regex(escape(name)) for name in _leaf_names(schema, _is_decimal)})
     if not names:
         return
@@ -218,7 +218,7 @@ def _check_decimals_are_numbers(text: pa.Buffer, schema: pa.Schema) -> None:
     opening = rf'\s*:\s*{numbers_first}"'
     patterns = [rf'"(?:{"|".join(names)})"{opening}']
     if lines.str.contains("\\", literal=True).item():
-        patterns.append(rf'\\[^"]*"{opening}')  # a name with an escape may be any name
+        patterns.append(rf'\\[^"]*"{opening}')  # an escaped name may be any name
     if any(lines.str.contains(pattern).item() for pattern in patterns):
         raise NotColumnarError
 
@@ -234,7 +234,7 @@ def _is_decimal(kind: pa.DataType) -> bool:
 def _unquote_non_finite(text: bytes, schema: pa.Schema) -> bytes:
     """`"x":"NaN"` as `"x":NaN`, which the parser takes for a number, for every floating point `x`.
 
-    Where `x` is also the name of something else, the parser then meets a number that it refuses: an error,
+    Where `x` is also the name of another member, the parser then finds a number that it refuses: an error,
     never a wrong value.
     """
     for name in set(_leaf_names(schema, pa.types.is_floating)):

@@ -1,18 +1,18 @@
-"""Arrow values as JSON text, in columns.
+"""Arrow values as JSON, in columns.
 
 | type | JSON |
 |---|---|
 | BOOLEAN, integers | literal and number |
-| FLOAT, DOUBLE | the shortest number that reads back the same; texts `NaN`, `Infinity`, `-Infinity` |
+| FLOAT, DOUBLE | the shortest number that reads back the same; strings `NaN`, `Infinity`, `-Infinity` |
 | DECIMAL | number with every digit |
-| CHAR, VARCHAR | text; control characters, quote and backslash escaped, everything else as it is |
-| BINARY, VARBINARY | text, base64 |
-| DATE | text `2024-02-29` |
-| TIME | text `23:59:59.123`, digits of the Arrow unit |
-| TIMESTAMP | text `2024-02-29 23:59:59.123`, digits of the Arrow unit; years beyond 9999 have a sign |
+| CHAR, VARCHAR | string; control characters, quote and backslash escaped, all others as they are |
+| BINARY, VARBINARY | string, base64 |
+| DATE | string `2024-02-29` |
+| TIME | string `23:59:59.123`, digits of the Arrow unit |
+| TIMESTAMP | string `2024-02-29 23:59:59.123`, digits of the Arrow unit; years beyond 9999 have a sign |
 | TIMESTAMP_LTZ | the same in UTC, with a `Z` |
 | ARRAY | array |
-| MAP, MULTISET | object; a key that is not a string is named by its JSON text (without quotes of its own) |
+| MAP, MULTISET | object; a key that is not a string is named by its JSON (without quotes of its own) |
 | ROW | object |
 
 Source: Flink's documentation, "JSON Format" (what its reader takes with no option set).
@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.logstore.codec.timestamp_text import timestamp_texts
+from lakelog.logstore.codec.timestamp_text import timestamp_strings
 
 NULL = "null"
 CYCLE_DAYS = 146_097  # after 400 years the calendar repeats
@@ -67,8 +67,8 @@ _QUOTED_ROOTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
-    """JSON texts of a column. `bare` ones stand between quotes that are still to be written."""
+class _Json:
+    """The JSON of a column's values. `bare` values still need quotes around them."""
 
     series: pl.Series
     bare: bool
@@ -77,20 +77,20 @@ class _Texts:
         return ['"', self.series, '"'] if self.bare else [self.series]
 
 
-def row_texts(rows: pa.Table, fields: Sequence[DataField], *, before: str = "", after: str = "") -> pl.Series:
-    """Each row as a JSON object of `fields`, between two constant texts."""
+def row_json(rows: pa.Table, fields: Sequence[DataField], *, before: str = "", after: str = "") -> pl.Series:
+    """Each row as a JSON object of `fields`, between two constants."""
     pieces: list[str | pl.Series] = [before]
     pieces += _object_pieces([rows.column(field.name).combine_chunks() for field in fields], fields)
     return _concat([*pieces, after], rows.num_rows)
 
 
-def value_texts(array: pa.Array, kind: DataType) -> pl.Series:
-    """The JSON text of each value, `null` for a null."""
-    return _concat(_value_texts(array, kind).pieces(), len(array))
+def value_json(array: pa.Array, kind: DataType) -> pl.Series:
+    """The JSON of each value, `null` for a null."""
+    return _concat(_value_json(array, kind).pieces(), len(array))
 
 
 def escape(text: str) -> str:
-    """`text` as it stands between the quotes of a JSON text."""
+    """`text`, escaped for the quotes of a JSON string."""
     return "".join(_ESCAPES.get(char, char) for char in text)
 
 
@@ -99,98 +99,98 @@ def _object_pieces(children: Sequence[pa.Array], fields: Sequence[DataField]) ->
     opening = "{"
     for child, field in zip(children, fields, strict=True):
         pieces.append(f'{opening}"{escape(field.name)}":')
-        pieces += _value_texts(child, field.type).pieces()
+        pieces += _value_json(child, field.type).pieces()
         opening = ","
     return [*pieces, "}"] if fields else ["{}"]
 
 
-def _value_texts(array: pa.Array, kind: DataType) -> _Texts:
-    """Texts without nulls; bare ones only when the column has no null."""
+def _value_json(array: pa.Array, kind: DataType) -> _Json:
+    """The JSON of values without nulls; bare only when the column has no null."""
     expected = to_arrow_type(kind)
     if array.type != expected and not kind.is_nested:
         array = array.cast(expected)
     if kind.is_nested:
-        texts = _Texts(_nested_texts(array, kind), bare=False)
+        strings = _Json(_nested_json(array, kind), bare=False)
     else:
-        texts = _Texts(_scalar_texts(array, kind), bare=kind.root in _QUOTED_ROOTS)
+        strings = _Json(_scalar_json(array, kind), bare=kind.root in _QUOTED_ROOTS)
         if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-            texts = _Texts(_name_non_finite(texts.series, array, quote='"'), bare=False)
+            strings = _Json(_name_non_finite(strings.series, array, quote='"'), bare=False)
     if array.null_count == 0:
-        return texts
-    return _Texts(_null_where(array, _concat(texts.pieces(), len(array))), bare=False)
+        return strings
+    return _Json(_null_where(array, _concat(strings.pieces(), len(array))), bare=False)
 
 
-def _null_where(array: pa.Array, texts: pl.Series) -> pl.Series:
-    frame = pl.DataFrame({"valid": _series(array.is_valid()), "text": texts})
+def _null_where(array: pa.Array, strings: pl.Series) -> pl.Series:
+    frame = pl.DataFrame({"valid": _series(array.is_valid()), "text": strings})
     return frame.select(pl.when("valid").then("text").otherwise(pl.lit(NULL)).alias("text")).to_series()
 
 
-def _scalar_texts(array: pa.Array, kind: DataType) -> pl.Series:
-    """Texts without quotes; what stands at a null is not defined."""
+def _scalar_json(array: pa.Array, kind: DataType) -> pl.Series:
+    """JSON without quotes; undefined where the value is null."""
     match kind.root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return _escape_all(_series(array).fill_null(""))
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return _series(array).fill_null(b"").bin.encode("base64")
         case TypeRoot.DATE:
-            return _series(_date_texts(array)).fill_null("")
+            return _series(_date_strings(array)).fill_null("")
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return _series(_timestamp_texts(array)).fill_null("")
+            return _series(_timestamp_strings(array)).fill_null("")
         case TypeRoot.DECIMAL | TypeRoot.TIME:
             return _series(array.cast(pa.string())).fill_null("")
         case _:
             return _series(array).cast(pl.String).fill_null("")
 
 
-def _name_non_finite(texts: pl.Series, array: pa.Array, *, quote: str) -> pl.Series:
+def _name_non_finite(strings: pl.Series, array: pa.Array, *, quote: str) -> pl.Series:
     if pc.all(pc.is_finite(array)).as_py() is not False:
-        return texts
+        return strings
     names = {
         "NaN": f"{quote}NaN{quote}",
         "inf": f"{quote}Infinity{quote}",
         "-inf": f"{quote}-Infinity{quote}",
     }
-    return texts.replace(names)
+    return strings.replace(names)
 
 
-def _escape_all(texts: pl.Series) -> pl.Series:
-    if not texts.str.contains_any(_ESCAPED).any():
-        return texts
-    return texts.str.replace_many(_ESCAPED, _ESCAPE_TEXTS)
+def _escape_all(strings: pl.Series) -> pl.Series:
+    if not strings.str.contains_any(_ESCAPED).any():
+        return strings
+    return strings.str.replace_many(_ESCAPED, _ESCAPE_TEXTS)
 
 
-def _date_texts(array: pa.Array) -> pa.Array:
+def _date_strings(array: pa.Array) -> pa.Array:
     days = array.cast(pa.int32()).cast(pa.int64())
-    return _calendar_texts(array, days, units_per_day=1)
+    return _calendar_strings(array, days, units_per_day=1)
 
 
-def _timestamp_texts(array: pa.Array) -> pa.Array:
+def _timestamp_strings(array: pa.Array) -> pa.Array:
     units_per_day = _DAY_SECONDS * UNITS_PER_SECOND[array.type.unit]
     numbers = array.cast(pa.int64())
     if _has_four_digit_years(numbers, units_per_day=units_per_day):
-        return timestamp_texts(np.asarray(numbers.fill_null(0)), array.type.unit, has_zone=array.type.tz is not None)
-    return _calendar_texts(array, numbers, units_per_day=units_per_day)
+        return timestamp_strings(np.asarray(numbers.fill_null(0)), array.type.unit, has_zone=array.type.tz is not None)
+    return _calendar_strings(array, numbers, units_per_day=units_per_day)
 
 
 def _has_four_digit_years(numbers: pa.Array, *, units_per_day: int) -> bool:
-    """Whether all lie in the years 0 to 9999, where Arrow's text is right."""
+    """Whether all are in the years 0 to 9999, which Arrow formats correctly."""
     extremes = pc.min_max(numbers)
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
     return low is None or bool(low >= _YEAR_0_DAY * units_per_day and high < _YEAR_10000_DAY * units_per_day)
 
 
-def _calendar_texts(array: pa.Array, numbers: pa.Array, *, units_per_day: int) -> pa.Array:
-    """Arrow's text for the years 0 to 9999; the other years by whole cycles of 400 years."""
+def _calendar_strings(array: pa.Array, numbers: pa.Array, *, units_per_day: int) -> pa.Array:
+    """Arrow's format for the years 0 to 9999; the other years by whole cycles of 400 years."""
     if _has_four_digit_years(numbers, units_per_day=units_per_day):
         return array.cast(pa.string())
     values = np.asarray(numbers.fill_null(0))
     cycles, rest = np.divmod(values, CYCLE_DAYS * units_per_day)
     near = pa.array(rest).cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(array.type)
-    texts = near.cast(pa.string()).to_pylist()
+    strings = near.cast(pa.string()).to_pylist()
     return pa.array(
         [
             _year_text(int(text[:4]) + CYCLE_YEARS * int(cycle)) + text[4:]
-            for text, cycle in zip(texts, cycles.tolist(), strict=True)
+            for text, cycle in zip(strings, cycles.tolist(), strict=True)
         ],
         pa.string(),
     )
@@ -201,8 +201,8 @@ def _year_text(year: int) -> str:
     return f"{sign}{abs(year):04d}"
 
 
-def _nested_texts(array: pa.Array, kind: DataType) -> pl.Series:
-    """Texts of nested values; what stands at a null is not defined."""
+def _nested_json(array: pa.Array, kind: DataType) -> pl.Series:
+    """The JSON of nested values; undefined where the value is null."""
     if kind.root is TypeRoot.ROW:
         return _concat(_object_pieces(array.flatten(), kind.fields), len(array))
     offsets = array.offsets
@@ -211,12 +211,12 @@ def _nested_texts(array: pa.Array, kind: DataType) -> pl.Series:
     offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
     if kind.root is TypeRoot.ARRAY:
         assert kind.element is not None
-        members = value_texts(array.values.slice(start, length), kind.element)
+        members = value_json(array.values.slice(start, length), kind.element)
         opening, closing = "[", "]"
     else:
         key_kind, value_kind = entry_types(kind)
-        keys = _key_texts(array.keys.slice(start, length), key_kind)
-        values = _value_texts(array.items.slice(start, length), value_kind)
+        keys = _key_json(array.keys.slice(start, length), key_kind)
+        values = _value_json(array.items.slice(start, length), value_kind)
         members = _concat(['"', keys, '":', *values.pieces()], length)
         opening, closing = "{", "}"
     lists = pa.ListArray.from_arrays(offsets, members.to_arrow().cast(pa.large_string()))
@@ -234,11 +234,11 @@ def entry_types(kind: DataType) -> tuple[DataType, DataType]:
     return kind.key, kind.value
 
 
-def _key_texts(keys: pa.Array, kind: DataType) -> pl.Series:
+def _key_json(keys: pa.Array, kind: DataType) -> pl.Series:
     if kind.is_nested:
-        return _escape_all(_nested_texts(keys, kind))
-    texts = _scalar_texts(keys, kind)
-    return _name_non_finite(texts, keys, quote="") if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else texts
+        return _escape_all(_nested_json(keys, kind))
+    strings = _scalar_json(keys, kind)
+    return _name_non_finite(strings, keys, quote="") if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else strings
 
 
 def _series(array: pa.Array) -> pl.Series:
@@ -248,7 +248,7 @@ def _series(array: pa.Array) -> pl.Series:
 
 
 def _concat(pieces: Sequence[str | pl.Series], length: int) -> pl.Series:
-    """The pieces side by side, row by row; constant ones that meet become one first."""
+    """The pieces concatenated, row by row; adjacent constants are joined first."""
     merged: list[str | pl.Series] = []
     for piece in pieces:
         if isinstance(piece, str) and merged and isinstance(merged[-1], str):

@@ -1,7 +1,7 @@
-"""One parsed JSON value as a value of a column type: exact, forgiving in form, and slow.
+"""One parsed JSON value as a value of a column type: exact, of any known form, and slow.
 
-Takes every form that lakelog, Flink and Debezium write; the columnar reader falls back to it for what Arrow's
-parser cannot read (maps, odd numbers, years beyond 9999), and takes its error messages from it.
+Takes every form that lakelog, Flink and Debezium write; the columnar reader falls back to it for values that Arrow's
+parser cannot read (maps, odd numbers, years beyond 9999), and for error messages.
 Numbers come as Decimal or int, so nothing is lost before the column's type is known.
 """
 
@@ -34,29 +34,29 @@ _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _ALL_DIGITS = re.compile(r"\d+", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _ESCAPED = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]|.)", re.DOTALL)
-_LONG_DIGITS_MAX = 20  # of the largest number of 64 bits
+_LONG_DIGITS_MAX = 20  # digits of the largest number of 64 bits
 _UNSCALED_BYTES_MAX = 80
 _DAY_SECONDS = 86_400
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
 
 
 class JsonValueError(ValueError):
-    """A JSON value does not fit its column; the message says why, without the column."""
+    """A JSON value does not fit its column; the message has the reason, without the column."""
 
 
 class RepeatedNames(dict[str, Any]):
-    """An object that says a name several times; the last value counts where names are keys of a map."""
+    """An object with a repeated name; the last value counts where names are keys of a map."""
 
     repeated: frozenset[str] = frozenset()
 
 
 def parse_json(data: bytes) -> Json:
-    """The value of a JSON text in UTF-8. Raises JsonValueError, also where Python would read it: a byte order mark,
+    """The value of JSON in UTF-8. Raises JsonValueError, also for input that Python would read: a byte order mark,
     half a surrogate pair, numbers and nesting beyond any column.
     """
     try:
         if b"\\u" in data and any(token[1:2] == b"u" and len(token) == 4 for token in _ESCAPED.findall(data)):
-            raise JsonValueError("it holds half a surrogate pair, which no text has")
+            raise JsonValueError("it holds half a surrogate pair, which is not Unicode")
         return _DECODER.decode(data.decode())
     except RecursionError as error:
         raise JsonValueError("it is nested too deep") from error
@@ -83,9 +83,9 @@ def value_of(row: Mapping[str, Json], name: str) -> Json:
     return row.get(name)
 
 
-# NaN and Infinity, which are no JSON, become floats: as texts they could be taken for base64.
+# NaN and Infinity, which are not JSON, become floats: as strings they could be taken for base64.
 def _whole(text: str) -> int | Decimal:
-    """A whole number. What a float keeps of `-0` is its sign."""
+    """A whole number; `-0` as a Decimal, whose sign a float column keeps."""
     return Decimal(text) if text == "-0" else int(text)
 
 
@@ -93,7 +93,7 @@ _DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_whole, parse_constan
 
 
 def parser_of(kind: DataType) -> Parse:
-    """The function from a parsed JSON value to what `pyarrow.array` takes for `kind`. Null gives None.
+    """The function from a parsed JSON value to a value for `pyarrow.array` of `kind`. Null gives None.
 
     The function raises JsonValueError, also for a null where the type is NOT NULL.
     """
@@ -109,7 +109,7 @@ def parser_of(kind: DataType) -> Parse:
         except JsonValueError:
             raise
         except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, RecursionError) as error:
-            raise JsonValueError(f"{_shown(value)} is no {kind.with_nullable(True)}") from error
+            raise JsonValueError(f"{_shown(value)} is not a {kind.with_nullable(True)}") from error
 
     return parse_value
 
@@ -157,7 +157,7 @@ def _to_int(value: Json, *, bits: int) -> int:
         raise TypeError
     if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value.strip(" ")) is None:
         raise ValueError
-    if isinstance(value, Decimal) and value.adjusted() >= _LONG_DIGITS_MAX:  # else int() could build a billion digits
+    if isinstance(value, Decimal) and value.adjusted() >= _LONG_DIGITS_MAX:  # int() could build a billion digits
         raise ValueError
     number = int(value)
     if number != (value if isinstance(value, Decimal) else number):
@@ -168,7 +168,7 @@ def _to_int(value: Json, *, bits: int) -> int:
 
 
 def _to_float64(value: Json) -> float:
-    """A number beyond the largest one is refused, never taken for infinity."""
+    """A number beyond the largest one is refused, and never becomes infinite."""
     if isinstance(value, bool):
         raise TypeError
     is_named = _is_not_finite(value)
@@ -181,7 +181,7 @@ def _to_float64(value: Json) -> float:
 
 
 def _is_not_finite(value: Json) -> bool:
-    """Whether a value says NaN or infinity by its name."""
+    """Whether a value is a name of NaN or infinity."""
     return isinstance(value, float) or (isinstance(value, str) and _NOT_FINITE.fullmatch(value) is not None)
 
 
@@ -189,7 +189,7 @@ def _to_float32(value: Json) -> Any:
     double = _to_float64(value)
     if not math.isfinite(double):
         return double
-    # Text to float32 in one rounding; by way of float64 it would be two.
+    # String to float32 in one rounding; by way of float64 there would be two.
     single = pa.scalar(str(value).strip(" ")).cast(pa.float32()).as_py()
     if not math.isfinite(single):
         raise ValueError
@@ -269,7 +269,7 @@ def _to_time(value: Json, *, number_unit: str, unit: str) -> int:
 
 
 def _to_timestamp(value: Json, *, number_unit: str, unit: str) -> int:
-    """Units since 1970; a text without zone is taken as it stands, one with a zone as UTC."""
+    """Units since 1970; a string without zone is local time, one with a zone is converted to UTC."""
     if isinstance(value, int) and not isinstance(value, bool):
         return _within(_rescale(value, number_unit, unit), 1 << 63)
     date = _DATE.match(value)
@@ -302,7 +302,7 @@ def _zone_seconds(match: re.Match[str]) -> int:
 
 
 def _days_of(match: re.Match[str]) -> int:
-    """Days since 1970 of a proleptic Gregorian date of any year. Raises ValueError for no such day."""
+    """Days since 1970 of a proleptic Gregorian date of any year. Raises ValueError for a day that does not exist."""
     year, month, day = int(match[1]), int(match[2]), int(match[3])
     is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if not 1 <= month <= 12 or not 1 <= day <= (29 if is_leap else 28, 30, 31)[_LENGTH_CLASS[month - 1]]:
@@ -347,7 +347,7 @@ def _to_entries(value: Json, *, key: Parse, member: Parse) -> list[tuple[Any, An
 
 
 def _key_parser(kind: DataType) -> Parse:
-    """The parser of the names in a map's object: JSON texts, without quotes where the type has none of its own."""
+    """The parser of the names in a map's object: JSON, without quotes for types that need none."""
     parse = parser_of(kind)
     if kind.is_nested:
         return lambda name: parse(parse_json(name.encode()))

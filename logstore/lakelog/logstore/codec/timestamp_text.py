@@ -1,6 +1,6 @@
-"""Timestamps of the years 0 to 9999 as text, from tables of days, seconds and digits.
+"""Timestamps of the years 0 to 9999 as strings, from tables of days, seconds and digits.
 
-Arrow's cast takes 1.5 us a value, most of what a record costs; gathering bytes takes a twentieth of that.
+Arrow's cast takes 1.5 us a value, most of the cost of a record; gathering bytes takes a twentieth of that.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ _CLOCK_WIDTH = len("23:59:59")
 _FRACTION_GROUPS = {"s": 0, "ms": 1, "us": 2, "ns": 3}  # of three digits
 
 
-def timestamp_texts(values: Numbers, unit: str, *, has_zone: bool) -> pa.LargeStringArray:
+def timestamp_strings(values: Numbers, unit: str, *, has_zone: bool) -> pa.LargeStringArray:
     """`2024-02-29 23:59:59.123` with all digits of the unit, and a `Z` when there is a zone."""
     groups = _FRACTION_GROUPS[unit]
     seconds, fraction = np.divmod(values, 1000**groups) if groups else (values, np.zeros_like(values))
     days, clock = np.divmod(seconds, _SECONDS_PER_DAY)
     fraction_at = _DAY_WIDTH + 1 + _CLOCK_WIDTH
     end = fraction_at + (1 + 3 * groups if groups else 0)
-    texts = np.empty((len(values), end + has_zone), np.uint8)
-    texts[:, :_DAY_WIDTH] = _days(days)
-    texts[:, _DAY_WIDTH] = ord(" ")
-    texts[:, _DAY_WIDTH + 1 : fraction_at] = _clocks()[clock]
+    strings = np.empty((len(values), end + has_zone), np.uint8)
+    strings[:, :_DAY_WIDTH] = _days(days)
+    strings[:, _DAY_WIDTH] = ord(" ")
+    strings[:, _DAY_WIDTH + 1 : fraction_at] = _clocks()[clock]
     if groups:
-        texts[:, fraction_at] = ord(".")
+        strings[:, fraction_at] = ord(".")
     for group in reversed(range(groups)):
         fraction, digits = np.divmod(fraction, 1000)
         start = fraction_at + 1 + 3 * group
-        texts[:, start : start + 3] = _three_digits()[digits]
+        strings[:, start : start + 3] = _three_digits()[digits]
     if has_zone:
-        texts[:, end] = ord("Z")
-    offsets = np.arange(len(values) + 1, dtype=np.int64) * texts.shape[1]
-    return pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(texts))
+        strings[:, end] = ord("Z")
+    offsets = np.arange(len(values) + 1, dtype=np.int64) * strings.shape[1]
+    return pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(strings))
 
 
 def _days(days: Numbers) -> Bytes:
@@ -57,8 +57,8 @@ def _days(days: Numbers) -> Bytes:
 
 
 def _dates(days: Numbers) -> Bytes:
-    texts = pa.array(days.astype(np.int32)).cast(pa.date32()).cast(pa.string())
-    return np.frombuffer(texts.buffers()[2], np.uint8, len(days) * _DAY_WIDTH).reshape(len(days), _DAY_WIDTH)
+    strings = pa.array(days.astype(np.int32)).cast(pa.date32()).cast(pa.string())
+    return np.frombuffer(strings.buffers()[2], np.uint8, len(days) * _DAY_WIDTH).reshape(len(days), _DAY_WIDTH)
 
 
 @cache
@@ -66,10 +66,10 @@ def _clocks() -> Bytes:
     """`HH:MM:SS` of each second of a day."""
     seconds = np.arange(_SECONDS_PER_DAY)
     parts = (seconds // 3600, seconds // 60 % 60, seconds % 60)
-    texts = np.full((_SECONDS_PER_DAY, _CLOCK_WIDTH), ord(":"), np.uint8)
+    strings = np.full((_SECONDS_PER_DAY, _CLOCK_WIDTH), ord(":"), np.uint8)
     for at, part in zip((0, 3, 6), parts, strict=True):
-        texts[:, at : at + 2] = _three_digits()[part, 1:]
-    return texts
+        strings[:, at : at + 2] = _three_digits()[part, 1:]
+    return strings
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Kafka clients: made from the user's configuration, kept for the next use in this process."""
+"""Kafka clients: created with the user's configuration, and kept for the next use in this process."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Key = tuple[object, ...]
 Request = Callable[[AdminClient, float], Mapping[Any, Future[Answer]]]
 
 _log = logging.getLogger("lakelog.kafka")
-_log.addHandler(logging.NullHandler())  # else Python prints warnings of a library that has no handler
+_log.addHandler(logging.NullHandler())  # otherwise Python prints warnings of a library without a handler
 
 
 def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], settings: Mapping[str, Any]) -> Client:
-    """A client with the user's configuration, over which `settings` win.
+    """A client with the user's configuration, which `settings` override.
 
-    Its log lines go to the logger `lakelog.kafka`. Raises OptionError for a configuration that it refuses.
+    Its log lines go to the logger `lakelog.kafka`. Raises OptionError for a configuration that the client refuses.
     """
     if not client_config.get("bootstrap.servers"):
         raise OptionError("option 'log.kafka.bootstrap.servers' is not set; expected host:port of a Kafka broker")
@@ -42,18 +42,18 @@ def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], s
         reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise OptionError(
             f"the Kafka client refuses its configuration: {without_secrets(reason, client_config)}; correct it"
-            " where it was said: the table's option 'log.kafka.*', a profile, LAKELOG_KAFKA_* or the call"
+            " where it was given: the table's option 'log.kafka.*', a profile, LAKELOG_KAFKA_* or the call"
         ) from None  # the cause may quote a secret
 
 
 def connect(client: AdminClient | Producer | Consumer, seconds: float, *, topic: str | None = None) -> None:
     """Wait until a new client is connected to a broker that it knows by name. Raises KafkaException.
 
-    `topic` is the one that it is for; without one it asks for all.
+    `topic` limits the requested metadata; without it they are of all topics.
 
-    A client starts with the addresses it was given, and drops these connections once an answer has named the brokers. A
-    request that is under way by then is lost, and asked again after half a second to three (librdkafka 2.16). So the
-    first answer names the brokers here, and the second comes from one of them.
+    A client starts with the given addresses, and drops these connections once an answer has named the brokers. A
+    pending request is lost then, and sent again after half a second to three (librdkafka 2.16). So here the first
+    answer names the brokers, and the second comes from one of them.
     """
     for _ in range(2):
         client.list_topics(topic, seconds)
@@ -65,7 +65,7 @@ def config_key(client_config: Mapping[str, str]) -> Key:
 
 
 class ClientPool(Generic[Client]):
-    """Clients that are open and idle, at most `size_max` of them; the least recently used one goes first."""
+    """Clients that are open and idle, at most `size_max` of them; the least recently used one is closed first."""
 
     def __init__(self, size_max: int, close: Callable[[Client], object]) -> None:
         self._size_max = size_max
@@ -115,7 +115,7 @@ class ClientPool(Generic[Client]):
             self._close(client)
 
     def _forget(self) -> None:
-        # The threads of a client stay behind in the parent: a forked child can neither use it nor close it.
+        # A fork does not copy the threads of a client: the child can neither use it nor close it.
         self._left_to_parent.append(self._idle)
         self._idle = OrderedDict()
         self._lock = Lock()
@@ -134,9 +134,9 @@ def ask(
 ) -> list[Answer]:
     """The answers to an admin request, in its order, after `seconds` at most.
 
-    All threads share one client. After a restart of the broker a client that was open before may fail for ever. So a
+    All threads share one client. After a restart of the broker a client that was open before may fail forever. So a
     kept client gets half of the time, and when it fails a new one the other half; a request that may not be repeated
-    goes to a new one at once. Raises what `kafka_error` makes of a failure.
+    goes to a new client at once. Raises the errors of `kafka_error`.
     """
     key = config_key(client_config)
     kept = _admins.look(key) if may_repeat else None

@@ -1,7 +1,7 @@
-"""Open consumers, each of one topic partition, which know where they stand.
+"""Open consumers, each of one topic partition, with their position.
 
 They read committed records only, never jump (`auto.offset.reset=error`), and stay open in this process for the next
-read, which costs no seek when it begins where the last one ended.
+read, which needs no seek when it begins where the last one ended.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
 _CONSUME_RECORDS = 10_000
 _POLL_SECONDS = 0.5
 _OPEN_MAX = 16
-_TRANSACTION_OFFSETS_MIN = 2  # a record and the end marker
+_TRANSACTION_OFFSETS_MIN = 2  # a record and the control record
 _OUT_OF_RANGE_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 CONSUMER_SETTINGS = {
     "fetch.message.max.bytes": str(4 << 20),
-    "fetch.wait.max.ms": "10",  # the end of a partition is seen, and another range begun, after that at the latest
-    "fetch.queue.backoff.ms": "5",  # a full queue would otherwise stop fetching for a second
+    "fetch.wait.max.ms": "10",  # the longest wait at the end of a partition, and before another range
+    "fetch.queue.backoff.ms": "5",  # by default a full queue stops fetching for a second
     "queued.max.messages.kbytes": str(32 << 10),
     "queued.min.messages": "1000000",
 }
@@ -40,24 +40,24 @@ OWN_CONSUMER_SETTINGS = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "enable.partition.eof": "true",
-    "group.id": "lakelog-reader",  # librdkafka wants one; nothing is ever committed in it
+    "group.id": "lakelog-reader",  # librdkafka needs one; no offset is ever committed in it
     "isolation.level": "read_committed",
 }
 
 
-HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether no committed record was between the two
+HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether there was no committed record in between
 
 
 def nothing_known(_start: int, _log_start: int) -> bool:
-    """No gap is known to have held nothing."""
+    """The test without knowledge: any gap may have held records."""
     return False
 
 
 def can_hold_nothing(start: int, log_start: int, newest: int, *, is_after_record: bool) -> bool:
-    """Whether the deleted offsets from `start` to `log_start` hold no committed record, whatever they are. Pure.
+    """Whether the deleted offsets from `start` to `log_start` certainly hold no committed record. Pure.
 
-    Behind the last record of a transaction (`is_after_record`) is its end marker. A whole transaction takes two offsets
-    at least, and `start` is inside of none; `newest` is the high watermark.
+    Behind the last record of a transaction (`is_after_record`) is its control record. A whole transaction takes at
+    least two offsets, and `start` is not inside of one; `newest` is the high watermark.
     """
     first = start + 1 if is_after_record else start
     return log_start <= first or (log_start == newest and log_start - first < _TRANSACTION_OFFSETS_MIN)
@@ -67,12 +67,12 @@ class PartitionConsumer:
     """Reads one partition. `position` is the offset up to which it has given everything that is committed."""
 
     def __init__(self, partition: KafkaPartition) -> None:
-        """Make the client; it connects with the first read."""
+        """Create the client; it connects with the first read."""
         self.partition = partition
         self.position: int | None = None
         self._consumer = make_client(Consumer, CONSUMER_SETTINGS | {**partition.client_config}, OWN_CONSUMER_SETTINGS)
         self._left: list[Message] = []  # fetched, from `position` on, and not given yet
-        self._is_at_end = False  # nothing committed was behind `position` when the broker last said so
+        self._is_at_end = False  # whether nothing committed was behind `position` at the broker's last answer
         self._holds_nothing: HoldsNothing = nothing_known
         self._is_tail = False
         self._tail_base = 0  # behind the last record of a transaction, where it is not 0
@@ -86,11 +86,11 @@ class PartitionConsumer:
         is_tail: bool = False,
         holds_nothing: HoldsNothing = nothing_known,
     ) -> Iterator[list[Message]]:
-        """The committed records from `start` to `end`, in lists; what lies behind `end` waits for the next read.
+        """The committed records from `start` to `end`, in lists; records behind `end` are kept for the next read.
 
-        A tail goes on behind `end`, to where nothing more is committed: whole transactions; its `start` is 0 or behind
-        the last record of a transaction. Deleted offsets at the start are passed when they held no record, by what the
-        log still shows or by `holds_nothing`. Raises StalledError when nothing comes for `timeout_seconds`,
+        A tail continues behind `end`, to the end of the committed transactions; its `start` is 0 or behind the last
+        record of a transaction. Deleted offsets at the start are skipped when they held no record, by the rest of the
+        log or by `holds_nothing`. Raises StalledError when nothing comes for `timeout_seconds`,
         LogTruncatedError, UnavailableError.
         """
         self._holds_nothing, self._is_tail, self._tail_base = holds_nothing, is_tail, start if is_tail else 0
@@ -113,7 +113,7 @@ class PartitionConsumer:
                 is_checked = True
 
     def rest(self) -> None:
-        """Ask the broker for nothing until the next read."""
+        """Pause fetching until the next read."""
         self._left, self.position = [], None
         self._consumer.unassign()
 
@@ -132,7 +132,7 @@ class PartitionConsumer:
         self._consumer.assign([TopicPartition(self.partition.topic.name, self.partition.number, start)])
 
     def _take(self, end: int | None, timeout_seconds: float) -> list[Message]:
-        """The next records before `end`, and moves the position; none when none came in time."""
+        """The next records before `end`; moves the position. Empty when none came in time."""
         messages = self._left or self._fetch(timeout_seconds)
         self._left = []
         if not messages:
@@ -155,7 +155,7 @@ class PartitionConsumer:
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise kafka_error(error, f"reading {self.partition}", self.partition.client_config)
             if offset < start:
-                continue  # asked for by the read before
+                continue  # of the read before
             if error is None and end is not None and offset >= end:
                 self._left, self.position, self._is_at_end = messages[number:], offset, False
                 break
@@ -177,7 +177,7 @@ class PartitionConsumer:
             raise kafka_error(error.args[0], f"reading {self.partition}", self.partition.client_config) from error
 
     def _pass_deleted(self) -> None:
-        """Go on where the log starts now. Raises LogTruncatedError when records may have been deleted before that."""
+        """Continue at the present log start. Raises LogTruncatedError when records before it may have been deleted."""
         position = self.position
         assert position is not None
         start = log_start_offset(self.partition).offset
@@ -186,12 +186,12 @@ class PartitionConsumer:
             is_after_record = 0 < position == self._tail_base
             holds_nothing = can_hold_nothing(position, start, newest, is_after_record=is_after_record)
             self._move_to(start)
-            if holds_nothing or self._shows_a_marker(position, start) or self._holds_nothing(position, start):
+            if holds_nothing or self._shows_control_record(position, start) or self._holds_nothing(position, start):
                 return
         raise truncated(self.partition, f"offset {position}", start, newest, is_tail=self._is_tail)
 
-    def _shows_a_marker(self, position: int, start: int) -> bool:
-        """Whether the one offset before `start` was an end marker: a transaction begins right behind it."""
+    def _shows_control_record(self, position: int, start: int) -> bool:
+        """Whether the one offset before `start` was a control record: a transaction begins directly behind it."""
         if start != position + 1:
             return False
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -225,11 +225,11 @@ def commit_header(message: Message) -> bytes | None:
 def truncated(partition: KafkaPartition, asked: str, start: int, end: int, *, is_tail: bool) -> LogTruncatedError:
     """The error for an offset that the partition does not hold; a tail is a writer's."""
     way_out = (
-        "what no snapshot has taken in yet may be lost; `lakelog log check TABLE` says what, and `lakelog log repair"
-        " TABLE` lets writers go on"
+        "records that are in no snapshot yet may be lost; `lakelog log check TABLE` names them, and `lakelog log repair"
+        " TABLE` lets writers continue"
         if is_tail
-        else "start the stream anew with another checkpoint location, which reads the newest snapshot first, and set"
-        " the table's option log.retention to longer than streams stay away; `lakelog log check TABLE` says whether"
+        else "start the stream with a new checkpoint location, which reads the newest snapshot first, and set"
+        " the table's option log.retention to longer than streams stay away; `lakelog log check TABLE` reports whether"
         " Kafka itself deletes records"
     )
     return LogTruncatedError(
@@ -248,7 +248,7 @@ def open_consumer(partition: KafkaPartition) -> Iterator[PartitionConsumer]:
     consumer = _pool.take(key) or PartitionConsumer(partition)
     try:
         yield consumer
-    except Exception:  # whatever it was: where the consumer stands is not known any more
+    except Exception:  # any error: the position of the consumer is unknown
         consumer.close()
         raise
     else:

@@ -1,8 +1,8 @@
-"""Whether a partition is still the log that it was: leader epochs.
+"""Checks by leader epochs that a partition still has the records that it had.
 
-Each leader of a partition has an epoch of its own. A log that reached an offset while an epoch was current reaches it
-for ever, unless a leader that lacks its end took over (an unclean election, a broker that lost its disk): then that
-epoch ends before the offset, and what is there now is something else. Kafka knows where each epoch ends
+Each leader of a partition has its own epoch. A log that reached an offset in an epoch keeps its records up to there
+forever, unless a leader that lacks its end took over (an unclean election, a broker that lost its disk): then that
+epoch ends before the offset, and there may be other records now. Kafka knows where each epoch ends
 (OffsetForLeaderEpoch); its client asks when it is assigned an offset with an epoch, before it fetches. Source: KIP-320.
 """
 
@@ -25,16 +25,16 @@ _CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATIO
 
 
 def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
-    """Raise LogRewrittenError when the log no longer is what it was when it reached `known.offset`.
+    """Raise LogRewrittenError when records before `known.offset` may have been replaced.
 
-    `known.leader_epoch` was current then; without one nothing is known. Ask only when another epoch is current now: it
-    takes a new client. Raises UnavailableError.
+    `known.leader_epoch` was the epoch at that offset; without one there is no check. Call it only when the present
+    epoch is another one: it needs a new client. Raises UnavailableError.
     """
     epoch = known.leader_epoch
     if epoch is None or known.offset == 0:
         return
     if log_start_offset(partition).offset > known.offset:
-        return  # it is deleted, whatever it was
+        return  # deleted: there is nothing to compare
     client_config, topic = partition.client_config, partition.topic
     consumer = make_client(Consumer, CONSUMER_SETTINGS | {**client_config}, OWN_CONSUMER_SETTINGS)
     try:
@@ -59,12 +59,12 @@ def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
 
 
 def rewritten(partition: KafkaPartition, offset: int, epoch: int | None) -> LogRewrittenError:
-    """The error for a log that was cut before `offset` and went on with other records."""
+    """The error for a log that was cut before `offset` and continued with other records."""
     when = "" if epoch is None else f" in leader epoch {epoch}"
     return LogRewrittenError(
         f"{partition} reached offset {offset}{when}, and was cut before it since: a broker that lacked the end became"
-        " leader (an unclean election, or a lost disk), so other records may be there now. The rows of snapshots are"
-        " whole. Start streams anew with another checkpoint location; a writer goes on after `lakelog table"
+        " leader (an unclean election, or a lost disk), so it may hold other records now. The rows of snapshots are"
+        " complete. Start streams with new checkpoint locations; a writer continues after `lakelog table"
         " new-identity TABLE`, which gives the table a new log. More replicas, and"
         " unclean.leader.election.enable=false, prevent it"
     )

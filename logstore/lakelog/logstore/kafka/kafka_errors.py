@@ -1,4 +1,4 @@
-"""What Kafka clients complain about, as errors of lakelog; no message holds a secret."""
+"""Errors of Kafka clients as errors of lakelog; no message holds a secret."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _REFUSED_CODES = frozenset(
 
 
 def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
-    """The error of lakelog for what a client said while `doing`."""
+    """The error of lakelog for a client's error while `doing`."""
     servers, reason = servers_of(client_config), _reason(error, client_config)
     code = error.code()
     if code in _FENCED_CODES:
@@ -62,11 +62,11 @@ def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str])
     if code in _MISSING_CODES:
         return NotFoundError(
             f"{doing}: Kafka at {servers} has no such topic or partition ({reason}); check that"
-            " log.kafka.bootstrap.servers names the right Kafka. If the topic was deleted, what only it held is lost:"
-            " batch reads still show the snapshots, and `lakelog table new-identity TABLE` gives the table a new log"
+            " log.kafka.bootstrap.servers names the right Kafka. If the topic was deleted, records in no snapshot are"
+            " lost: batch reads still show the snapshots; `lakelog table new-identity TABLE` gives the table a new log"
         )
     if code == KafkaError.TOPIC_ALREADY_EXISTS:
-        return ConflictError(f"{doing}: Kafka at {servers} has the topic already; take another name or delete it")
+        return ConflictError(f"{doing}: Kafka at {servers} has the topic already; choose another name or delete it")
     if code in _REFUSED_CODES:
         return InvalidRequestError(f"{doing}: Kafka at {servers} refuses it ({reason})")
     return UnavailableError(
@@ -81,7 +81,7 @@ def is_fenced(error: KafkaError) -> bool:
 
 
 def transaction_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
-    """FencedError, or UnknownOutcomeError for everything else that can go wrong in a transaction."""
+    """FencedError, or UnknownOutcomeError for all other errors in a transaction."""
     if is_fenced(error):
         return kafka_error(error, doing, client_config)
     return unknown_outcome(_reason(error, client_config), doing, client_config)
@@ -99,8 +99,8 @@ def too_slow(open_seconds: float, timeout_millis: int, doing: str) -> Transactio
 def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -> UnknownOutcomeError:
     """The error for a transaction that may be in the log."""
     return UnknownOutcomeError(
-        f"{doing}: {reason}; the transaction may or may not be in the log at {servers_of(client_config)}: only the"
-        " look of a new producer shows"
+        f"{doing}: {reason}; the transaction may or may not be in the log at {servers_of(client_config)}: a new"
+        " producer finds out from the tail"
     )
 
 

@@ -1,4 +1,4 @@
-"""Read a topic partition: the tail behind an offset, or a range of offsets. Committed records only."""
+"""Reads of a topic partition: the tail behind an offset, or a range of offsets. Committed records only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("lakelog.logstore")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailTransaction:
-    """One committed transaction: the records from the one with the header on. `end_offset` is exclusive."""
+    """One committed transaction, which begins with the record with the header. `end_offset` is exclusive."""
 
     header: bytes
     first_offset: int
@@ -39,7 +39,7 @@ class TailTransaction:
 class Tail:
     """The committed transactions from a base offset to the high watermark, in log order.
 
-    The log had reached `epoch_offset` while `leader_epoch` was current.
+    The log had reached `epoch_offset` in `leader_epoch`.
     """
 
     transactions: tuple[TailTransaction, ...]
@@ -53,9 +53,9 @@ def read_tail(
 ) -> Tail:
     """The tail from `base`; call it after the fence, so that no older transaction is still open.
 
-    `base` is 0, or the offset after the last record of a committed transaction, whose marker lies there or behind: when
-    the log holds one thing more, it is this marker, and nothing is read. `known` is where the log was once, and the
-    leader epoch then: under another epoch it is asked whether the log is still the same.
+    `base` is 0, or the offset after the last record of a committed transaction, whose control record is there or
+    behind: when the log holds one offset more, it is this control record, and nothing is read. `known` is an earlier
+    offset of the log and its leader epoch: in another epoch it is checked that the log is still the same.
 
     Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
     partition does not hold `base`, LogRewrittenError when it may hold other records before it, CorruptDataError when
@@ -113,11 +113,11 @@ def read_range(
     holds_nothing: HoldsNothing = nothing_known,
     patience: Patience | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """The committed changes in [start, end): the columns, `_row_kind` (int8), and `_offset` if asked for.
+    """The committed changes in [start, end): the columns, `_row_kind` (int8), and with `with_offset` `_offset`.
 
-    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` is
-    asked of offsets at the start that are deleted, where the log itself does not show what they were. With `patience` a
-    broker that does not answer, or not with all, is asked again. Raises LogTruncatedError, StalledError when nothing
+    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing`
+    tests deleted offsets at the start, where the log itself does not show that they held no record. With `patience`
+    requests to a broker that does not answer are repeated. Raises LogTruncatedError, StalledError when nothing
     comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
     """
     gathered: list[Message] = []
@@ -131,7 +131,7 @@ def read_range(
         yield _record_batch(partition, gathered, fields, with_offset=with_offset)
 
 
-def _pieces(  # noqa: PLR0917  # passed on as it came
+def _pieces(  # noqa: PLR0917  # the arguments of `read_range`
     partition: KafkaPartition,
     start: int,
     end: int,
@@ -139,7 +139,7 @@ def _pieces(  # noqa: PLR0917  # passed on as it came
     holds_nothing: HoldsNothing,
     patience: Patience | None,
 ) -> Iterator[list[Message]]:
-    """The committed records of a range in lists, over as many consumers as it takes."""
+    """The committed records of a range in lists, with a new consumer after each error that patience allows."""
     while start < end:
         try:
             with open_consumer(partition) as consumer:
@@ -147,7 +147,7 @@ def _pieces(  # noqa: PLR0917  # passed on as it came
                     assert consumer.position is not None
                     start = consumer.position
                     yield messages
-                    if patience is not None:  # however long the caller has worked on what came
+                    if patience is not None:  # independent of the caller's work on the records
                         patience.succeeded()
                 return
         except UnavailableError as error:
@@ -158,7 +158,7 @@ def _pieces(  # noqa: PLR0917  # passed on as it came
 
 
 class _TailBuilder:
-    """The transactions that records belong to: those without header belong to the one before."""
+    """Groups records by transactions: records without header belong to the transaction before."""
 
     def __init__(self, partition: KafkaPartition) -> None:
         self._partition = partition
@@ -169,7 +169,7 @@ class _TailBuilder:
         self._record_count = 0
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Take in the next records. Raises CorruptDataError."""
+        """Add the next records. Raises CorruptDataError."""
         for message in messages:
             header, offset = commit_header(message), message.offset()
             assert offset is not None

@@ -1,4 +1,4 @@
-"""How large a record of a topic may be, and rows and records held against it before anything is sent."""
+"""The largest record of a topic, and checks of rows and records against it before anything is sent."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COMMIT_HEADER = "lakelog-commit"
 
 # Kafka's limit counts a record batch with its framing: 61 bytes of the batch and at most 30 of a record.
 _FRAMING_BYTES = 128
-# Left in every record for the commit header of the first, which at least names a file with the header itself.
+# Reserved in every record for the commit header of the first, which at least names a file with the header itself.
 _HEADER_BYTES = 256
 _ENVELOPE_BYTES = 64  # `{"before":null,"after":,"op":"c"}` and more
-# What a value of a plain type takes at most as JSON, with its quotes and comma; a byte of text or binary at most six.
+# The most bytes of a value of a plain type as JSON, with its quotes and comma; a byte of a string has at most six.
 _PLAIN_VALUE_BYTES = 64
 _ESCAPED_BYTES = 6
 
@@ -35,7 +35,7 @@ _topics_lock = Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLimit:
-    """What a topic takes: at most `record_bytes` for key and value of a record, with room for a small commit header."""
+    """The limit of a topic: `record_bytes` for key and value of a record, with room for a small commit header."""
 
     topic: str
     servers: str
@@ -44,11 +44,11 @@ class RecordLimit:
 
     @property
     def record_bytes(self) -> int:
-        """The most that a record may have."""
+        """The most bytes of a record."""
         return self.message_bytes - _FRAMING_BYTES - _HEADER_BYTES
 
     def header_room(self, records: EncodedRecords) -> int:
-        """The most that the commit header of these records may have."""
+        """The most bytes of the commit header of these records."""
         first_bytes = len(records.values[0]) + len(records.keys[0] or b"") if len(records) else 0
         return self.message_bytes - _FRAMING_BYTES - len(COMMIT_HEADER) - first_bytes
 
@@ -69,12 +69,12 @@ class RecordLimit:
         mode: ChangelogMode,
     ) -> None:
         """As `check` for the records of these changes, which are encoded only where one may be too large."""
-        images = 2  # of an update
+        images = 2  # old and new row of an update
         if rows.num_rows and images * _bytes_at_most(rows) > self.record_bytes:
             self.check(encode_changes(rows, kinds, fields, key_fields, mode, update_bytes_max=self.record_bytes))
 
     def error(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
-        """The error of a record that is too large; None for what is not known of it."""
+        """The error of a record that is too large; None where its key or size is unknown."""
         which = "a record" if key is None else f"the record with key {key.decode(errors='replace')[:200]}"
         size = "too many" if size_bytes is None else str(size_bytes)
         return InvalidRequestError(
@@ -84,7 +84,7 @@ class RecordLimit:
 
 
 def record_limit(topic: KafkaTopic) -> RecordLimit:
-    """What the topic takes, as it was when this process first looked; a producer that finds another one fails.
+    """The limit of the topic, read once by a process; a producer fails when the topic has another one since.
 
     Raises NotFoundError, UnavailableError.
     """
@@ -104,7 +104,7 @@ def record_limit(topic: KafkaTopic) -> RecordLimit:
 
 
 def _bytes_at_most(rows: pa.Table) -> int:
-    """What one record of these rows may have at most, looking only at the longest text of each column."""
+    """An upper bound of the bytes of a record of these rows, from the longest string of each column."""
     return _ENVELOPE_BYTES + sum(
         _ESCAPED_BYTES * len(name.encode()) + _value_bytes_at_most(values)
         for name, values in zip(rows.column_names, rows.columns, strict=True)

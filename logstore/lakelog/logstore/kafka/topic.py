@@ -28,7 +28,7 @@ _AS_KAFKA_PRINTS_IT = str.maketrans("+/", "-_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as the broker knows it. `topic_id` changes when a topic is deleted and made again.
+    """A topic as the broker describes it. `topic_id` changes when a topic is deleted and created again.
 
     `deletes_by` are the settings, with their values, by which Kafka deletes records that lakelog may still need.
     """
@@ -46,9 +46,9 @@ def create_topic(
     replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
 ) -> str:
-    """Create the topic and give back its id.
+    """Create the topic and give its id.
 
-    `replication_factor` None takes the broker's default. Raises ConflictError when the topic is there already,
+    `replication_factor` None takes the broker's default. Raises ConflictError when the topic exists already,
     UnavailableError when the broker does not answer, InvalidRequestError when it refuses.
     """
     new = NewTopic(topic.name, partition_count, replication_factor or -1, config=dict(config or {}))
@@ -62,7 +62,7 @@ def create_topic(
 
 
 def _wait_for_topic(topic: KafkaTopic) -> TopicDescription:
-    """The topic that was just created: brokers hear of it a little later than the one that was asked."""
+    """The topic that was just created: other brokers get to know it a little later."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         try:
@@ -74,7 +74,7 @@ def _wait_for_topic(topic: KafkaTopic) -> TopicDescription:
 
 
 def describe_topic(topic: KafkaTopic) -> TopicDescription:
-    """The topic as the broker knows it. Raises NotFoundError, UnavailableError."""
+    """The topic as the broker describes it. Raises NotFoundError, UnavailableError."""
     doing = f"describing topic {topic.name}"
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name)
 
@@ -111,7 +111,7 @@ def keep_all_records(topic: KafkaTopic) -> None:
 def delete_records(topic: KafkaTopic, ends: Mapping[int, int]) -> None:
     """Delete the records before `ends`: partition -> the first offset that stays. Raises UnavailableError.
 
-    What is deleted already stays deleted: an older request changes nothing.
+    Deleted records stay deleted: an older request changes nothing.
     """
     asked = [TopicPartition(topic.name, partition, end) for partition, end in sorted(ends.items())]
     ask(
@@ -122,7 +122,7 @@ def delete_records(topic: KafkaTopic, ends: Mapping[int, int]) -> None:
 
 
 def delete_topic(topic: KafkaTopic) -> None:
-    """Delete the topic; a topic that is not there is fine. Raises UnavailableError."""
+    """Delete the topic; a missing topic is fine. Raises UnavailableError."""
     try:
         ask(
             topic.client_config,

@@ -1,8 +1,8 @@
-"""How long a transaction may stay open before the broker aborts it: `transaction.timeout.ms` of a producer.
+"""The time-out of transactions, after which the broker aborts them: `transaction.timeout.ms` of a producer.
 
 A transaction that is too slow looks like one that was fenced: in both cases the broker gives the transactional id a new
-epoch. And one that is never ended hides what lies behind it from readers until then. So each producer asks for a
-time-out that fits what it is about to send, in steps: a kept producer fits the next batch of about the same size.
+epoch. And one that is never ended hides records behind it from readers until then. So each producer sets a
+time-out that fits the records that it will send, in steps: a kept producer fits the next batch of about the same size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STEPS_MILLIS = (
     240_000,
     480_000,
     900_000,
-)  # up to what a broker allows unless it is configured otherwise
+)  # up to the default limit of a broker
 _SPARE_MILLIS = 30_000
 _BYTES_PER_SECOND = 512 << 10  # of rows in memory, over a slow line
 _SMALLEST_MILLIS = 1_000
@@ -32,9 +32,9 @@ _lock = Lock()
 
 
 def choose_timeout_millis(client_config: Mapping[str, str], size_bytes: int, patience: int = 0) -> int:
-    """The time-out of a transaction of about `size_bytes` of rows. The user's own setting goes before ours.
+    """The time-out of a transaction of about `size_bytes` of rows. The user's own setting overrides it.
 
-    `patience` is how many times the same transaction was aborted for being too slow: each doubles the time-out. Raises
+    `patience` is the number of times that the transaction was too slow and aborted: each doubles the time-out. Raises
     OptionError for a setting that is not a number of milliseconds or too long.
     """
     given = client_config.get(TIMEOUT_KEY)

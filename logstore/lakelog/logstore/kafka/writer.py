@@ -32,8 +32,8 @@ _IN_FLIGHT_MAX = 50_000
 class TransactionalProducer:
     """A producer that owns one partition through its transactional id.
 
-    The constructor fences: any older producer with the same id has its open transaction aborted and can commit no
-    more. After an error the producer is of no use: close it and make a new one.
+    The constructor fences: the open transaction of any older producer with the same id is aborted, and it can no longer
+    commit. After an error the producer must be closed and replaced by a new one.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TransactionalProducer:
         self._is_open = False
         self._sent_count = 0
         self._last_offset: int | None = None
-        self._end: int | None = None  # of the last transaction: what comes next lies behind it
+        self._end: int | None = None  # end of the last transaction: the next one is behind it
         self._delivery_error: KafkaError | None = None
         self._open_for: Stopwatch | None = None
         self._producer: Producer | None = None
@@ -89,13 +89,13 @@ class TransactionalProducer:
         self._is_open = True
         self._sent_count = 0
         self._last_offset = None
-        self._open_for = Stopwatch()  # not less than at the broker, where the first record opens it
+        self._open_for = Stopwatch()  # at least as long as at the broker, where the first record opens it
 
     def produce(self, records: EncodedRecords, header: bytes) -> None:
         """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
-        May be called again in the same transaction; then `header` is not looked at. It fits when it has no more bytes
-        than `limit.header_room`. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and
+        May be called again in the same transaction; then `header` is ignored. It must have at most
+        `limit.header_room` bytes. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and
         InvalidRequestError for a record too large, before any of these is sent.
         """
         self.limit.check(records)
@@ -131,7 +131,7 @@ class TransactionalProducer:
             self._drain(0)
 
     def commit(self) -> int:
-        """Commit and give back the end offset: the last record's offset + 1.
+        """Commit and give the end offset: the last record's offset + 1.
 
         Raises FencedError when a younger producer has taken over, TransactionTimeoutError when the broker has aborted
         the transaction for its age, UnknownOutcomeError for any other failure.
@@ -150,7 +150,7 @@ class TransactionalProducer:
         return self._end
 
     def close(self) -> None:
-        """Abort what is open, if the broker answers at once, and let go of all resources. Never raises."""
+        """Abort the open transaction, if the broker answers at once, and free all resources. Never raises."""
         producer, self._producer = self._producer, None
         if producer is None:
             return
@@ -214,7 +214,7 @@ class TransactionalProducer:
             for key, value in zip(records.keys[start:end], records.values[start:end], strict=True)
         ]
         # Reports come in log order, so the last one of a chunk shows where the chunk ends. A record that fails makes
-        # the transaction fail, whether anybody hears its report or not.
+        # the transaction fail, also when its report is not read.
         messages[-1]["callback"] = self._delivered
         queued = self._client.produce_batch(self.partition.topic.name, messages, self.partition.number)
         if queued < len(messages):
@@ -227,7 +227,7 @@ class TransactionalProducer:
             self._last_offset = message.offset()
 
     def _drain(self, in_flight_max: int) -> None:
-        """Wait until few enough records are under way, as long as some arrive every ANSWER_SECONDS."""
+        """Wait until few enough records are in flight, as long as some arrive every ANSWER_SECONDS."""
         in_flight = len(self._client)
         deadline = time.monotonic() + ANSWER_SECONDS
         self._client.poll(0)
@@ -242,11 +242,11 @@ class TransactionalProducer:
             if in_flight_max:
                 self._client.poll(_POLL_SECONDS)
             else:
-                self._client.flush(_POLL_SECONDS)  # which sends what lingers, too
+                self._client.flush(_POLL_SECONDS)  # which also sends waiting records
 
     @contextmanager
     def _classifying(self, doing: str) -> Iterator[None]:
-        """Whatever the client raises, as an error of lakelog.
+        """Raise errors of the client as errors of lakelog.
 
         A call that meets a fatal error and then logs a line ends with a SystemError (confluent-kafka 2.16).
         """
@@ -270,10 +270,10 @@ class TransactionalProducer:
         return transaction_error(error, self._doing(doing), self.client_config)
 
     def _fatal_error(self) -> KafkaError | None:
-        """What has made the client useless, None while it can go on.
+        """The error that has made the client unusable; None while it is usable.
 
         After a fatal error a client answers with the bare code _FATAL; its transactional calls give the error itself.
-        Asked after a failure only: the producer is of no use any more.
+        Called after a failure only: the producer is not used any more.
         """
         try:
             self._client.begin_transaction()
@@ -287,9 +287,9 @@ class TransactionalProducer:
 
 
 def initialise_all(topic: KafkaTopic, transactional_ids: Mapping[int, str]) -> dict[int, TransactionalProducer]:
-    """Fence several partitions side by side: partition -> its producer.
+    """Fence several partitions in parallel: partition -> its producer.
 
-    Raises the first error after having closed the producers that were made.
+    Raises the first error, after the producers that were created are closed.
     """
     if not transactional_ids:
         return {}
