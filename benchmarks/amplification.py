@@ -22,7 +22,7 @@ from benchmarks.files import make_rows
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 UPDATED_SHARE = 0.8

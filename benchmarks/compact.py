@@ -18,7 +18,7 @@ from benchmarks.measuring import in_turns, measured, median_wall_s
 from lakelog.filestore.compact.bucket_work import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.result import discard_result
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 REPEATS = 5

@@ -27,7 +27,7 @@ from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.read.scan import plan
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import write_rows

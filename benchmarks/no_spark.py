@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.command import run_command
 from benchmarks.peers import timed
 from benchmarks.upsert_data import FULL, KEY, SCHEMA, SMALL, Size, UpsertData, make_data
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 ROOT = Path(__file__).resolve().parent.parent

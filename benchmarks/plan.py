@@ -27,8 +27,8 @@ from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, Simpl
 from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, FileKind, ManifestEntry
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read.scan import plan
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames
-from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 DAYS = 100

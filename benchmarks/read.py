@@ -24,7 +24,7 @@ from benchmarks.measuring import in_turns
 from benchmarks.peers import timed
 from benchmarks.spark_reads import run_queries
 from benchmarks.upsert_data import KEY, SCHEMA
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 ROWS, ROWS_SMALL = 4_000_000, 100_000

@@ -14,9 +14,9 @@ import pytest
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.predicate import ColumnBounds, RowTest, equal_rows, may_match, parse_where
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import append_rows
 

@@ -17,8 +17,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 FAR = (1 << 63) - 2

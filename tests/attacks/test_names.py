@@ -20,8 +20,8 @@ from lakelog.common.file_name_columns import check_column
 from lakelog.common.file_names import check_file_name
 from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import serialize_row
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths, partition_path
-from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.header import CommitHeader
 from tests.support.data_files import plain_file

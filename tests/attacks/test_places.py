@@ -14,7 +14,7 @@ from lakelog.catalog import Catalog, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError
 from lakelog.filestore.io.location import Location
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import SCHEMA as SMALL
 from tests.support.small_tables import altered_by_others, make_table, rows_of

@@ -27,7 +27,8 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 
 ROW = pa.struct([("x", pa.int32()), ("y", pa.string())])
 SCHEMA = pa.schema(

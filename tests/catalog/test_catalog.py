@@ -11,7 +11,7 @@ import pytest
 from lakelog.catalog import Catalog, open_table
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError, UnsupportedError
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})

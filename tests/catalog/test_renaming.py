@@ -21,7 +21,7 @@ from lakelog.common.errors import (
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
 from lakelog.filestore.commit.outcomes import continues_table
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.identity import PLACE_KEY
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.protocol.place import original_of, recorded_place

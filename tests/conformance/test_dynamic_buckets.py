@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import make_table, row_kinds, run_job

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import CASES, expected, unpack

@@ -17,7 +17,7 @@ from lakelog.filestore.formats.avro_rows import AvroFile
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED
 from lakelog.filestore.options.harmless import HARMLESS
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from tests.support import pypaimon_job

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
 from tests.support import pypaimon_job

@@ -14,7 +14,7 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError, OptionError, UnsupportedError
 from lakelog.filestore.data.row_ids import is_blob
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_branches import take_as_branch
 from tests.support.paimon_tables import expected, unpack

@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.logged_rows import newest_of, split_rows, write_level0
 from tests.filestore.write.test_write import FOUR, KINDS, NO_PARTITION, TYPES, make, rows

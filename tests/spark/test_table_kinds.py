@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource

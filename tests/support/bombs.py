@@ -33,10 +33,11 @@ from lakelog.filestore.formats.opening import open_data_file
 from lakelog.filestore.formats.records import read_records
 from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.index.deletion_vectors import DeletionFile, encode_vectors, read_positions
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifest import ENTRY_CACHE, ManifestFiles
 from lakelog.filestore.metadata.manifest_schemas import ENTRY_SCHEMA, INDEX_SCHEMA, LIST_SCHEMA
-from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from tests.support.data_files import plain_entry

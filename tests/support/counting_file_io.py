@@ -6,7 +6,7 @@ import io
 
 import pyarrow as pa
 
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 
 
 class _Counted(io.RawIOBase):

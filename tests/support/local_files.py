@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakelog.common.types import DataField
 from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.formats.stored_file import StoredFile
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 
 
 def local_file(path: Path | str, *, size_bytes: int | None = None, checksums: bytes | None = None) -> StoredFile:

@@ -14,10 +14,12 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.formats.parquet_footer import FOOTER_CACHE
 from lakelog.filestore.io.bounded_files import KNOWN_FOLDERS
-from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 

@@ -14,7 +14,8 @@ from lakelog.common.arrow import time_unit, to_arrow_schema, to_arrow_type
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
 from lakelog.filestore.options.files import FileFormat
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from tests.support.column_types import column_types, exact_rows, scalar_types, values_of
 
 _NO_PATH = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}

@@ -27,8 +27,9 @@ from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.location import Location, store_options
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import SERVERS

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.data.data_writer import write_data_files
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.deduplicate import newest_rows
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource

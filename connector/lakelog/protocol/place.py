@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
-from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.io.path_forms import is_local
 from lakelog.filestore.metadata.identity import PLACE_KEY
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind

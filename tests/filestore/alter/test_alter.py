@@ -26,8 +26,9 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import NO_WAIT, UNSYNCED

@@ -29,7 +29,8 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnType,
 )
 from lakelog.filestore.schema.column_paths import named_fields
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 
 FIRST, LAST = Position(Place.FIRST), Position(Place.LAST)
 PAIR = pa.struct([("x", pa.int32()), ("y", pa.string())])

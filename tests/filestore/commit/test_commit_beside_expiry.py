@@ -13,9 +13,10 @@ from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
 from lakelog.filestore.expire.expiry import Expired, Retention
-from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, prepare_batch, rows_of
 

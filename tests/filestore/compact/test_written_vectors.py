@@ -23,7 +23,7 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import SortedRun
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
 from tests.support.counting_file_io import CountingFileIO

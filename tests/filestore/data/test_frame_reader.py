@@ -15,7 +15,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.data import frame_reader
 from lakelog.filestore.data.frame_reader import _runs
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED
 from tests.support.typed_rows import SCHEMA, rows_of

@@ -23,7 +23,8 @@ from lakelog.filestore.options.stats_mode import truncated_bounds
 from lakelog.filestore.predicate import Predicate, RowTest, parse_where
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, In, IsNull, Like, Literal, LiteralKind, Or
 from lakelog.filestore.read.scan import plan
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED
 

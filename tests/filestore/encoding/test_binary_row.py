@@ -16,8 +16,6 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Unsuppo
 from lakelog.common.types import DataType, TypeRoot, array_of, parse_type
 from lakelog.filestore.encoding.binary_row import (
     StoredValue,
-    comparable,
-    comparable_key,
     decode_row,
     deserialize_row,
     encode_row,
@@ -26,6 +24,7 @@ from lakelog.filestore.encoding.binary_row import (
     stored_row,
     to_scalar,
 )
+from lakelog.filestore.encoding.key_order import comparable, comparable_key
 from tests.support.column_types import scalar_types, values_of
 
 MICROS = 1_767_323_045_678_901  # 2026-01-02 03:04:05.678901

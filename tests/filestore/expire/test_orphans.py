@@ -21,7 +21,7 @@ from lakelog.filestore.expire.orphans import Orphans
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash

@@ -14,9 +14,9 @@ from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.expire.partition_times import partition_time
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 UNSYNCED = LocalFileIO(sync_data=False)

@@ -23,8 +23,9 @@ from lakelog.filestore.formats.checked import BLOCK_BYTES
 from lakelog.filestore.formats.opening import open_data_file
 from lakelog.filestore.formats.orc_writing import orc_schema
 from lakelog.filestore.formats.writing import create_data_file
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.schema.schema import TableSchema, build_schema, number_fields
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import build_schema, number_fields
+from lakelog.filestore.schema.schema import TableSchema
 from tests.support.column_types import column_types, exact_rows, fields_of, tables
 from tests.support.local_files import local_file
 from tests.support.paimon_tables import unpack

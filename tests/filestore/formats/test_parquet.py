@@ -21,8 +21,9 @@ from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
 from lakelog.filestore.formats.parquet import ParquetFile
 from lakelog.filestore.formats.parquet_fetching import fetches_of
 from lakelog.filestore.formats.parquet_writing import ParquetWriter, write_parquet
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.schema.schema import TableSchema, number_fields
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import number_fields
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_types
 from tests.support.column_types import column_types, exact_rows, fields_of, tables
 from tests.support.local_files import local_file, read_parquet

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.encoding.roaring import decode_roaring
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 
 # One vector, position 0 deleted, as the format's description shows it.
 ONE_DELETED = bytes.fromhex("01 00000016 5e43f2d0 3a30000001000000 00000000 10000000 0000 e33060d3")

@@ -29,9 +29,9 @@ from lakelog.filestore.encoding.bucket import hashes_of
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.index.hash_index import HashIndexChange, read_hashes
 from lakelog.filestore.index.index_manifest import deletion_files, hash_index
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.options.parsing import DYNAMIC_BUCKETS_MAX
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.write.table_write import TableWrite

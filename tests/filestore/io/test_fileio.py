@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 
 RACERS = 8
 ROUNDS = 20

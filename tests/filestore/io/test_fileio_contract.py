@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.hdfs import HdfsFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from tests.support.hdfs_server import Hdfs
 from tests.support.s3_server import S3Server
 

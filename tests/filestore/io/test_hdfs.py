@@ -15,7 +15,7 @@ from lakelog.common.errors import InvalidRequestError, OptionError, UnavailableE
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.hdfs import HdfsFileIO
 from lakelog.filestore.io.location import Location
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.hdfs_server import DATA_NODE, NAME_NODE, Hdfs, running_hdfs
 from tests.support.small_tables import commit_batch, content, content_after, in_new_process, make_table

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import CorruptDataError, UnavailableError
-from lakelog.filestore.io.fileio import LocalFileIO, OutputFile
+from lakelog.filestore.io.fileio import OutputFile
+from lakelog.filestore.io.local_files import LocalFileIO
 from tests.support.abortable_file import AbortableFile
 from tests.support.small_tables import content, content_after, in_new_process, make_table, rows_of
 

@@ -36,7 +36,7 @@ from lakelog.filestore.io import object_probe
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.io.object_store import ObjectStoreFileIO
 from lakelog.filestore.io.s3_access import S3Access
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
 from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server

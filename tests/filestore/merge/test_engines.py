@@ -18,7 +18,8 @@ from lakelog.filestore.merge.deduplicate import Slice
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.options.merging import MergeEngine
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 
 COLUMNS = pa.schema(
     [

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.types import DataField, RowKind, parse_type
-from lakelog.filestore.encoding.binary_row import comparable, stored_row
+from lakelog.filestore.encoding.binary_row import stored_row
+from lakelog.filestore.encoding.key_order import comparable
 from lakelog.filestore.merge.deduplicate import (
     Slice,
     are_absent,

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.stores import read_state
 from tests.support.foreign_engine import foreign_snapshot

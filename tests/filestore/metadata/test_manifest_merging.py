@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.filestore.metadata.data_file import EMPTY_STATS
-from lakelog.filestore.metadata.manifest import ManifestFileMeta
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 
 NO_LIMIT = 1 << 60
 

@@ -12,12 +12,13 @@ import pytest
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED, REFUSED_SUFFIXES, Use
 from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.options.merging import IGNORE_DELETE
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS

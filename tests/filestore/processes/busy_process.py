@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int64())])

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from lakelog.common.types import RowKind
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int64())])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.processes import busy_process
 from tests.filestore.processes.busy_process import SCHEMA, keys_of

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.types import RowKind
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.processes import killed_process
 from tests.filestore.processes.killed_process import schema_of

@@ -15,7 +15,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.io.bounded_files import BoundedFileIO
 from lakelog.filestore.read.arrow_filter import columns_of, predicate_of
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.faulty_file_io import FaultyFileIO

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.paimon_tables import CASES

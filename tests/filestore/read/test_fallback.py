@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import NotFoundError, OptionError, UnsupportedError
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.readable_table import Selection
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_branches import take_as_branch

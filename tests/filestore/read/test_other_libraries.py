@@ -14,7 +14,7 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.bounded_files import BoundedFileIO
 from lakelog.filestore.read.polars_scan import predicate_of
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import UNSYNCED

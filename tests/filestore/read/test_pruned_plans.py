@@ -13,7 +13,7 @@ from lakelog.filestore.metadata import live_files
 from lakelog.filestore.metadata.manifest import ENTRY_CACHE
 from lakelog.filestore.predicate import bind, parse_where
 from lakelog.filestore.read.scan import Plan, plan
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.local_files import local_file

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED
 

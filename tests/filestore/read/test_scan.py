@@ -13,7 +13,7 @@ from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from tests.support import small_tables

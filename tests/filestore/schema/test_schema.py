@@ -22,11 +22,12 @@ from lakelog.common.errors import (
 )
 from lakelog.common.options import Option
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.options.files import FileFormat
 from lakelog.filestore.options.layout import BucketFunction
+from lakelog.filestore.schema.new_schema import build_schema, number_fields
 from lakelog.filestore.schema.paths import TablePaths
-from lakelog.filestore.schema.schema import TableSchema, build_schema, number_fields
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from tests.support.column_types import column_types, fields_of
 from tests.support.paimon_tables import unpack

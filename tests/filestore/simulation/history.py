@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.actors import Compactor, Expirer, Job, Overwriter, Reader, Tagger, Worker, Writer
 from tests.filestore.simulation.kinds import KINDS, TableKind

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, RowKind
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 
 Row = tuple[int, int, int | None, str | None]  # id, p, a, b
 Key = tuple[int, int]

@@ -22,12 +22,13 @@ from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.expire import expiry, references
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.references import References
-from lakelog.filestore.io.fileio import LocalFileIO
-from lakelog.filestore.metadata import snapshot
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.metadata import snapshot_manager
 from lakelog.filestore.metadata.commit_times import CommitTimes
 from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot, SnapshotManager
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.write import table_write
@@ -225,7 +226,7 @@ def test_a_timestamp_is_looked_up_past_wrong_dates(monkeypatch: pytest.MonkeyPat
         """As a binary search over dates that rise."""
         return bisect.bisect_right(times, moment_millis) - 1 if times and times[0] <= moment_millis else None
 
-    monkeypatch.setattr(snapshot, "newest_at", believing)
+    monkeypatch.setattr(snapshot_manager, "newest_at", believing)
     check_breaks("the rows at")
 
 

@@ -35,11 +35,11 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnType,
 )
 from lakelog.filestore.commit.commit import TableCommit
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.merge.counted_rows import changed_rows, present_rows
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.table_write import TableWrite
 from tests.support.column_types import exact_rows, fields_of, scalar_types, tables

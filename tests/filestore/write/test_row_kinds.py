@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.filestore.alter.schema_changes import RenameColumn
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import RowKinds, rows_and_kinds, split_kinds
 from tests.support.small_tables import UNSYNCED

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.spilling import Spills

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.schema.schema import TableSchema, build_schema
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.validate import validate_rows
 from tests.support.strategies import History, Write, histories
 

@@ -12,10 +12,10 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row, serialize_row
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
 from tests.support.faulty_file_io import FaultyFileIO

@@ -18,7 +18,7 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.levels import runs_of, sections_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.spilling import SPILL_PREFIX
 from lakelog.filestore.write.write_buffer import write_batches

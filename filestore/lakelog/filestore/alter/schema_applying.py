@@ -16,8 +16,8 @@ from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
 from lakelog.common.quoting import listed
-from lakelog.common.quoting import shown as quoted
 from lakelog.common.types import DataField, DataType, parse_type
+from lakelog.filestore.alter.change_checks import check_changed, check_rows_stay
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
@@ -34,21 +34,12 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnType,
 )
 from lakelog.filestore.alter.widening import becomes_text, check_widening
-from lakelog.filestore.data.value_stats import stats_modes
-from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options import check_options
-from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, SEQUENCE_GROUP, field_options
+from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE
 from lakelog.filestore.options.files import FILE_FORMAT
-from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
-from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, WRITE_MODE, MergeEngine
-from lakelog.filestore.schema.column_options import (
-    check_changeable,
-    columns_named,
-    merge_rules,
-    options_naming,
-    renamed_in_options,
-)
+from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.schema.column_options import check_changeable, merge_rules, options_naming, renamed_in_options
 from lakelog.filestore.schema.column_paths import (
     Fields,
     Path,
@@ -59,22 +50,8 @@ from lakelog.filestore.schema.column_paths import (
     path_of,
     shown,
 )
-from lakelog.filestore.schema.counted_schema import check_write_mode
-from lakelog.filestore.schema.schema import (
-    KEY_FIELD_ID_START,
-    SCHEMA_VERSION,
-    TableSchema,
-    number_type,
-    with_orc_options,
-)
-from lakelog.filestore.schema.schema_rules import (
-    check_bucket,
-    check_keys,
-    check_names,
-    check_types,
-    check_writable,
-    is_writable,
-)
+from lakelog.filestore.schema.new_schema import number_type, with_orc_options
+from lakelog.filestore.schema.schema import KEY_FIELD_ID_START, SCHEMA_VERSION, TableSchema
 
 _Edit = Callable[[Fields], Fields]
 _Change = Callable[[DataField], DataField]
@@ -98,26 +75,15 @@ def apply_changes(
     given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     check_options(given, also=also, also_prefixes=also_prefixes)
     if schema.is_change_log:
-        _check_rows_stay(changes)
+        check_rows_stay(changes)
     changed = _of_this_version(schema)
     for change in changes:
         changed = _apply(changed, change)
     if changed == _of_this_version(schema):
         return schema
     changed = with_orc_options(changed, before=schema)
-    _check(schema, changed)
+    check_changed(schema, changed)
     return replace(changed, id=schema.id + 1, time_millis=time_millis)
-
-
-def _check_rows_stay(changes: Sequence[SchemaChange]) -> None:
-    """Raise InvalidRequestError for a change that would change the counted rows of a value-count table."""
-    for change in changes:
-        if isinstance(change, AddColumn | DropColumn | UpdateColumnType):
-            raise InvalidRequestError(
-                f"column {shown(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
-                f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
-                "rows"
-            )
 
 
 def _of_this_version(schema: TableSchema) -> TableSchema:
@@ -320,66 +286,3 @@ def _parsed(kind: DataType | pa.DataType | str, name: str) -> DataType:
     if isinstance(kind, str):
         return parse_type(kind)
     return kind if isinstance(kind, DataType) else from_arrow_type(kind, name=name)
-
-
-def _check(old: TableSchema, new: TableSchema) -> None:
-    """Raise for a schema that is invalid, cannot be written though the old one could, or misreads stored rows."""
-    check_names(new.fields)
-    check_write_mode(new)
-    check_keys(new)
-    check_types(new.fields)
-    check_bucket(new)
-    changed = {key: value for key, value in new.options.items() if value != old.options.get(key)}
-    check_foreign_options(changed, *Use)
-    if is_writable(old):
-        check_writable(new)
-    _check_named_columns(old, new)
-    _check_merge_rules(old, new)
-    row_merge(new)
-    if any(key.endswith("stats-mode") for key in changed):
-        stats_modes(new)
-
-
-def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
-    """Raise for an option that names a missing column: it would have no effect."""
-    for key, value in new.options.items():
-        unknown = [name for name in columns_named(key, value) if name not in new.field_names]
-        if unknown and old.options.get(key) != value:
-            raise InvalidRequestError(
-                f"option {key!r} = {quoted(value)} names the column {unknown[0]!r}, which does not exist; the columns "
-                f"are {listed(new.field_names)}"
-            )
-
-
-def _check_merge_rules(old: TableSchema, new: TableSchema) -> None:
-    """Raise for options that would merge the stored values of a column in another way than before."""
-    before, after = _rules_by_id(old), _rules_by_id(new)
-    names = {field.id: field.name for field in new.fields}
-    for number in names.keys() & {field.id for field in old.fields}:
-        if before.get(number) != after.get(number):
-            raise InvalidRequestError(
-                f"the options fields.* of column {names[number]!r} cannot be changed: stored values were merged by "
-                "them; give such options to columns that the same alter adds"
-            )
-    if bool(_groups(new)) and not _groups(old) and old.primary_keys:
-        raise InvalidRequestError(
-            f"option {_groups(new)[0]!r} would be the first sequence group of the table, which changes what stored "
-            "deletes mean; make a table with it, and copy the rows"
-        )
-
-
-def _rules_by_id(schema: TableSchema) -> dict[int, dict[str, object]]:
-    ids = {field.name: field.id for field in schema.fields}
-    rules = merge_rules(schema.options)
-    return {
-        ids[name]: {
-            what: tuple(ids.get(one, one) for one in rule) if isinstance(rule, tuple) else rule
-            for what, rule in found.items()
-        }
-        for name, found in rules.items()
-        if name in ids
-    }
-
-
-def _groups(schema: TableSchema) -> list[str]:
-    return [key for key, option in field_options(schema.options) if option.suffix == SEQUENCE_GROUP]

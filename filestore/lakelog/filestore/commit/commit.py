@@ -15,11 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from lakelog.common.errors import (
-    ConflictError,
-    NotFoundError,
-    UnavailableError,
-)
+from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.common.events import log_event
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit_clock import CommitClock, next_commit_millis
@@ -36,9 +32,10 @@ from lakelog.filestore.metadata.identity import (
     check_schema,
 )
 from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, ManifestFileMeta, merge_entries
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, merge_entries
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.compact.lookup import BucketLookup
-from lakelog.filestore.data.data_writer import StoredRows
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.deduplicate import Slice, are_absent, merge_ordered, without_deletes
 from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
 from lakelog.filestore.merge.runs import are_ranked

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.data.data_writer import write_data_files
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore

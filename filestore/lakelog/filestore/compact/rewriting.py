@@ -17,7 +17,8 @@ from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.data.data_writer import write_data_files
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions
 from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.merge.deduplicate import merged_kinds

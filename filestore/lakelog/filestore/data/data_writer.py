@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.data.key_bounds import KeyBounds, bounds_of_keys, joined_bounds
+from lakelog.filestore.data.row_pieces import StoredRows, joined_pieces
 from lakelog.filestore.data.value_stats import StatsCollector, columns_with_nan, has_comparable_bounds
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES
@@ -48,15 +49,6 @@ TARGET_FILE_BYTES = 128 << 20
 APPEND_FILE_BYTES = 256 << 20
 Value = TypeVar("Value")
 LOOKED_UP_GROUP_BYTES = 4 << 20  # a lookup reads the row groups that hold its keys
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRows:
-    """Rows as a data file holds them: in key order, each key once, with sequence numbers (int64) and kinds (int8)."""
-
-    rows: pa.Table
-    sequences: pa.Array | pa.ChunkedArray
-    kinds: pa.Array | pa.ChunkedArray
 
 
 def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
@@ -113,7 +105,7 @@ def write_data_files(
     current: _OpenFile | None = None
     with_nan: frozenset[str] = frozenset()
     try:
-        for piece in _joined_pieces(pieces, block_bytes):
+        for piece in joined_pieces(pieces, block_bytes):
             with_nan |= columns_with_nan(piece.rows, table.schema.fields)
             if current is not None and current.with_nan != with_nan:  # the bounds in its footer would lack NaN
                 done.append(current.finish(source))
@@ -135,48 +127,6 @@ def write_data_files(
             raise UnavailableError(f"a data file in {folder} could not be written: {error}") from error
         raise
     return done
-
-
-def _joined_pieces(pieces: Iterable[StoredRows], block_bytes: int) -> Iterator[StoredRows]:
-    """Small pieces joined to about one row group, large ones cut, empty ones left out."""
-    held: list[StoredRows] = []
-    held_bytes = 0
-    for piece in pieces:
-        rows = piece.rows.num_rows
-        step = max(1, rows * block_bytes // max(1, piece.rows.nbytes))
-        for start in range(0, rows, step):
-            part = _slice(piece, start, step)
-            held.append(part)
-            held_bytes += part.rows.nbytes
-            if held_bytes + part.rows.nbytes // 2 >= block_bytes:
-                yield _concat(held)
-                held, held_bytes = [], 0
-    if held:
-        yield _concat(held)
-
-
-def _slice(piece: StoredRows, start: int, length: int) -> StoredRows:
-    if start == 0 and length >= piece.rows.num_rows:
-        return piece
-    return StoredRows(
-        rows=piece.rows.slice(start, length),
-        sequences=piece.sequences.slice(start, length),
-        kinds=piece.kinds.slice(start, length),
-    )
-
-
-def _concat(pieces: Sequence[StoredRows]) -> StoredRows:
-    if len(pieces) == 1:
-        return pieces[0]
-    return StoredRows(
-        rows=pa.concat_tables([piece.rows for piece in pieces]),
-        sequences=pa.chunked_array([chunk for piece in pieces for chunk in _chunks(piece.sequences)], pa.int64()),
-        kinds=pa.chunked_array([chunk for piece in pieces for chunk in _chunks(piece.kinds)], pa.int8()),
-    )
-
-
-def _chunks(values: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return values.chunks if isinstance(values, pa.ChunkedArray) else [values]
 
 
 @dataclass(slots=True)

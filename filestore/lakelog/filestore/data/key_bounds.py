@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.types import DataField, DataType
-from lakelog.filestore.encoding.binary_row import StoredValue, comparable, stored_row
+from lakelog.filestore.encoding.binary_row import StoredValue, stored_row
+from lakelog.filestore.encoding.key_order import comparable
 from lakelog.filestore.merge.order import key_frame
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Context, Decimal
 
 import pyarrow as pa
@@ -38,13 +38,6 @@ _TEXT = {TypeRoot.CHAR, TypeRoot.VARCHAR}
 _BYTES = {TypeRoot.BINARY, TypeRoot.VARBINARY}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
 _UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_INTEGER_SLOTS = {
-    TypeRoot.TINYINT: "b7x",
-    TypeRoot.SMALLINT: "h6x",
-    TypeRoot.INT: "i4x",
-    TypeRoot.DATE: "i4x",
-    TypeRoot.BIGINT: "q",
-}
 _SLOT_FORMATS = {
     TypeRoot.BOOLEAN: "<?",
     TypeRoot.TINYINT: "<b",
@@ -137,32 +130,6 @@ def stored_row(kinds: Sequence[DataType], columns: Sequence[pa.Array | pa.Chunke
     return [from_scalar(kind, column[row]) for kind, column in zip(kinds, columns, strict=True)]
 
 
-def comparable(kinds: Sequence[DataType], values: Sequence[StoredValue]) -> tuple[object, ...]:
-    """A tuple that sorts as the format sorts rows: nulls first, strings by their bytes, -0.0 before 0.0, NaN last."""
-    return tuple(_comparable(kind, value) for kind, value in zip(kinds, values, strict=True))
-
-
-def comparable_key(kinds: Sequence[DataType], data: bytes) -> tuple[object, ...]:
-    """`comparable` of a serialized BinaryRow, such as the min key of a file."""
-    return comparable(kinds, deserialize_row(kinds, data))
-
-
-def key_order(kinds: Sequence[DataType]) -> Callable[[bytes], tuple[object, ...]]:
-    """The function `comparable_key` for rows of these kinds; quick for keys of integers."""
-    if not kinds or not all(kind.root in _INTEGER_SLOTS for kind in kinds):
-        return lambda data: comparable_key(kinds, data)
-    slots = struct.Struct("<" + "".join(_INTEGER_SLOTS[kind.root] for kind in kinds))
-    start = 4 + null_bits_width(len(kinds))
-    arity, no_nulls = len(kinds).to_bytes(4, "big"), bytes(start - 5)
-
-    def order(data: bytes) -> tuple[object, ...]:
-        if len(data) < start + slots.size or data[:4] != arity or data[5:start] != no_nulls:
-            return comparable_key(kinds, data)
-        return tuple([(1, value) for value in slots.unpack_from(data, start)])
-
-    return order
-
-
 def read_slot(kind: DataType, data: bytes, index: int) -> StoredValue:
     """The stored value of one field of a serialized BinaryRow. Raises CorruptDataError."""
     width = null_bits_width(int.from_bytes(data[:4], "big"))
@@ -173,24 +140,6 @@ def read_slot(kind: DataType, data: bytes, index: int) -> StoredValue:
         return _decode_value(kind, data[4:], width + 8 * index)
     except (struct.error, UnicodeDecodeError, IndexError, ValueError) as error:
         raise CorruptDataError(f"field {index} ({kind}) of row {data.hex()} is not readable: {error}") from error
-
-
-def _comparable(kind: DataType, value: StoredValue) -> tuple[object, ...]:
-    if value is None:
-        return (0,)
-    if isinstance(value, str):
-        return 1, value.encode()
-    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        assert isinstance(value, float | int)
-        return 1, _float_order(float(value))
-    return 1, value
-
-
-def _float_order(value: float) -> int:
-    if math.isnan(value):
-        return 1 << 64
-    bits = int(struct.unpack("<q", struct.pack("<d", value))[0])
-    return bits if bits >= 0 else -(bits & 0x7FFF_FFFF_FFFF_FFFF) - 1
 
 
 def _encode_value(kind: DataType, value: StoredValue, tail_offset: int) -> tuple[bytes, bytes]:

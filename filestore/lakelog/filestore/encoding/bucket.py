@@ -11,7 +11,6 @@ Paimon's Java writers hash it so. Source: Paimon spec, "Bucket"; Paimon, `Binary
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +30,12 @@ from lakelog.filestore.encoding.buffers import (
     minimal_big_endian,
     null_mask,
 )
+from lakelog.filestore.encoding.hashed_words import BYTES_ROOTS, I64, U32, double_bits, float_bits, time_millis
+from lakelog.filestore.encoding.hive_hash import hive_hash
 from lakelog.filestore.options.layout import BucketFunction
-
-U32 = npt.NDArray[np.uint32]
-I64 = npt.NDArray[np.int64]
 
 _SEED = 42
 _BLOCK_ROWS = 1 << 16  # so that a block's arrays stay in the processor's cache
-_BYTES_ROOTS = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
 _NEVER = np.zeros(1, np.bool_)
 _UNSIGNED = {TypeRoot.BOOLEAN: np.uint8, TypeRoot.TINYINT: np.uint8, TypeRoot.SMALLINT: np.uint16}
@@ -143,7 +140,7 @@ def _bucket_block(
         case BucketFunction.HIVE:
             hashes: U32 = np.zeros(len(columns[0]), np.uint32)
             for column, kind in zip(columns, kinds, strict=True):
-                hashes = hashes * np.uint32(31) + _hive_hash(column, kind)
+                hashes = hashes * np.uint32(31) + hive_hash(column, kind)
             return ((hashes & np.uint32(0x7FFF_FFFF)) % np.uint32(bucket_count)).astype(np.int32)
 
 
@@ -166,7 +163,7 @@ def _null_words(columns: Sequence[pa.Array], width: int) -> list[U32]:
 
 def _slot(column: pa.Array, kind: DataType) -> _Slot:
     root = kind.root
-    if root in _BYTES_ROOTS:
+    if root in BYTES_ROOTS:
         return _bytes_slot(byte_values(column))
     if root in _TIMESTAMPS:
         millis, nanos = millis_and_nanos(column, kind)
@@ -179,15 +176,15 @@ def _slot(column: pa.Array, kind: DataType) -> _Slot:
     if root is TypeRoot.BIGINT:
         return _long_slot(fixed_values(column, np.int64))
     if root is TypeRoot.DOUBLE:
-        return _long_slot(_double_bits(column).view(np.int64))
+        return _long_slot(double_bits(column).view(np.int64))
     if root is TypeRoot.FLOAT:
-        return _int_slot(_float_bits(column))
+        return _int_slot(float_bits(column))
     if root in _UNSIGNED:
         return _int_slot(fixed_values(column, np.int64).astype(_UNSIGNED[root]).astype(np.uint32))
     if root in (TypeRoot.INT, TypeRoot.DATE):
         return _int_slot(fixed_values(column, np.int32).view(np.uint32))
     if root is TypeRoot.TIME:
-        return _int_slot(_time_millis(column).astype(np.uint32))
+        return _int_slot(time_millis(column).astype(np.uint32))
     raise UnsupportedError(f"type {kind} cannot be part of a bucket key")
 
 
@@ -257,90 +254,3 @@ def _finish(hashes: U32, length: U32) -> U32:
     hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return hashes ^ (hashes >> np.uint32(16))
-
-
-def _float_bits(column: pa.Array, *, one_zero: bool = False) -> U32:
-    """The bits of a FLOAT column, every NaN as Java's one NaN; -0.0 as 0.0 for `one_zero`."""
-    bits = fixed_values(column, np.float32).view(np.uint32)
-    bits = np.where(bits & np.uint32(0x7FFF_FFFF) > 0x7F80_0000, np.uint32(0x7FC0_0000), bits)
-    return np.where(bits == 0x8000_0000, np.uint32(0), bits) if one_zero else bits
-
-
-def _double_bits(column: pa.Array, *, one_zero: bool = False) -> npt.NDArray[np.uint64]:
-    """`_float_bits` of a DOUBLE column."""
-    bits = fixed_values(column, np.float64).view(np.uint64)
-    is_nan = bits & np.uint64((1 << 63) - 1) > np.uint64(0x7FF << 52)
-    bits = np.where(is_nan, np.uint64(0x7FF8 << 48), bits)
-    return np.where(bits == np.uint64(1 << 63), np.uint64(0), bits) if one_zero else bits
-
-
-def _time_millis(column: pa.Array) -> I64:
-    per_milli = {"ms": 1, "us": 1_000, "ns": 1_000_000}[column.type.unit]
-    return fixed_values(column, np.int64) // per_milli
-
-
-def _hive_hash(column: pa.Array, kind: DataType) -> U32:
-    root = kind.root
-    if root in _BYTES_ROOTS:
-        return _hive_bytes(byte_values(column))
-    if root is TypeRoot.DECIMAL:
-        return _hive_decimal(column, kind)
-    if root is TypeRoot.FLOAT:
-        return _float_bits(column, one_zero=True)
-    if root is TypeRoot.DOUBLE:
-        return _folded(_double_bits(column, one_zero=True))
-    if root is TypeRoot.BIGINT:
-        return _folded(fixed_values(column, np.int64).view(np.uint64))
-    if root is TypeRoot.TIME:
-        return _time_millis(column).astype(np.uint32)
-    if root in (TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.DATE):
-        return fixed_values(column, np.int32).view(np.uint32)
-    raise UnsupportedError(f"type {kind} cannot be part of a bucket key with bucket-function.type=hive")
-
-
-def _folded(words: npt.NDArray[np.uint64]) -> U32:
-    return (words ^ (words >> np.uint64(32))).astype(np.uint32)
-
-
-def _hive_bytes(values: ByteValues) -> U32:
-    hashes: U32 = np.zeros(len(values.lengths), np.uint32)
-    rows = np.arange(len(hashes))
-    for index in range(int(values.lengths.max(initial=0))):
-        rows = rows[values.lengths[rows] > index]
-        signed = values.byte(index, rows).view(np.int8).astype(np.int32).view(np.uint32)
-        hashes[rows] = hashes[rows] * np.uint32(31) + signed
-    return hashes
-
-
-def _hive_decimal(column: pa.Array, kind: DataType) -> U32:
-    """Java's hash of the decimal without trailing zeros behind the point."""
-    if (kind.precision or 0) > MAX_COMPACT_PRECISION:
-        hashes = [0 if value is None else _java_decimal_hash(value) for value in column.to_pylist()]
-        return np.array(hashes, np.int64).astype(np.uint32)
-    unscaled = decimal_words(column)[0].view(np.int64).copy()
-    scales = np.full(len(unscaled), kind.scale or 0, np.int64)
-    scales[unscaled == 0] = 0
-    for _ in range(kind.scale or 0):
-        shorter = (scales > 0) & (unscaled % 10 == 0)
-        unscaled[shorter] //= 10
-        scales[shorter] -= 1
-    magnitude = np.abs(unscaled).view(np.uint64)
-    folded = (magnitude >> np.uint64(32)).astype(np.uint32) * np.uint32(31) + magnitude.astype(np.uint32)
-    signed = np.where(unscaled < 0, np.uint32(0) - folded, folded)
-    hashes32: U32 = signed * np.uint32(31) + scales.astype(np.uint32)
-    is_null = null_mask(column)
-    return hashes32 if is_null is None else np.where(is_null, np.uint32(0), hashes32)
-
-
-def _java_decimal_hash(value: Decimal) -> int:
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    unscaled, scale = int("".join(map(str, digits))), -exponent
-    if unscaled == 0:
-        scale = 0
-    while scale > 0 and unscaled % 10 == 0:
-        unscaled, scale = unscaled // 10, scale - 1
-    folded = 0
-    for shift in range(max(unscaled.bit_length() - 1, 0) // 32 * 32, -1, -32):
-        folded = folded * 31 + (unscaled >> shift & 0xFFFF_FFFF)
-    return (31 * (-folded if sign else folded) + scale) & 0xFFFF_FFFF

@@ -11,26 +11,25 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from lakelog.common.errors import NotFoundError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.references import (
     References,
     brought_by_appends,
-    entries_of,
     history_of,
     index_names,
     lists_of,
     manifest_names,
     names_of,
 )
+from lakelog.filestore.expire.removed_files import entries_left, index_left, names_left, net_removed, removed_by
 from lakelog.filestore.expire.retention import Expired, Retention, first_kept
 from lakelog.filestore.metadata.commit_times import CommitTimes
 from lakelog.filestore.metadata.consumers import ConsumerManager
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import carried_properties
@@ -131,7 +130,7 @@ class _Expiry:
             return ()
         keeps_deltas = self._keeps_changes and not self._has_producer
         files = _Files(self._table, found[:-1], found[-1])
-        removed = _removed_by(self._table, found)
+        removed = removed_by(self._table, found)
         steps = counted(itertools.pairwise(found), "snapshots deleted", total=len(found) - 1)
         for snapshot, next_snapshot in steps:
             changes = {*names_of(brought_by_appends(removed[next_snapshot.id]))} if keeps_deltas else set()
@@ -168,7 +167,7 @@ class _Expiry:
         files = _Files(self._table, expired, living)
         for changelog, behind in zip(expired, next_snapshot, strict=True):
             if changelog.changelog_manifest_list is None and not self._has_producer:
-                for entry in _net_removed(_entries_left(self._table, changelog.delta_manifest_list)):
+                for entry in net_removed(entries_left(self._table, changelog.delta_manifest_list)):
                     self._delete_data(files, entry)
             else:
                 self._delete_changelog(files, changelog)
@@ -201,9 +200,9 @@ class _Expiry:
         changelog = snapshot.changelog_manifest_list
         if changelog is None or changelog in files.kept:
             return
-        for entry in _entries_left(self._table, changelog):
+        for entry in entries_left(self._table, changelog):
             self._delete_data(files, entry)
-        self._delete_named(files, _names_left(self._table, changelog))
+        self._delete_named(files, names_left(self._table, changelog))
 
     def _delete_metadata(
         self,
@@ -220,7 +219,7 @@ class _Expiry:
         """
         if lists:
             named_next = set(manifest_names(self._table, *lists_of(next_snapshot)))
-            own = _names_left(self._table, *lists)
+            own = names_left(self._table, *lists)
             self._delete_named(files, [name for name in own if name not in named_next])
         if has_index:
             self._delete_index(files, snapshot, next_snapshot)
@@ -231,7 +230,7 @@ class _Expiry:
         if index is not None and index not in files.kept and index != next_snapshot.index_manifest:
             behind = next_snapshot.index_manifest
             named_next = () if behind is None else index_names(self._table, behind)
-            for name in _index_left(self._table, index):
+            for name in index_left(self._table, index):
                 if name not in files.kept and name not in named_next:
                     file_io.delete(paths.index(name))
                     self.metadata_files += 1
@@ -267,52 +266,3 @@ class _Files:
             for at in sorted(nearest - {-1}):
                 references.add_state(tags[at])
         self.kept = references.names
-
-
-def _removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[ManifestEntry]]:
-    """For each snapshot but the first, the entries that it removed and none of the others added again."""
-    removed: dict[str, tuple[int, ManifestEntry]] = {}
-    for snapshot in found[1:]:
-        entries = _entries_left(table, snapshot.delta_manifest_list)
-        for entry in entries:
-            if entry.kind is FileKind.ADD:
-                removed.pop(entry.file.file_name, None)
-        for entry in _net_removed(entries):
-            removed[entry.file.file_name] = (snapshot.id, entry)
-    by_snapshot: dict[int, list[ManifestEntry]] = {snapshot.id: [] for snapshot in found}
-    for snapshot_id, entry in removed.values():
-        by_snapshot[snapshot_id].append(entry)
-    return by_snapshot
-
-
-def _net_removed(entries: Sequence[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """The entries that a delta removes; a file that only changes its level stays."""
-    added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
-    return (entry for entry in entries if entry.kind is FileKind.DELETE and entry.file.file_name not in added)
-
-
-# Files that an earlier expiry deleted before it was cut off are missing.
-
-
-def _entries_left(table: TableStore, manifest_list: str) -> list[ManifestEntry]:
-    try:
-        return list(entries_of(table, manifest_list))
-    except NotFoundError:
-        return []
-
-
-def _names_left(table: TableStore, *lists: str) -> list[str]:
-    names: list[str] = []
-    for name in lists:
-        try:
-            names.extend(manifest_names(table, name))
-        except NotFoundError:
-            continue
-    return names
-
-
-def _index_left(table: TableStore, index_manifest: str) -> list[str]:
-    try:
-        return index_names(table, index_manifest)
-    except NotFoundError:
-        return []

@@ -15,7 +15,8 @@ from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.data_file import FileSource
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.schema.paths import TablePaths

@@ -20,6 +20,15 @@ from pyarrow import orc
 
 from lakelog.common.quoting import cause
 from lakelog.filestore.formats.inflating import inflate
+from lakelog.filestore.formats.protobuf import (
+    Field,
+    bytes_field,
+    encode_field,
+    number_in,
+    parse_message,
+    parse_varint,
+    varint_field,
+)
 
 ReadAt = Callable[[int, int], bytes]
 
@@ -35,11 +44,8 @@ _SINCE_2015 = 1_420_070_400  # seconds from 1970 to 2015
 _SECOND_VERSION = 2  # of the encoding of numbers
 _NANOS, _MICROS_A_SECOND = 1_000_000_000, 1_000_000
 _NS_MAX = 9_223_372_035  # seconds that fit nanoseconds in 64 bits
-_VARINT_BYTES_MAX = 10
 _DIGITS_MAX = 38
-_FIXED_BYTES = {1: 8, 5: 4}
 _UTC = ("UTC", "GMT", "Etc/UTC", "Z")
-Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and its number where it is one
 
 
 def read_timestamps(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[str]) -> dict[str, pa.Array]:
@@ -138,24 +144,24 @@ class _Tail:
     def __init__(self, read_at: ReadAt, size_bytes: int) -> None:
         self._read_at = read_at
         post_bytes = read_at(size_bytes - 1, 1)[0]
-        self._post = _message(read_at(size_bytes - 1 - post_bytes, post_bytes))
-        self.codec = _CODECS.get(_number(self._post, 2), "")
+        self._post = parse_message(read_at(size_bytes - 1 - post_bytes, post_bytes))
+        self.codec = _CODECS.get(number_in(self._post, 2), "")
         if self.codec in _NOT_TAKEN_APART:
             raise KeyError(self.codec)
-        self.block_bytes = min(max(_number(self._post, 3), 1 << 10), _ORIGINAL_BYTES_MAX)
-        footer_bytes = _number(self._post, 1)
+        self.block_bytes = min(max(number_in(self._post, 3), 1 << 10), _ORIGINAL_BYTES_MAX)
+        footer_bytes = number_in(self._post, 1)
         start = size_bytes - 1 - post_bytes - footer_bytes
-        self._footer = _message(self.unpacked(read_at(start, footer_bytes)))
-        types = [_message(field[2]) for field in self._footer if field[0] == 4]
-        self.kinds = [_number(one, 1) for one in types]
+        self._footer = parse_message(self.unpacked(read_at(start, footer_bytes)))
+        types = [parse_message(field[2]) for field in self._footer if field[0] == 4]
+        self.kinds = [number_in(one, 1) for one in types]
         self.precision_max = max((field[3] for one in types for field in one if field[0] == 5), default=0)
 
     def stripe(self, number: int) -> _Stripe:
         """One stripe of the file."""
-        found = [_message(field[2]) for field in self._footer if field[0] == 3][number]
-        offset, index_bytes, data_bytes, footer_bytes, rows = (_number(found, key) for key in range(1, 6))
+        found = [parse_message(field[2]) for field in self._footer if field[0] == 3][number]
+        offset, index_bytes, data_bytes, footer_bytes, rows = (number_in(found, key) for key in range(1, 6))
         data = self._read_at(offset, index_bytes + data_bytes)
-        footer = _message(self.unpacked(self._read_at(offset + index_bytes + data_bytes, footer_bytes)))
+        footer = parse_message(self.unpacked(self._read_at(offset + index_bytes + data_bytes, footer_bytes)))
         return _Stripe(self, data, index_bytes, footer, rows)
 
     def unpacked(self, data: bytes) -> bytes:
@@ -174,7 +180,7 @@ class _Tail:
     def _inflated(self, block: bytes) -> bytes:
         if self.codec != "snappy":
             return inflate(self.codec, block, _FOOTER_BYTES_MAX)
-        size, _ = _varint(block, 0)
+        size, _ = parse_varint(block, 0)
         if size > _FOOTER_BYTES_MAX:
             raise ValueError(f"a block claims to hold {size} bytes")
         data: bytes = pa.Codec("snappy").decompress(block, size, asbytes=True)
@@ -190,14 +196,14 @@ class _Tail:
     def file_of(self, stripe: _Sizes, data: bytes, *, kinds: Sequence[int]) -> bytes:
         """A file of one stripe: its bytes with its footer, and types of these kinds."""
         sizes = [len(_MAGIC), stripe.index_bytes, stripe.data_bytes, stripe.footer_bytes, stripe.rows]
-        info = b"".join(_varint_field(key, value) for key, value in enumerate(sizes, 1))
-        parts = [_varint_field(1, len(_MAGIC)), _varint_field(2, len(data)), _bytes_field(3, info)]
+        info = b"".join(varint_field(key, value) for key, value in enumerate(sizes, 1))
+        parts = [varint_field(1, len(_MAGIC)), varint_field(2, len(data)), bytes_field(3, info)]
         types = [field[2] for field in self._footer if field[0] == 4]
-        parts += [_bytes_field(4, _with_kind(one, kind)) for one, kind in zip(types, kinds, strict=True)]
-        parts.append(_varint_field(6, stripe.rows))
+        parts += [bytes_field(4, _with_kind(one, kind)) for one, kind in zip(types, kinds, strict=True)]
+        parts.append(varint_field(6, stripe.rows))
         footer = self.packed(b"".join(parts))
-        changed = {1: _varint_field(1, len(footer)), 5: _varint_field(5, 0)}
-        post = b"".join(changed.get(field[0]) or _encoded(field) for field in self._post)
+        changed = {1: varint_field(1, len(footer)), 5: varint_field(5, 0)}
+        post = b"".join(changed.get(field[0]) or encode_field(field) for field in self._post)
         return b"".join((_MAGIC, data, footer, post, bytes([len(post)])))
 
 
@@ -229,12 +235,12 @@ class _Stripe:
         Arrow ignores, and the zeros come behind all others.
         """
         timestamps = {at for at, kind in enumerate(self._tail.kinds) if kind in (_TIMESTAMP, _INSTANT)}
-        encodings = [_number(_message(field[2]), 1) for field in self._footer if field[0] == 2]
+        encodings = [number_in(parse_message(field[2]), 1) for field in self._footer if field[0] == 2]
         streams: list[Field] = []
         made: list[Field] = []
         zeros: list[bytes] = []
         for field in (field for field in self._footer if field[0] == 1):
-            kind, column, size = (_number(_message(field[2]), key) for key in (1, 2, 3))
+            kind, column, size = (number_in(parse_message(field[2]), key) for key in (1, 2, 3))
             if column not in timestamps or kind != _DATA:
                 streams.append(field)
                 continue
@@ -246,80 +252,18 @@ class _Stripe:
         return self._file([*streams, *made, *others], b"".join(zeros), self._tail.kinds)
 
     def _file(self, footer: Sequence[Field], more: bytes, kinds: Sequence[int]) -> bytes:
-        packed = self._tail.packed(b"".join(_encoded(field) for field in footer))
+        packed = self._tail.packed(b"".join(encode_field(field) for field in footer))
         data_bytes = len(self._data) - self._index_bytes + len(more)
         sizes = _Sizes(self._index_bytes, data_bytes, len(packed), self._rows)
         return self._tail.file_of(sizes, b"".join((self._data, more, packed)), kinds=kinds)
 
 
-def _message(data: bytes) -> list[Field]:
-    """The fields of a protobuf message, in their order. Raises ValueError."""
-    fields: list[Field] = []
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        wire = key & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-            fields.append((key >> 3, wire, b"", value))
-            continue
-        size = _FIXED_BYTES.get(wire)
-        if size is None:
-            if wire != 2:
-                raise ValueError(f"a field of the wire type {wire}")
-            size, at = _varint(data, at)
-        if at + size > len(data):
-            raise ValueError("a field ends behind its message")
-        fields.append((key >> 3, wire, data[at : at + size], 0))
-        at += size
-    return fields
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for place in range(_VARINT_BYTES_MAX):
-        if at + place >= len(data):
-            break
-        byte = data[at + place]
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return value, at + place + 1
-    raise ValueError("a number does not end")
-
-
-def _number(fields: Sequence[Field], key: int) -> int:
-    return next((field[3] for field in fields if field[0] == key and field[1] == 0), 0)
-
-
-def _encoded(field: Field) -> bytes:
-    number, wire, data, value = field
-    if wire == 0:
-        return _varint_field(number, value)
-    return _bytes_field(number, data) if wire == 2 else _varint_bytes(number << 3 | wire) + data
-
-
-def _varint_field(number: int, value: int) -> bytes:
-    return _varint_bytes(number << 3) + _varint_bytes(value)
-
-
-def _bytes_field(number: int, data: bytes) -> bytes:
-    return _varint_bytes(number << 3 | 2) + _varint_bytes(len(data)) + data
-
-
-def _varint_bytes(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
-
-
 def _stream(kind: int, column: int, size: int) -> Field:
-    data = b"".join(_varint_field(key, value) for key, value in enumerate((kind, column, size), 1))
+    data = b"".join(varint_field(key, value) for key, value in enumerate((kind, column, size), 1))
     return 1, 2, data, 0
 
 
 def _with_kind(type_data: bytes, kind: int) -> bytes:
     """A type with another kind, which is its first field."""
-    fields = _message(type_data)
-    return b"".join(_varint_field(1, kind) if field[0] == 1 else _encoded(field) for field in fields)
+    fields = parse_message(type_data)
+    return b"".join(varint_field(1, kind) if field[0] == 1 else encode_field(field) for field in fields)

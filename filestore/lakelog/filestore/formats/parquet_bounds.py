@@ -8,7 +8,8 @@ from typing import Any  # Any: raw values of a footer have the type of their col
 import pyarrow.parquet as pq
 
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.filestore.encoding.binary_row import StoredValue, comparable, decimal_of
+from lakelog.filestore.encoding.binary_row import StoredValue, decimal_of
+from lakelog.filestore.encoding.key_order import comparable
 
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)

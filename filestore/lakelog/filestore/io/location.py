@@ -9,7 +9,8 @@ from pathlib import Path
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS, bounded, external_places
-from lakelog.filestore.io.fileio import FileIO, LocalFileIO
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.io.path_forms import is_local, user_path
 from lakelog.filestore.io.s3_access import PREFIX as S3_PREFIX
 from lakelog.filestore.io.s3_access import S3Access

@@ -13,7 +13,8 @@ from lakelog.common.errors import NotFoundError
 from lakelog.common.file_names import numbers_of
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.metadata.snapshot import Snapshot, read_hint
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot_manager import read_hint
 from lakelog.filestore.schema.paths import CHANGELOG_PREFIX, TablePaths
 
 

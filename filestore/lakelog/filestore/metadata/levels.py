@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataType
-from lakelog.filestore.encoding.binary_row import key_order
+from lakelog.filestore.encoding.key_order import key_order
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.options.compaction import NUM_LEVELS, NUM_SORTED_RUNS_TRIGGER
 

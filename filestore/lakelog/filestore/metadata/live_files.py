@@ -12,9 +12,11 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
 from lakelog.filestore.metadata.layered import Draft, LayeredMap
-from lakelog.filestore.metadata.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, ManifestFiles
+from lakelog.filestore.metadata.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFiles
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 
 _NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
 _STATES_HELD = 4

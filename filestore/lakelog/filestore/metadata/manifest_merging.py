@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.filestore.metadata.manifest import ManifestFileMeta
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 
 
 def pick_manifests(

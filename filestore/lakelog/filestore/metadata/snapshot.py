@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Any  # Any: parsed JSON
 
-from lakelog.common.clock import system_millis
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.common.file_names import check_file_names, numbers_of
+from lakelog.common.file_names import check_file_names
 from lakelog.common.html import html_table
-from lakelog.common.json_fields import COUNT, check_json_size, number_of, parse_object, string, string_map, whole
-from lakelog.common.quoting import cause, listed, shown
+from lakelog.common.json_fields import COUNT, parse_object, string, string_map, whole
+from lakelog.common.quoting import cause, shown
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, json_digest
-from lakelog.filestore.metadata.commit_times import newest_at
-from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
 
 SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
@@ -46,8 +40,6 @@ _DIGESTED = (
     "watermark",
     "properties",
 )
-_READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes long for each
-_READERS = 16
 _FILE_NAMES = (
     "base_manifest_list",
     "delta_manifest_list",
@@ -55,8 +47,6 @@ _FILE_NAMES = (
     "index_manifest",
     "statistics",
 )
-_PARSED_BYTES_MAX = 1 << 20  # a larger file is not kept in memory for the next read
-_PROBES_MAX = 64  # for an older hint the folder is listed instead
 
 
 class CommitKind(StrEnum):
@@ -203,205 +193,3 @@ _TAKEN: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
 def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
     take = _TAKEN.get(name)
     return string(given, key) if take is None else take(given, key)
-
-
-class SnapshotManager:
-    """The snapshots of one table, read from their files at every call.
-
-    Keeps the newest id that it has seen, where the next search starts, and the file that it parsed last.
-    """
-
-    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
-        self._file_io = file_io
-        self._paths = paths
-        self._seen: int | None = None
-        self._parsed: tuple[str, bytes, Snapshot] | None = None
-
-    def __getstate__(self) -> tuple[FileIO, TablePaths]:
-        return self._file_io, self._paths
-
-    def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
-        self._file_io, self._paths = state
-        self._seen = None
-        self._parsed = None
-
-    def latest(self) -> Snapshot | None:
-        """The newest snapshot, read now; None before the first commit."""
-        while True:
-            newest = self.latest_id()
-            if newest is None:
-                return None
-            try:
-                return self._read(newest)
-            except NotFoundError:  # a rollback or a new table since the id was read
-                self._seen = None
-
-    def latest_id(self) -> int | None:
-        """The newest snapshot's id, read now: the ids after the last one seen, or after the hint, are probed."""
-        newest = self._probe(self._seen)
-        if newest is None:
-            newest = self._probe(self._hint(self._paths.latest_hint))
-        if newest is None:
-            newest = max(self.ids(), default=None)
-            self._check_not_lost(newest)
-        self._seen = newest
-        return newest
-
-    def _check_not_lost(self, newest: int | None) -> None:
-        """Raise CorruptDataError when the hint names the snapshot after the newest: its file was lost.
-
-        A rollback writes the hint before it deletes snapshots. Hints with other ids are stale or damaged.
-        """
-        hint = self._hint(self._paths.latest_hint)
-        if hint is not None and hint == (newest or 0) + 1 and not self._exists(hint):
-            raise CorruptDataError(
-                f"{self._paths.snapshot(hint)} is missing, though {self._paths.latest_hint} names it as the newest; "
-                f"restore the file, or delete LATEST to continue from snapshot {newest or 'none'} and lose its rows"
-            )
-
-    def earliest_id(self) -> int | None:
-        """The oldest living snapshot's id; None before the first commit."""
-        return self.look_for_earliest()[0]
-
-    def look_for_earliest(self) -> tuple[int | None, bool]:
-        """The oldest living snapshot's id, and whether it came from the hint, without a listing."""
-        hint = self._hint(self._paths.earliest_hint)
-        if hint is not None and self._exists(hint) and not self._exists(hint - 1):
-            return hint, True
-        return min(self.ids(), default=None), False
-
-    def ids(self) -> list[int]:
-        """All living ids, rising. Lists the folder."""
-        return numbers_of(self._file_io.list_names(self._paths.snapshot_dir), SNAPSHOT_PREFIX)
-
-    def find(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot of an id; None when it is missing."""
-        try:
-            return self._read(snapshot_id)
-        except NotFoundError:
-            return None
-
-    def get(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of an id. Raises NotFoundError, naming the living ids."""
-        try:
-            return self._read(snapshot_id)
-        except NotFoundError as error:
-            ids = self.ids()
-            living = f"snapshots {ids[0]} to {ids[-1]} exist" if ids else "the table has no snapshot yet"
-            path = self._paths.snapshot(snapshot_id)
-            raise NotFoundError(
-                f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}: name one of these. When it "
-                f"cannot have expired, its file {path} was lost: restore it"
-            ) from error
-
-    def tags(self) -> list[str]:
-        """The names of all tags, in order. Lists the folder."""
-        names = self._file_io.list_names(self._paths.tag_dir)
-        return sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
-
-    def tagged(self, tag: str) -> Snapshot:
-        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
-        path = self._paths.tag(tag)
-        try:
-            return Snapshot.from_json(self._file_io.read_bytes(path), path=path, tag=tag)
-        except NotFoundError as error:
-            tags = self.tags()
-            known = f"the tags are {listed(tags)}" if tags else "it has no tags"
-            raise NotFoundError(
-                f"table {self._paths.root} has no tag {tag!r}; {known}. When the tag was not deleted, its file {path} "
-                "was lost: restore it"
-            ) from error
-
-    def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
-        """The newest snapshot committed at or before a timestamp; None when all living ones are younger.
-
-        Reads all living snapshots: the date of any of them may be wrong, see `lakelog.filestore.metadata.commit_times`.
-        """
-        now = system_millis() if now_millis is None else now_millis
-        living = self._living()
-        at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
-        return None if at is None else living[at]
-
-    def _living(self) -> list[Snapshot]:
-        """All living snapshots, oldest first."""
-        earliest, latest = self.earliest_id(), self.latest_id()
-        if earliest is None or latest is None:
-            return []
-        between = range(earliest, latest + 1)
-        if len(between) <= _READ_ALONE_MAX:
-            return [snapshot for number in between if (snapshot := self.find(number)) is not None]
-        ids = [number for number in self.ids() if number in between]  # the newest id may be far above the others
-        with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
-            return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
-
-    def walk_back(self, start: Snapshot) -> Iterator[Snapshot]:
-        """`start`, then the snapshots before it, down to the oldest living one."""
-        yield start
-        for snapshot_id in range(start.id - 1, 0, -1):
-            try:
-                yield self._read(snapshot_id)
-            except NotFoundError:
-                return
-
-    def create_new(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot's file; False when its id is taken. The caller writes the hint."""
-        if snapshot.id not in COUNT:
-            raise InvalidRequestError(
-                f"snapshot {snapshot.id} of {self._paths.root} would not be readable: ids end at {COUNT.stop - 1}; a "
-                f"snapshot file with a wrong number is in {self._paths.snapshot_dir}: remove it"
-            )
-        data = snapshot.to_json().encode()
-        try:
-            check_json_size(data)
-        except ValueError as error:
-            raise InvalidRequestError(
-                f"snapshot {snapshot.id} of {self._paths.root} would not be readable: {error}; its properties hold "
-                "too much, such as the users of the table or the lineage of a batch"
-            ) from error
-        return self._file_io.create_new(self._paths.snapshot(snapshot.id), data)
-
-    def write_latest_hint(self, snapshot_id: int) -> None:
-        """Write the hint of the newest snapshot; a stale hint only costs later readers a few probes."""
-        self._file_io.write_bytes(self._paths.latest_hint, str(snapshot_id).encode())
-
-    def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Write the hint of the oldest snapshot, after an expiry or a rollback."""
-        self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
-
-    def _read(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of an id, read now; bytes that were just parsed are not parsed again."""
-        path = self._paths.snapshot(snapshot_id)
-        data = self._file_io.read_bytes(path)
-        parsed = self._parsed
-        if parsed is not None and parsed[:2] == (path, data):
-            return parsed[2]
-        snapshot = Snapshot.from_json(data, path=path)
-        if snapshot.id != snapshot_id:
-            raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
-        if len(data) <= _PARSED_BYTES_MAX:
-            self._parsed = path, data, snapshot
-        return snapshot
-
-    def _exists(self, snapshot_id: int) -> bool:
-        return self._file_io.exists(self._paths.snapshot(snapshot_id))
-
-    def _probe(self, start: int | None) -> int | None:
-        """The last id without a gap from `start` on; None when `start` is missing or the end too far away."""
-        if start is None or not self._exists(start):
-            return None
-        for snapshot_id in range(start, start + _PROBES_MAX):
-            if not self._exists(snapshot_id + 1):
-                return snapshot_id
-        return None
-
-    def _hint(self, path: str) -> int | None:
-        return read_hint(self._file_io, path)
-
-
-def read_hint(file_io: FileIO, path: str) -> int | None:
-    """The number in a hint; None when the hint is missing, half-written or not a valid id."""
-    try:
-        text = file_io.read_bytes(path).decode().strip()
-        return number_of(text, COUNT)
-    except (CorruptDataError, NotFoundError, ValueError):
-        return None

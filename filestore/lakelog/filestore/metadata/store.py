@@ -12,7 +12,7 @@ from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import plain_path
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import SnapshotManager
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.types import DataField
-from lakelog.filestore.encoding.binary_row import comparable_key, deserialize_row, to_scalar
+from lakelog.filestore.encoding.binary_row import deserialize_row, to_scalar
+from lakelog.filestore.encoding.key_order import comparable_key
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore

@@ -15,7 +15,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.snapshot import Snapshot, SnapshotManager
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
 PROPERTY_PREFIX = "lakelog."

@@ -6,23 +6,20 @@ Comparisons are exact: `x < 1.5` on an INT column becomes `x <= 1`, `x = 1.5` is
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any  # Any: what sorts, of any type
-from zoneinfo import ZoneInfo
 
-from lakelog.common.arrow import time_unit
 from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.encoding.binary_row import StoredValue, comparable
-from lakelog.filestore.predicate.tokens import number_value
+from lakelog.filestore.encoding.binary_row import StoredValue
+from lakelog.filestore.encoding.key_order import comparable
+from lakelog.filestore.predicate.literals import INTEGER_BITS, boolean_of, integer_position, misfit_error, number_of
 from lakelog.filestore.predicate.tree import (
     And,
     Comparison,
@@ -36,21 +33,9 @@ from lakelog.filestore.predicate.tree import (
     Predicate,
 )
 
-_INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
-_NOT_FINITE = ("nan", "inf", "infinity")
 _LONG_DIGITS = 40  # more than any column has
 _EXACT = Context(prec=3_000)  # numbers of a filter are never rounded
-_UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_DAY_NANOS = 86_400 * 1_000_000_000
-_OFFSET_MINUTES_MAX = 18 * 60
 _WILDCARDS_MAX = 4_000  # a limit of regular expressions
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_TIMESTAMP = re.compile(
-    r"^\s*(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
-    r"(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)"
-    r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2}|[A-Za-z]+/[A-Za-z_]+)?)?\s*$"
-)
-_CLOCK = re.compile(r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?)?\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +167,8 @@ def _bind_in(predicate: In, field: DataField) -> Bound:
 def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[StoredValue]:
     """The stored values that equal a literal, without those that no row can have. Quick for long lists."""
     root = field.type.root
-    is_text, is_integer = root in (TypeRoot.CHAR, TypeRoot.VARCHAR), root in _INTEGER_BITS
-    limit = 1 << (_INTEGER_BITS[root] - 1) if is_integer else 0
+    is_text, is_integer = root in (TypeRoot.CHAR, TypeRoot.VARCHAR), root in INTEGER_BITS
+    limit = 1 << (INTEGER_BITS[root] - 1) if is_integer else 0
     for literal in literals:
         value = literal.value
         if value is None:
@@ -250,18 +235,18 @@ def _bind_compare(field: DataField, operator: Comparison, literal: Literal) -> B
         return Constant(value=None)
     root = field.type.root
     if root is TypeRoot.BOOLEAN:
-        return BoundCompare(field=field, operator=operator, value=_boolean(field, literal))
+        return BoundCompare(field=field, operator=operator, value=boolean_of(field, literal))
     if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         if literal.kind is not LiteralKind.STRING:
-            raise _misfit(field, literal, "a string in quotes")
+            raise misfit_error(field, literal, "a string in quotes")
         return BoundCompare(field=field, operator=operator, value=literal.value)
     if root in (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB):
         if literal.kind is not LiteralKind.BYTES:
-            raise _misfit(field, literal, "bytes such as X'1F'")
+            raise misfit_error(field, literal, "bytes such as X'1F'")
         return BoundCompare(field=field, operator=operator, value=literal.value)
     if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        return BoundCompare(field=field, operator=operator, value=float(_number(field, literal)))
-    exact, least, most = _position(field, literal)
+        return BoundCompare(field=field, operator=operator, value=float(number_of(field, literal)))
+    exact, least, most = integer_position(field, literal)
     return _compare_integers(field, operator, exact, least, most)
 
 
@@ -282,104 +267,3 @@ def _compare_integers(field: DataField, operator: Comparison, exact: Fraction, l
     if field.type.root is TypeRoot.DECIMAL:
         value = _EXACT.scaleb(Decimal(bound), -(field.type.scale or 0))
     return BoundCompare(field=field, operator=operator, value=value)
-
-
-def _position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
-    """The literal as a number on the scale of the column's stored integers, and the least and most of these."""
-    root, precision = field.type.root, field.type.precision or 0
-    if root in _INTEGER_BITS:
-        limit = 1 << (_INTEGER_BITS[root] - 1)
-        return Fraction(_number(field, literal)), -limit, limit - 1
-    if root is TypeRoot.DECIMAL:
-        limit = 10**precision - 1
-        return Fraction(_number(field, literal)) * 10 ** (field.type.scale or 0), -limit, limit
-    if literal.kind not in (LiteralKind.STRING, LiteralKind.TIMESTAMP):
-        raise _misfit(field, literal, "a date or time in quotes")
-    text = str(literal.value)
-    long_limit = (1 << 63) - 1
-    if root is TypeRoot.TIME:
-        unit = "ms" if precision <= 3 else time_unit(precision)
-        nanos = _clock_nanos(text)
-        if nanos is None:
-            raise _misfit(field, literal, "a time such as '23:59:59.999'")
-        return Fraction(nanos, _UNIT_NANOS[unit]), 0, long_limit
-    if root is TypeRoot.DATE:
-        nanos = _timestamp_nanos(text, "UTC", may_have_zone=False)
-        if nanos is None:
-            raise _misfit(field, literal, "a date such as '2026-01-31'")
-        exact = Fraction(nanos, _DAY_NANOS)
-        return (Fraction(math.floor(exact)) if literal.kind is LiteralKind.STRING else exact), -(1 << 31), (1 << 31) - 1
-    is_local = root is TypeRoot.TIMESTAMP
-    nanos = _timestamp_nanos(text, "UTC" if is_local else literal.zone, may_have_zone=not is_local)
-    if nanos is None:
-        form = "'2026-01-31 23:59:59'" + (", without a zone" if is_local else ", with or without a zone")
-        raise _misfit(field, literal, f"a timestamp such as {form}")
-    return Fraction(nanos, _UNIT_NANOS[time_unit(precision)]), -long_limit, long_limit
-
-
-def _boolean(field: DataField, literal: Literal) -> bool:
-    if isinstance(literal.value, bool):
-        return literal.value
-    if literal.kind is LiteralKind.STRING and str(literal.value).lower() in ("true", "false"):
-        return str(literal.value).lower() == "true"
-    raise _misfit(field, literal, "true or false")
-
-
-def _number(field: DataField, literal: Literal) -> Decimal:
-    if isinstance(literal.value, Decimal):
-        return literal.value
-    if literal.kind is LiteralKind.STRING:
-        text = str(literal.value).strip()
-        if field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) and text.lower().lstrip("+-") in _NOT_FINITE:
-            return Decimal(text)
-        try:
-            return number_value(text)
-        except ValueError as error:
-            raise _misfit(field, literal, "a number") from error
-    raise _misfit(field, literal, "a number")
-
-
-def _misfit(field: DataField, literal: Literal, expected: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"the filter compares column {field.name!r} ({field.type}) with the {literal}; expected {expected}"
-    )
-
-
-def _timestamp_nanos(text: str, zone: str, *, may_have_zone: bool) -> int | None:
-    """Nanoseconds since 1970 of a date or timestamp; None for other strings."""
-    match = _TIMESTAMP.match(text)
-    if match is None or (match["zone"] and not may_have_zone):
-        return None
-    try:
-        day = date(int(match["year"]), int(match["month"]), int(match["day"] or 1))
-        clock = 0 if match["clock"] is None else _clock_nanos(match["clock"])
-        if clock is None:
-            return None
-        nanos = (day.toordinal() - _EPOCH_ORDINAL) * _DAY_NANOS + clock
-        return nanos - _offset_seconds(day, clock, match["zone"] or zone) * 1_000_000_000
-    except (ValueError, KeyError, OSError):
-        return None
-
-
-def _offset_seconds(day: date, clock_nanos: int, zone: str) -> int:
-    if zone in ("Z", "UTC"):
-        return 0
-    if zone[0] in "+-":
-        minutes = int(zone[1:3]) * 60 + int(zone[-2:])
-        if int(zone[-2:]) > 59 or minutes > _OFFSET_MINUTES_MAX:
-            raise ValueError(f"{zone} is not an offset of a time zone")
-        return minutes * 60 * (-1 if zone[0] == "-" else 1)
-    local = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(microseconds=clock_nanos // 1_000)
-    offset = local.replace(tzinfo=ZoneInfo(zone)).utcoffset()
-    assert offset is not None
-    return int(offset.total_seconds())
-
-
-def _clock_nanos(text: str) -> int | None:
-    match = _CLOCK.match(text)
-    if match is None:
-        return None
-    hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
-    if hour > 23 or minute > 59 or second > 59:
-        return None
-    return (hour * 3600 + minute * 60 + second) * 1_000_000_000 + int((match["fraction"] or "").ljust(9, "0"))

@@ -15,8 +15,8 @@ from lakelog.filestore.encoding.binary_row import StoredValue, read_slot, to_tab
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import Section
-from lakelog.filestore.metadata.manifest import ManifestFileMeta
 from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import DELETION_VECTORS, MERGE_ENGINE, MergeEngine
 from lakelog.filestore.predicate import (

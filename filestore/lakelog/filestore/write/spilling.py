@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of, to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, UnavailableError
-from lakelog.filestore.data.data_writer import StoredRows
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.deduplicate import merge_ordered
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices

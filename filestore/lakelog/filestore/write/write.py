@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS
-from lakelog.filestore.data.data_writer import StoredRows, write_data_files
+from lakelog.filestore.data.data_writer import write_data_files
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.counted_rows import counted_rows
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import row_merge

@@ -1,0 +1,101 @@
+"""What changes of a schema may not do to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.common.quoting import shown as quoted
+from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn, SchemaChange, UpdateColumnType
+from lakelog.filestore.data.value_stats import stats_modes
+from lakelog.filestore.merge.engines import row_merge
+from lakelog.filestore.options.field_options import SEQUENCE_GROUP, field_options
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.merging import WRITE_MODE
+from lakelog.filestore.schema.column_options import columns_named, merge_rules
+from lakelog.filestore.schema.column_paths import path_of, shown
+from lakelog.filestore.schema.counted_schema import check_write_mode
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema_rules import (
+    check_bucket,
+    check_keys,
+    check_names,
+    check_types,
+    check_writable,
+    is_writable,
+)
+
+
+def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
+    """Raise InvalidRequestError for a change that would change the counted rows of a value-count table."""
+    for change in changes:
+        if isinstance(change, AddColumn | DropColumn | UpdateColumnType):
+            raise InvalidRequestError(
+                f"column {shown(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
+                f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
+                "rows"
+            )
+
+
+def check_changed(old: TableSchema, new: TableSchema) -> None:
+    """Raise for a schema that is invalid, cannot be written though the old one could, or misreads stored rows."""
+    check_names(new.fields)
+    check_write_mode(new)
+    check_keys(new)
+    check_types(new.fields)
+    check_bucket(new)
+    changed = {key: value for key, value in new.options.items() if value != old.options.get(key)}
+    check_foreign_options(changed, *Use)
+    if is_writable(old):
+        check_writable(new)
+    _check_named_columns(old, new)
+    _check_merge_rules(old, new)
+    row_merge(new)
+    if any(key.endswith("stats-mode") for key in changed):
+        stats_modes(new)
+
+
+def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
+    """Raise for an option that names a missing column: it would have no effect."""
+    for key, value in new.options.items():
+        unknown = [name for name in columns_named(key, value) if name not in new.field_names]
+        if unknown and old.options.get(key) != value:
+            raise InvalidRequestError(
+                f"option {key!r} = {quoted(value)} names the column {unknown[0]!r}, which does not exist; the columns "
+                f"are {listed(new.field_names)}"
+            )
+
+
+def _check_merge_rules(old: TableSchema, new: TableSchema) -> None:
+    """Raise for options that would merge the stored values of a column in another way than before."""
+    before, after = _rules_by_id(old), _rules_by_id(new)
+    names = {field.id: field.name for field in new.fields}
+    for number in names.keys() & {field.id for field in old.fields}:
+        if before.get(number) != after.get(number):
+            raise InvalidRequestError(
+                f"the options fields.* of column {names[number]!r} cannot be changed: stored values were merged by "
+                "them; give such options to columns that the same alter adds"
+            )
+    if bool(_groups(new)) and not _groups(old) and old.primary_keys:
+        raise InvalidRequestError(
+            f"option {_groups(new)[0]!r} would be the first sequence group of the table, which changes what stored "
+            "deletes mean; make a table with it, and copy the rows"
+        )
+
+
+def _rules_by_id(schema: TableSchema) -> dict[int, dict[str, object]]:
+    ids = {field.name: field.id for field in schema.fields}
+    rules = merge_rules(schema.options)
+    return {
+        ids[name]: {
+            what: tuple(ids.get(one, one) for one in rule) if isinstance(rule, tuple) else rule
+            for what, rule in found.items()
+        }
+        for name, found in rules.items()
+        if name in ids
+    }
+
+
+def _groups(schema: TableSchema) -> list[str]:
+    return [key for key, option in field_options(schema.options) if option.suffix == SEQUENCE_GROUP]
