@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -26,9 +27,8 @@ from lakelog.filestore.merge.deduplicate import (
 )
 from lakelog.filestore.merge.order import key_at as key_of_row
 from lakelog.filestore.merge.order import key_frame, rows_before, rows_up_to
-from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
+from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked, piece_sizes
 from lakelog.filestore.metadata.levels import SortedRun
-from lakelog.filestore.read.bucket_reader import share_budget
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from tests.support.data_files import plain_file
 from tests.support.strategies import arrow_rows, key_types, storable_values
@@ -207,7 +207,7 @@ def test_aligned_slices_hold_every_row_of_their_key_range(
         cursors.append(RunCursor(tables=iter(pieces), key_fields=[ID], rows_left=len(run)))
     seen: list[int | None] = []
     count = 0
-    for slices in aligned_slices(cursors):
+    for slices in aligned_slices(cursors, data.draw(st.integers(1, 500))):
         keys = [key for part in slices for key in part.rows["id"].to_pylist()]
         count += len(keys)
         fresh = sorted(set(keys), key=lambda key: (key is not None, key))
@@ -227,27 +227,76 @@ def test_runs_are_ranked_when_their_sequence_numbers_do_not_mix() -> None:
     assert not are_ranked([run(0, 4), run(5, 9)])
 
 
+def runs_of_numbers(count: int, rows: int, seed: int) -> list[pa.Table]:
+    """Runs of random keys, all from the same range."""
+    random = np.random.default_rng(seed)
+    return [
+        pa.table({"id": np.sort(random.choice(100_000, rows, replace=False).astype(np.int32))}) for _ in range(count)
+    ]
+
+
+def cursors_of(runs: list[pa.Table], sizes: list[int]) -> list[RunCursor]:
+    return [
+        RunCursor(
+            tables=iter([run.slice(start, size // 4) for start in range(0, run.num_rows, size // 4)]),
+            key_fields=[ID],
+            rows_left=run.num_rows,
+        )
+        for run, size in zip(runs, sizes, strict=True)
+    ]
+
+
+def test_runs_of_the_same_keys_are_merged_in_few_ranges() -> None:
+    runs = [*runs_of_numbers(40, 250, seed=1), *runs_of_numbers(1, 10_000, seed=2)]
+    total = sum(run.nbytes for run in runs)
+    sizes = piece_sizes([run.nbytes for run in runs], total // 4)
+    ranges = list(map(len, aligned_slices(cursors_of(runs, sizes), total // 4)))
+    assert 4 <= len(ranges) <= 8, "one of each run's pieces a range would be more than 40"
+
+
+def test_runs_behind_each_other_are_merged_in_few_ranges() -> None:
+    runs = [pa.table({"id": np.arange(at * 250, (at + 1) * 250, dtype=np.int32)}) for at in range(40)]
+    total = sum(run.nbytes for run in runs)
+    ranges = list(aligned_slices(cursors_of(runs, piece_sizes([run.nbytes for run in runs], total // 4)), total // 4))
+    assert len(ranges) <= 8
+
+
+@pytest.mark.parametrize("percent", [5, 20, 60])
+def test_what_is_loaded_of_runs_stays_within_the_budget(percent: int) -> None:
+    runs = [*runs_of_numbers(20, 500, seed=3), *runs_of_numbers(1, 8_000, seed=4)]
+    budget = sum(run.nbytes for run in runs) * percent // 100
+    cursors = cursors_of(runs, piece_sizes([run.nbytes for run in runs], budget))
+    loaded = [sum(run.held_bytes for run in cursors) + rows_in(slices) for slices in aligned_slices(cursors, budget)]
+    assert max(loaded) <= budget * 1.5, "a piece that is handed out in part is held as a whole"
+
+
+def rows_in(slices: list[Slice]) -> int:
+    return sum(int(part.rows.nbytes) for part in slices)
+
+
 @given(wanted=st.lists(st.integers(1, 1_000), min_size=1, max_size=8), budget=st.integers(1, 4_000))
-def test_a_shared_budget_is_not_exceeded_and_is_spent_where_it_is_wanted(wanted: list[int], budget: int) -> None:
-    shares = share_budget(wanted, budget)
-    assert sum(shares) <= budget + len(wanted)  # at least one byte each
-    assert all(share <= wish for wish, share in zip(wanted, shares, strict=True))
-    assert sum(shares) >= min(budget, sum(wanted)) - len(wanted)  # whole bytes
-    ordered = [share for _, share in sorted(zip(wanted, shares, strict=True))]
-    assert all(share <= more + 1 for share, more in itertools.pairwise(ordered))
+def test_first_pieces_take_half_of_the_budget_or_all_that_is_wanted(wanted: list[int], budget: int) -> None:
+    sizes = piece_sizes(wanted, budget)
+    if sum(wanted) <= budget:
+        assert sizes == wanted
+    else:
+        assert sum(sizes) <= budget // 2 + len(wanted)  # at least one byte each
+    assert all(size <= wish for wish, size in zip(wanted, sizes, strict=True))
+    ordered = [size for _, size in sorted(zip(wanted, sizes, strict=True))]
+    assert all(size <= more + 1 for size, more in itertools.pairwise(ordered))
 
 
 @given(wanted=st.lists(st.integers(100_000, 100_000_000), min_size=2, max_size=40), percent=st.integers(5, 90))
-def test_a_shared_budget_makes_no_more_pieces_than_equal_shares(wanted: list[int], percent: int) -> None:
+def test_there_are_no_more_pieces_than_of_equal_sizes(wanted: list[int], percent: int) -> None:
     budget = sum(wanted) * percent // 100
-    shares = share_budget(wanted, budget)
-    pieces = sum(wish / share for wish, share in zip(wanted, shares, strict=True))
-    equal = sum(max(1.0, wish / (budget / len(wanted))) for wish in wanted)
+    sizes = piece_sizes(wanted, budget)
+    pieces = sum(wish / size for wish, size in zip(wanted, sizes, strict=True))
+    equal = sum(max(1.0, wish / (budget / 2 / len(wanted))) for wish in wanted)
     assert pieces <= equal * 1.001
 
 
 def test_one_large_run_gets_more_than_many_small_ones() -> None:
-    assert share_budget([100, 100, 100, 10_000], 1_300) == [100, 100, 100, 1_000]
+    assert piece_sizes([100, 100, 100, 10_000], 2_600) == [100, 100, 100, 1_000]
 
 
 def test_rows_without_deletes_are_not_copied() -> None:

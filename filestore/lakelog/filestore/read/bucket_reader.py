@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from lakelog.filestore.data.row_groups import RowFilter
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merge_unordered, without_deletes
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked
+from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked, piece_sizes
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import Section, SortedRun
 from lakelog.filestore.metadata.manifest_entries import BucketId
@@ -60,12 +59,12 @@ class BucketReader:
             return
         if self._merge is not None:
             read = [*self._merge.needed(fields), SEQUENCE_FIELD, KIND_FIELD]
-            for slices in aligned_slices(self._cursors(section, [read] * len(section.runs))):
+            for slices in self._aligned(section, [read] * len(section.runs)):
                 yield self._merge.merge(slices, keeps_deletes=False)
             return
         is_ranked = are_ranked(section.runs)
         wanted = [*self._with_keys(fields), *([] if is_ranked else [SEQUENCE_FIELD])]
-        for slices in aligned_slices(self._cursors(section, [[*wanted, *_kinds_of(run)] for run in section.runs])):
+        for slices in self._aligned(section, [[*wanted, *_kinds_of(run)] for run in section.runs]):
             yield from merge_unordered(slices, is_ranked=is_ranked)
 
     def stored_rows(self, section: Section, *, keeps_deletes: bool) -> Iterator[pa.Table]:
@@ -77,7 +76,7 @@ class BucketReader:
     def slices(self, section: Section) -> Iterator[list[Slice]]:
         """The rows of a section run by run, youngest first, a key range at a time, as `stored_rows` merges them."""
         fields = [*self._table.schema.fields, SEQUENCE_FIELD, KIND_FIELD]
-        return aligned_slices(self._cursors(section, [fields] * len(section.runs)))
+        return self._aligned(section, [fields] * len(section.runs))
 
     def merged(self, slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
         """The rows of slices that stay, in key order, by the table's merge engine. See `merge_ordered`."""
@@ -89,19 +88,20 @@ class BucketReader:
         keys = self._table.schema.key_fields
         return [*fields, *(key for key in keys if key not in fields)]
 
-    def _cursors(self, section: Section, fields: Sequence[Sequence[DataField]]) -> list[RunCursor]:
-        """A cursor for each run, with the columns to read."""
-        wishes = [run.row_count * row_bytes(read) for run, read in zip(section.runs, fields, strict=True)]
-        shares = share_budget(wishes, self._budget_bytes // COPIES)
-        return [
+    def _aligned(self, section: Section, fields: Sequence[Sequence[DataField]]) -> Iterator[list[Slice]]:
+        """The slices of the runs of a section, each with the columns that are read of it."""
+        wanted = [run.row_count * row_bytes(read) for run, read in zip(section.runs, fields, strict=True)]
+        budget_bytes = self._budget_bytes // COPIES
+        cursors = [
             RunCursor(
-                tables=self._pieces(run, read, share),
+                tables=self._pieces(run, read, piece_bytes),
                 key_fields=self._table.schema.key_fields,
                 rows_left=run.row_count,
                 level=run.level,
             )
-            for run, read, share in zip(section.runs, fields, shares, strict=True)
+            for run, read, piece_bytes in zip(section.runs, fields, piece_sizes(wanted, budget_bytes), strict=True)
         ]
+        return aligned_slices(cursors, budget_bytes)
 
     def _pieces(self, run: SortedRun, fields: Sequence[DataField], piece_bytes: int) -> Iterator[pa.Table]:
         """The rows of a run in pieces of about `piece_bytes`."""
@@ -126,19 +126,3 @@ class BucketReader:
 def _kinds_of(run: SortedRun) -> list[DataField]:
     """The column of row kinds, where a run may hold deletes."""
     return [KIND_FIELD] if run.may_hold_deletes else []
-
-
-def share_budget(wanted: Sequence[int], budget_bytes: int) -> list[int]:
-    """The share of a budget for the pieces of each run: at most what it wants, and more for larger runs.
-
-    A merge takes a step for each piece. Shares that grow with the square root of the wanted size make the fewest.
-    """
-    shares = [0] * len(wanted)
-    left, roots = budget_bytes, [math.sqrt(wish) for wish in wanted]
-    total = sum(roots)
-    for index in sorted(range(len(wanted)), key=lambda index: wanted[index]):
-        fair = left * roots[index] / total if total > 0 else 0
-        shares[index] = max(min(wanted[index], int(fair)), 1)
-        left -= shares[index]
-        total -= roots[index]
-    return shares

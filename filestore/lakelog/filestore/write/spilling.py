@@ -78,16 +78,16 @@ class Spills:
     def merged(self, bucket: BucketId) -> Iterator[StoredRows]:
         """The rows of a bucket in key order, each key once, in pieces; all runs share the memory of a write buffer."""
         runs = [run for run in reversed(self._runs) if bucket in run.batches]
-        share = self._budget_bytes // len(runs)
+        piece_bytes = max(self._budget_bytes // (2 * len(runs)), 1)
         cursors = [
             RunCursor(
-                tables=pieces_of(run.read(bucket), share),
+                tables=pieces_of(run.read(bucket), piece_bytes),
                 key_fields=self._table.schema.key_fields,
                 rows_left=run.row_counts[bucket],
             )
             for run in runs
         ]
-        for slices in aligned_slices(cursors):
+        for slices in aligned_slices(cursors, self._budget_bytes):
             if self._merge is None:
                 rows = merge_ordered(slices, is_ranked=True, keeps_deletes=True)
             else:
