@@ -57,7 +57,7 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     parser.add_argument("--small", action="store_true", help="only January: about a minute")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the tables and logs")
     parser.add_argument(
-        "--folder", type=Path, default=Path(".demo"), help="where the data goes, made anew; default: %(default)s"
+        "--folder", type=Path, default=Path(".demo"), help="the folder of the data, created again; default: %(default)s"
     )
     parser.add_argument(
         "--kill-at",
