@@ -73,7 +73,7 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
         if bucket.is_in_snapshots:
             text = (
                 f"offsets {first} to {end} (exclusive) are lost in the log and held by snapshots; streams that have not"
-                " read them must start anew with another checkpoint location"
+                " read them must start with a new checkpoint location"
             )
         elif bucket.has_lost:
             text = (

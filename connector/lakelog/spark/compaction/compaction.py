@@ -194,7 +194,7 @@ def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, i
     try:
         newest = table.snapshots.latest_id()
     except LakelogError as error:
-        logger.warning("%s: old snapshots were not looked for: %s", table.name, error)
+        logger.warning("%s: the expiry of old snapshots did not happen: %s", table.name, error)
         return
     if newest is not None and expire_after_commit(table, newest, is_upkeep=is_upkeep):
         expire_log_after_commit(table, kafka=kafka)

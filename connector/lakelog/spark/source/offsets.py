@@ -124,7 +124,7 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
         raise InvalidRequestError(
             f"the checkpoint belongs to table {cut(str(fields.get('name')))} "
             f"({cut(str(fields['table']))}), the query reads {mark.name} ({mark.uuid}): the "
-            "table was made anew, or another one is read. Use a new checkpoint location"
+            "table was created again, or another one is read. Use a new checkpoint location"
         )
     try:
         if fields[OFFSET_MARK] != OFFSET_VERSION:

@@ -171,7 +171,7 @@ class StreamPlanner:
             found = "no log" if self._target is None else f"the topic {self._target.topic_id}"
             raise CorruptDataError(
                 f"the checkpoint has read topic {offset.topic_id} of table {self._mark.name}, which has {found} now: "
-                "start anew with another checkpoint location"
+                "start the query with a new checkpoint location"
             )
         return offset
 

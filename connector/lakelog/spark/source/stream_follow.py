@@ -39,9 +39,9 @@ class FollowPhase:
         except NotFoundError as error:
             raise NotFoundError(
                 f"snapshot {snapshot_id} of table {self._table.name} has expired before this query has read it, so its "
-                "changes are lost to it; start anew with another checkpoint location"
+                "changes are lost to it; start the query with a new checkpoint location"
             ) from error
-        check_is_of(self._table, found)  # made anew since the look
+        check_is_of(self._table, found)  # created again since it was read
         return found
 
     def partitions(self, consumed: int, end: int) -> list[InputPartition]:
