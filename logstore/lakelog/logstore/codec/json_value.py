@@ -109,7 +109,7 @@ def parser_of(kind: DataType) -> Parse:
         except JsonValueError:
             raise
         except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, RecursionError) as error:
-            raise JsonValueError(f"{_shown(value)} is not a {kind.with_nullable(True)}") from error
+            raise JsonValueError(f"{_shown(value)} is not of the type {kind.with_nullable(True)}") from error
 
     return parse_value
 
