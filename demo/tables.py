@@ -15,6 +15,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.logstore.kafka.reader import read_range
 from lakelog.protocol.stores import read_state
+from lakelog.protocol.table_log import kafka_topic
 
 BUCKET_COUNT = 4
 
@@ -93,5 +94,5 @@ def fold_log(table: Table, ends: Sequence[Mapping[int, int]]) -> list[FoldedLog]
 def _read_bucket(table: Table, bucket: int, end: int) -> pl.DataFrame:
     assert table.log is not None
     fields = table.schema.fields
-    batches = read_range(table.log.kafka_topic.partition(bucket), fields, start=0, end=end, with_offset=True)
+    batches = read_range(kafka_topic(table.log).partition(bucket), fields, start=0, end=end, with_offset=True)
     return pl.concat([pl.DataFrame(batch) for batch in batches])

@@ -15,6 +15,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.orphans import names_in_log
+from lakelog.protocol.table_log import kafka_topic
 from tests.support.local_writer import LocalWriter
 from tests.support.log_topics import write
 
@@ -53,7 +54,7 @@ def test_the_next_batch_refuses_a_header_that_names_files_elsewhere(
     victim.write_bytes(b"somebody else's")
     assert table.log is not None
 
-    with TransactionalProducer(table.log.kafka_topic.partition(0), "stranger") as stranger:
+    with TransactionalProducer(kafka_topic(table.log).partition(0), "stranger") as stranger:
         write(stranger, [7], header_beside(table, change))
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
         LocalWriter(table, "q").write(1, rows, kinds)

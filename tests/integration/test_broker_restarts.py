@@ -22,7 +22,7 @@ from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.reader import read_range
 from lakelog.logstore.kafka.topic import delete_topic
 from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import TableLog
+from lakelog.protocol.table_log import TableLog, kafka_topic
 from lakelog.spark import write_stream
 from lakelog.spark.options import parse_read_options
 from lakelog.spark.source.admission import NO_LIMITS
@@ -131,7 +131,7 @@ def check_until_it_fails(log: TableLog) -> None:
 
 def test_the_error_of_a_deleted_topic_says_what_to_do(table: Table) -> None:
     log = log_of_table(table)
-    delete_topic(log.kafka_topic)
+    delete_topic(kafka_topic(log))
 
     advice = r"names the right Kafka.*batch reads still show the snapshots.*lakelog table new-identity"
     with pytest.raises(NotFoundError, match=advice):

@@ -15,6 +15,7 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
+from lakelog.protocol.table_log import kafka_topic
 from tests.support.log_topics import topic_at
 
 pytestmark = pytest.mark.integration
@@ -34,7 +35,7 @@ def test_a_logged_table_has_a_topic_of_its_own_with_a_partition_per_bucket(
     table = make_table(tmp_path, bootstrap_servers)
     assert table.log is not None
 
-    topic = describe_topic(table.log.kafka_topic)
+    topic = describe_topic(kafka_topic(table.log))
 
     assert topic.partition_count == 3
     assert topic.topic_id == table.log.topic_id
@@ -89,7 +90,7 @@ def test_dropping_a_table_deletes_its_topic(tmp_path: Path, bootstrap_servers: s
     Catalog(tmp_path).drop_table("db.t")
 
     with pytest.raises(NotFoundError):
-        describe_topic(table.log.kafka_topic)
+        describe_topic(kafka_topic(table.log))
 
 
 def test_another_topic_of_the_same_name_is_refused_and_outlives_the_table(
@@ -97,15 +98,15 @@ def test_another_topic_of_the_same_name_is_refused_and_outlives_the_table(
 ) -> None:
     table = make_table(tmp_path, bootstrap_servers)
     assert table.log is not None
-    delete_topic(table.log.kafka_topic)
-    other = create_topic(table.log.kafka_topic, 3)
+    delete_topic(kafka_topic(table.log))
+    other = create_topic(kafka_topic(table.log), 3)
 
     with pytest.raises(CorruptDataError, match=f"has the id {other}, table .* expects {table.log.topic_id}"):
         table.log.check_topic()
     Catalog(tmp_path).drop_table("db.t")
 
-    assert describe_topic(table.log.kafka_topic).topic_id == other
-    delete_topic(table.log.kafka_topic)
+    assert describe_topic(kafka_topic(table.log)).topic_id == other
+    delete_topic(kafka_topic(table.log))
 
 
 def test_a_table_that_cannot_be_made_leaves_no_topic(

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.logstore.kafka.offsets import high_watermarks
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark import write_stream
 from lakelog.spark.sink import batch_write
 from tests.support.changes import TABLE_SCHEMA
@@ -67,7 +68,7 @@ def plan_again(checkpoint: Path) -> None:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(table.log.kafka_topic, table._files.bucket_count)
+    ends = high_watermarks(kafka_topic(table.log), table._files.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 

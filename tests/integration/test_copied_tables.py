@@ -17,6 +17,7 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.protocol.log_expiry import expire_log
 from lakelog.protocol.stores import newest_state
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.changes import TABLE_SCHEMA
 from tests.support.foreign_engine import expire_as_others_do, foreign_snapshot
@@ -50,7 +51,7 @@ def ids_of(table: Table) -> list[int]:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(table.log.kafka_topic, table._files.bucket_count)
+    ends = high_watermarks(kafka_topic(table.log), table._files.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 

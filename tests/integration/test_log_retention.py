@@ -27,6 +27,7 @@ from lakelog.protocol.log_gaps import gap_test
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.steps import Step
 from lakelog.protocol.stores import read_state
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark.compaction.compaction import expire_after
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import (
@@ -89,7 +90,7 @@ def read(table: Table, start: int) -> list[int]:
     """The ids from an offset to the end, as a stream's worker reads them."""
     log = log_of_table(table)
     batches = read_range(
-        log.kafka_topic.partition(0),
+        kafka_topic(log).partition(0),
         table.schema.fields,
         start=start,
         end=log_range(table)[1],

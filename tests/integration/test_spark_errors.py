@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.logstore.kafka.offsets import high_watermarks
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark import LakelogSink, write_stream
 from tests.support import retried_job
 from tests.support.changes import TABLE_SCHEMA
@@ -94,7 +95,7 @@ def names_of(table: Table) -> dict[int, str]:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(table.log.kafka_topic, table._files.bucket_count)
+    ends = high_watermarks(kafka_topic(table.log), table._files.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 

@@ -26,6 +26,7 @@ from lakelog.protocol.stores import (
     TaskLog,
     encode_bucket,
 )
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.protocol.task import BucketTask, write_bucket
 
 
@@ -34,7 +35,7 @@ def log_target(table: Table) -> LogTarget:
     assert table.log is not None
     log = table.log
     return LogTarget(
-        topic=log.kafka_topic,
+        topic=kafka_topic(log),
         topic_id=log.topic_id,
         mode=log.mode,
         unavailable_seconds=log.unavailable_seconds,

@@ -15,7 +15,7 @@ from lakelog.catalog import Table
 from lakelog.logstore.kafka.offsets import high_watermark, log_start_offset
 from lakelog.logstore.kafka.topic import delete_records
 from lakelog.logstore.kafka.writer import TransactionalProducer
-from lakelog.protocol.table_log import TableLog
+from lakelog.protocol.table_log import TableLog, kafka_topic
 from tests.support.log_topics import leave_open
 
 
@@ -27,7 +27,7 @@ def log_of_table(table: Table) -> TableLog:
 
 def log_range(table: Table, bucket: int = 0) -> tuple[int, int]:
     """Where the log of a bucket starts, and its high watermark."""
-    partition = log_of_table(table).kafka_topic.partition(bucket)
+    partition = kafka_topic(log_of_table(table)).partition(bucket)
     return log_start_offset(partition).offset, high_watermark(partition).offset
 
 
@@ -36,7 +36,7 @@ def lose_records(table: Table, bucket: int = 0, *, before: int | None = None) ->
     log = log_of_table(table)
     _owner(table, bucket).close()  # the end marker of the last transaction may not be there before that
     end = log_range(table, bucket)[1] if before is None else before
-    delete_records(log.kafka_topic, {bucket: end})
+    delete_records(kafka_topic(log), {bucket: end})
     return end
 
 
@@ -49,7 +49,7 @@ def abort_records(table: Table, ids: list[int], bucket: int = 0) -> None:
 
 def _owner(table: Table, bucket: int) -> TransactionalProducer:
     log = log_of_table(table)
-    return TransactionalProducer(log.kafka_topic.partition(bucket), f"{table._files.uuid}-{bucket}")
+    return TransactionalProducer(kafka_topic(log).partition(bucket), f"{table._files.uuid}-{bucket}")
 
 
 def set_topic_config(table: Table, config: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.state import TableState
 from lakelog.protocol.stores import states_of
+from lakelog.protocol.table_log import kafka_topic
 from tests.support.changes import Row
 
 
@@ -37,7 +38,7 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
     assert table.log is not None
     headers = []
     for bucket in range(table._files.bucket_count):
-        tail = read_tail(table.log.kafka_topic.partition(bucket), 0)
+        tail = read_tail(kafka_topic(table.log).partition(bucket), 0)
         for transaction in tail.transactions:
             where = f"bucket {bucket}, offset {transaction.first_offset}"
             header = HeaderFiles(table._files).read(transaction.header, where=where)
@@ -55,7 +56,7 @@ def snapshot_states(table: Table) -> Iterator[tuple[Snapshot, TableState]]:
 def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table]]:
     """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
-    partition, fields = table.log.kafka_topic.partition(bucket), table._files.schema.fields
+    partition, fields = kafka_topic(table.log).partition(bucket), table._files.schema.fields
     end = read_tail(partition, 0).high_watermark
     changes: list[tuple[int, int, int, pa.Table]] = []
     for batch in read_range(partition, fields, start=0, end=end, with_offset=True):

@@ -26,7 +26,7 @@ from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 from lakelog.protocol.stores import DriverSnapshots, newest_state
-from lakelog.protocol.table_log import TableLog
+from lakelog.protocol.table_log import TableLog, kafka_topic
 
 _REPAIR_USER = "lakelog-log-repair"
 
@@ -135,11 +135,11 @@ def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
     log.check_topic()
     state = newest_state(table, topic_id=log.topic_id).logged
     count = table.bucket_count
-    starts = log_start_offsets(log.kafka_topic, count)
-    ends = high_watermarks(log.kafka_topic, count)
+    starts = log_start_offsets(kafka_topic(log), count)
+    ends = high_watermarks(kafka_topic(log), count)
     return LogReport(
         topic=log.topic,
-        deletes_by=describe_topic(log.kafka_topic).deletes_by,
+        deletes_by=describe_topic(kafka_topic(log)).deletes_by,
         buckets=tuple(
             BucketCheck(
                 bucket=bucket,
@@ -158,7 +158,7 @@ def _is_rewritten(log: TableLog, bucket: int, at: LogPosition, newest: Position)
         return False
     try:
         known = Position(offset=at.epoch_offset, leader_epoch=at.leader_epoch)
-        check_not_rewritten(log.kafka_topic.partition(bucket), known)
+        check_not_rewritten(kafka_topic(log).partition(bucket), known)
     except LogRewrittenError:
         return True
     return False
@@ -173,7 +173,7 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
     check_no_copy(table, recorded_place(table))
     report = check_log(table, log)
     if report.deletes_by:
-        keep_all_records(log.kafka_topic)
+        keep_all_records(kafka_topic(log))
     broken = [bucket for bucket in report.buckets if bucket.is_repairable]
     repairs = [_look(table, log, bucket.bucket) for bucket in broken]
     found = [repair for repair in repairs if repair is not None]
@@ -184,7 +184,7 @@ def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
 
 def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | None:
     """The repair of a bucket, after a fence; None when its writer has repaired it meanwhile."""
-    with TransactionalProducer(log.kafka_topic.partition(bucket), f"{table.uuid}-{bucket}"):
+    with TransactionalProducer(kafka_topic(log).partition(bucket), f"{table.uuid}-{bucket}"):
         pass
     check = check_log(table, log).buckets[bucket]
     if not check.is_repairable:
@@ -194,7 +194,7 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
             bucket=bucket, offset=max(check.high_watermark - 1, 0), lost=check.missing, is_in_snapshots=True, files=()
         )
     # Records whose transaction has lost its first one, with the header, are lost as well.
-    first = first_transaction(log.kafka_topic.partition(bucket), check.log_start, check.high_watermark)
+    first = first_transaction(kafka_topic(log).partition(bucket), check.log_start, check.high_watermark)
     offset = (check.high_watermark if first is None else first) - 1
     assert check.gap is not None
     return BucketRepair(
@@ -208,7 +208,7 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
 
 def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: int) -> tuple[OrphanFile, ...]:
     """The data files of a bucket that neither a snapshot names nor the log from `offset` on."""
-    partition = log.kafka_topic.partition(bucket)
+    partition = kafka_topic(log).partition(bucket)
 
     def named_in_log() -> set[str]:
         headers = (

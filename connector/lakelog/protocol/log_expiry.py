@@ -24,7 +24,7 @@ from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.place import original_of
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import read_state
-from lakelog.protocol.table_log import TableLog, log_of
+from lakelog.protocol.table_log import TableLog, kafka_topic, log_of
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -69,13 +69,13 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
         return {}
     count = table.bucket_count
     young = now_millis - RETENTION.of(table.schema.options)
-    since = offsets_since(log.kafka_topic, count, young)
-    starts = log_start_offsets(log.kafka_topic, count)
+    since = offsets_since(kafka_topic(log), count, young)
+    starts = log_start_offsets(kafka_topic(log), count)
     logs = [state.logged for state in states]
     kept = {b: first_needed(b, snapshots=logs, leases=leases, since=since[b]) for b in range(count)}
     moved = {bucket: offset for bucket, offset in kept.items() if offset > starts[bucket].offset}
     if moved:
-        delete_records(log.kafka_topic, moved)
+        delete_records(kafka_topic(log), moved)
     return moved
 
 

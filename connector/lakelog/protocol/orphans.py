@@ -10,7 +10,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.stores import newest_state
-from lakelog.protocol.table_log import TableLog
+from lakelog.protocol.table_log import TableLog, kafka_topic
 
 
 def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
@@ -29,7 +29,7 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     state = newest_state(table, topic_id=log.topic_id).logged
     headers = HeaderFiles(table)
     for bucket in range(table.bucket_count):
-        partition = log.kafka_topic.partition(bucket)
+        partition = kafka_topic(log).partition(bucket)
         tail = read_tail(partition, state.position(bucket).offset)
         for transaction in tail.transactions:
             where = f"{partition}, offset {transaction.first_offset}"

@@ -31,7 +31,7 @@ logger = logging.getLogger("lakelog.log")
 class TableLog:
     """The log that a table's options name.
 
-    `client_config`, `kafka_topic` and `bootstrap_servers` may start the embedded broker; other attributes do no I/O.
+    `client_config` and `bootstrap_servers` may start the embedded broker; the other attributes do no I/O.
     """
 
     def __init__(
@@ -61,11 +61,6 @@ class TableLog:
         return client_config_of(self._options, self._warehouse, given=self._kafka)
 
     @property
-    def kafka_topic(self) -> KafkaTopic:
-        """The topic, with how it is reached. Starts the embedded broker as `client_config` does."""
-        return KafkaTopic(client_config=self.client_config, name=self.topic)
-
-    @property
     def bootstrap_servers(self) -> str:
         """The brokers, as host:port with commas. Starts the embedded broker as `client_config` does."""
         return self.client_config["bootstrap.servers"]
@@ -75,7 +70,7 @@ class TableLog:
         require_kafka_client()
         from lakelog.logstore.kafka.topic import describe_topic  # noqa: PLC0415  # needs the extra
 
-        found = describe_topic(self.kafka_topic)
+        found = describe_topic(kafka_topic(self))
         if found.topic_id != self.topic_id:
             raise CorruptDataError(
                 f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"
@@ -92,6 +87,11 @@ class TableLog:
             f" and its streams still need; `lakelog log repair {self._path}` takes the settings back, and the table's"
             " option log.retention says how long records stay"
         )
+
+
+def kafka_topic(log: TableLog) -> KafkaTopic:
+    """The topic of a log, with how it is reached. Starts the embedded broker as `TableLog.client_config` does."""
+    return KafkaTopic(client_config=log.client_config, name=log.topic)
 
 
 def log_of(

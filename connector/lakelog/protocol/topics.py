@@ -13,7 +13,7 @@ from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
 from lakelog.protocol.servers import client_config_of
-from lakelog.protocol.table_log import TableLog
+from lakelog.protocol.table_log import TableLog, kafka_topic
 
 
 @contextmanager
@@ -38,5 +38,5 @@ def new_topic(
 def drop_topic(log: TableLog) -> None:
     """Delete the topic, unless it does not exist or another topic has its name. Raises UnavailableError."""
     with contextlib.suppress(NotFoundError):
-        if describe_topic(log.kafka_topic).topic_id == log.topic_id:
-            delete_topic(log.kafka_topic)
+        if describe_topic(kafka_topic(log)).topic_id == log.topic_id:
+            delete_topic(kafka_topic(log))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark.session import session_kafka_settings
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def log_target(table: Table) -> LogTarget | None:
     from lakelog.protocol.stores import LogTarget
 
     return LogTarget(
-        topic=table.log.kafka_topic,
+        topic=kafka_topic(table.log),
         topic_id=table.log.topic_id,
         mode=table.log.mode,
         unavailable_seconds=table.log.unavailable_seconds,
