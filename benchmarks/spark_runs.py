@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import lakelog.common.allocation  # noqa: F401  # before pyarrow, as in programs that sort their imports
 from benchmarks.upsert_data import KEY, SCHEMA, SPARK_SCHEMA
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import write_stream
