@@ -29,6 +29,8 @@ def test_case_counts_only_where_two_names_differ_in_nothing_else(given: object, 
     ("given", "message"),
     [
         ("no", "columns: column 'no' does not exist; the columns are id, Name, a, A"),
+        ("nmae", "columns: column 'nmae' does not exist; the columns are id, Name, a, A; did you mean 'Name'\\?"),
+        ("NAMES", "columns: column 'NAMES' does not exist; the columns are id, Name, a, A; did you mean 'Name'\\?"),
         (["id", "ID"], "columns names the column 'id' twice; name it once"),
         (5, "columns takes a column name or a list of them, found 5"),
         ([5], r"columns takes a column name or a list of them, found \[5\]"),
@@ -43,3 +45,9 @@ def test_a_wrong_name_is_refused_by_its_argument(given: object, message: str) ->
 def test_a_name_that_may_be_any_of_several_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="column 'ÄB' may be any of äb, Äb"):
         spelled("ÄB", ["äb", "Äb"], what="columns")
+
+
+def test_a_session_that_tells_cases_apart_takes_equal_names_alone() -> None:
+    assert spelled("Name", NAMES, what="columns", is_case_sensitive=True) == ("Name",)
+    with pytest.raises(InvalidRequestError, match=r"column 'NAME' does not exist.*did you mean 'Name'"):
+        spelled("NAME", NAMES, what="columns", is_case_sensitive=True)

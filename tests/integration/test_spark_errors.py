@@ -112,7 +112,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark: SparkSession
         write_stream(rows.drop("id"), table, checkpoint_location=checkpoint)
     with pytest.raises(InvalidRequestError, match="column 'amount': expected BIGINT"):
         write_stream(rows.withColumn("amount", rows["name"]), table, checkpoint_location=checkpoint)
-    with pytest.raises(InvalidRequestError, match="order_by names 'nope'"):
+    with pytest.raises(InvalidRequestError, match="order_by: column 'nope' does not exist; the columns are"):
         write_stream(rows, table, checkpoint_location=checkpoint, order_by="nope")
     with pytest.raises(InvalidRequestError, match="output_mode is 'complete'"):
         write_stream(rows, table, checkpoint_location=checkpoint, output_mode="complete")

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
 
+_CLOSEST_MAX = 3
 
-def matching(name: str, names: Iterable[str]) -> list[str]:
+
+def matching(name: str, names: Iterable[str], *, is_case_sensitive: bool = False) -> list[str]:
     """The names that `name` may mean: the equal one, else those that differ in case only."""
     known = list(names)
     exact = [one for one in known if one == name]
-    return exact or [one for one in known if one.lower() == name.lower()]
+    return exact if exact or is_case_sensitive else [one for one in known if one.lower() == name.lower()]
+
+
+def known_columns(name: str, names: Sequence[str]) -> str:
+    """What an error says of a name that no column has: the columns that there are, and those of the closest names."""
+    lower = {one.lower(): one for one in names}
+    near = [lower[one] for one in get_close_matches(name.lower(), lower, n=_CLOSEST_MAX)]
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"the columns are {listed(names)}{hint}"
+
+
+def spelled_name(name: str, names: Sequence[str], *, what: str, is_case_sensitive: bool = False) -> str:
+    """The one of `names` that `name` means. `what` begins the error.
+
+    Raises InvalidRequestError for a name that is not among them, and for one that may be any of several.
+    """
+    found = matching(name, names, is_case_sensitive=is_case_sensitive)
+    if not found:
+        raise InvalidRequestError(f"{what}: column {name!r} does not exist; {known_columns(name, names)}")
+    if len(found) > 1:
+        raise InvalidRequestError(
+            f"{what}: column {name!r} may be any of {listed(found)}; write the name in its own case"
+        )
+    return found[0]
 
 
 def given_names(given: object, *, what: str) -> tuple[str, ...]:
@@ -25,23 +51,19 @@ def given_names(given: object, *, what: str) -> tuple[str, ...]:
     return names
 
 
-def spelled(given: object, names: Sequence[str], *, what: str) -> tuple[str, ...]:
+def spelled(given: object, names: Sequence[str], *, what: str, is_case_sensitive: bool = False) -> tuple[str, ...]:
     """The names in the argument `what` as the table spells them, in the order in which they are given.
 
-    Raises InvalidRequestError for a name that is not among `names`, one that may be any of several, and one that is
-    given twice.
+    `is_case_sensitive` is what a session of Spark may say. Raises InvalidRequestError for a name that is not among
+    `names`, one that may be any of several, and one that is given twice.
     """
     found: list[str] = []
     known = set(names)
     for name in given_names(given, what=what):
-        candidates = [name] if name in known else matching(name, names)
-        if not candidates:
-            raise InvalidRequestError(f"{what}: column {name!r} does not exist; the columns are {listed(names)}")
-        if len(candidates) > 1:
-            raise InvalidRequestError(
-                f"{what}: column {name!r} may be any of {listed(candidates)}; write the name in its own case"
-            )
-        if candidates[0] in found:
-            raise InvalidRequestError(f"{what} names the column {candidates[0]!r} twice; name it once")
-        found.append(candidates[0])
+        column = name
+        if name not in known:
+            column = spelled_name(name, names, what=what, is_case_sensitive=is_case_sensitive)
+        if column in found:
+            raise InvalidRequestError(f"{what} names the column {column!r} twice; name it once")
+        found.append(column)
     return tuple(found)

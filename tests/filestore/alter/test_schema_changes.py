@@ -236,7 +236,11 @@ def test_a_renamed_column_is_renamed_in_keys_and_options() -> None:
         ([AddColumn("rowkind", "INT")], InvalidRequestError, "'rowkind' is reserved"),
         ([AddColumn("", "INT")], InvalidRequestError, "names no column"),
         ([AddColumn("c", "TIME(6)")], UnsupportedError, "use TIME(3)"),
-        ([AddColumn("c", "INT", position=after("d"))], InvalidRequestError, "'d' is not among id, day, a"),
+        (
+            [AddColumn("c", "INT", position=after("d"))],
+            InvalidRequestError,
+            "column 'd' does not exist; the columns are id, day, a",
+        ),
         ([AddColumn(("a", "x"), "INT")], InvalidRequestError, "column 'a' is INT, which has no member 'x'"),
         ([AddColumn(("items", "x"), "INT")], InvalidRequestError, "has no member 'x'"),
         ([AddColumn(("items", "x", "y"), "INT")], InvalidRequestError, "go on with 'element'"),
@@ -276,6 +280,73 @@ def test_a_renamed_column_is_renamed_in_keys_and_options() -> None:
 def test_what_does_not_fit_is_refused(changes: Sequence[SchemaChange], error: type[LakelogError], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         apply_changes(schema_of(), changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (DropColumn("MUST"), DropColumn("must")),
+        (DropColumn(("R", "X")), DropColumn(("r", "x"))),
+        (RenameColumn("A", "b"), RenameColumn("a", "b")),
+        (AddColumn("c", "INT", position=after("DAY")), AddColumn("c", "INT", position=after("day"))),
+        (AddColumn(("Items", "element", "z"), "INT"), AddColumn(("items", "element", "z"), "INT")),
+        (UpdateColumnPosition("A", before("ID")), UpdateColumnPosition("a", before("id"))),
+        (UpdateColumnType(("Pairs", "value", "X"), "BIGINT"), UpdateColumnType(("pairs", "value", "x"), "BIGINT")),
+        (SetNullability("Must", nullable=True), SetNullability("must", nullable=True)),
+        (SetComment("A", "c"), SetComment("a", "c")),
+        (
+            SetOption("changelog-producer.row-deduplicate-ignore-fields", "A,Must"),
+            SetOption("changelog-producer.row-deduplicate-ignore-fields", "a,must"),
+        ),
+        (SetOption("partition.timestamp-pattern", "$DAY"), SetOption("partition.timestamp-pattern", "$day")),
+    ],
+    ids=str,
+)
+def test_columns_are_named_in_any_case(change: SchemaChange, same: SchemaChange) -> None:
+    assert apply_changes(schema_of(), [change]) == apply_changes(schema_of(), [same])
+
+
+def test_a_column_changes_the_case_of_its_own_name() -> None:
+    keyed = build_schema(COLUMNS, primary_keys="id", options={"sequence.field": "a"})
+    renamed = apply_changes(keyed, [RenameColumn("A", "A"), RenameColumn("ID", "Id")])
+    assert renamed.field_names[:3] == ("Id", "day", "A")
+    assert (renamed.primary_keys, renamed.options["sequence.field"]) == (("Id",), "A")
+
+
+def test_options_of_a_column_are_removed_and_kept_under_its_own_name() -> None:
+    table = schema_of({"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"})
+    assert apply_changes(table, [SetOption("fields.A.aggregate-function", "sum")]) is table
+    early = apply_changes(table, [SetOption("fields.NEW.aggregate-function", "sum"), AddColumn("new", "INT")])
+    assert early.options["fields.new.aggregate-function"] == "sum"
+    key = "fields.New.aggregate-function"
+    none = apply_changes(table, [AddColumn("new", "INT"), SetOption(key, "sum"), RemoveOption(key.replace("New", "NEW"))])
+    assert none.options == table.options
+
+
+@pytest.mark.parametrize("change", [AddColumn("A", "INT"), RenameColumn("must", "A")], ids=str)
+def test_a_column_that_differs_from_another_in_case_alone_is_refused(change: SchemaChange) -> None:
+    with pytest.raises(
+        InvalidRequestError, match=r"'A' differs from 'a', .* in case alone.*write the values to 'a', or"
+    ):
+        apply_changes(schema_of(), [change])
+    with pytest.raises(InvalidRequestError, match=r"'r\.X' differs from 'r\.x', which is there, in case alone"):
+        apply_changes(schema_of(), [AddColumn(("r", "X"), "INT")])
+
+
+def test_a_name_that_may_be_any_of_several_columns_is_refused() -> None:
+    schema = build_schema(pa.schema([("id", pa.int64()), ("ab", pa.int32()), ("aB", pa.int32())]))
+    with pytest.raises(InvalidRequestError, match="column 'AB' may be any of ab, aB; write the name in its own case"):
+        apply_changes(schema, [DropColumn("AB")])
+    with pytest.raises(InvalidRequestError, match=r"option 'fields\.AB\.stats-mode': column 'AB' may be any of ab, aB"):
+        apply_changes(schema, [SetOption("fields.AB.stats-mode", "full")])
+    assert apply_changes(schema, [DropColumn("aB")]).field_names == ("id", "ab")
+
+
+def test_a_misspelled_column_is_answered_with_the_closest_name() -> None:
+    with pytest.raises(
+        InvalidRequestError, match=r"column 'muts' does not exist; the columns are .*did you mean 'must'"
+    ):
+        apply_changes(schema_of(), [DropColumn("muts")])
 
 
 def test_timestamps_in_orc_files_are_not_shifted_by_zones_where_none_were_before() -> None:

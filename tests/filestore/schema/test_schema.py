@@ -127,6 +127,32 @@ def test_keys_may_be_given_as_options() -> None:
     assert (schema.primary_keys, schema.partition_keys, schema.options) == (("dt", "id"), ("dt",), {"bucket": "4"})
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "stored_key", "stored"),
+    [
+        ("bucket-key", "ID , Sub", "bucket-key", "id,sub"),
+        ("bucket-key", "id , sub", "bucket-key", "id , sub"),
+        ("sequence.field", "SUB,V", "sequence.field", "sub,v"),
+        ("rowkind.field", "DT", "rowkind.field", "dt"),
+        ("fields.V.aggregate-function", "sum", "fields.v.aggregate-function", "sum"),
+        ("fields.SUB.sequence-group", "V,Tags", "fields.sub.sequence-group", "v,tags"),
+        ("partition.timestamp-pattern", "$DT $Hour:00:00", "partition.timestamp-pattern", "$dt $Hour:00:00"),
+        (
+            "changelog-producer.row-deduplicate-ignore-fields",
+            "V",
+            "changelog-producer.row-deduplicate-ignore-fields",
+            "v",
+        ),
+    ],
+)
+def test_options_name_columns_in_any_case_and_are_stored_in_the_columns_own(
+    key: str, value: str, stored_key: str, stored: str
+) -> None:
+    schema = build_schema(COLUMNS, options={"bucket": "2", key: value})
+    assert schema.options[stored_key] == stored
+    assert schema.options.keys() == {"bucket", "bucket-key", stored_key}
+
+
 def test_without_a_key_the_whole_row_is_the_bucket_key() -> None:
     assert build_schema(COLUMNS, options={"bucket": "2"}).bucket_keys == ("dt", "id", "sub", "v")
     unaware = build_schema(COLUMNS, options={"bucket": "-1"})
@@ -187,6 +213,12 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
             "'dt' is a partition column",
         ),
         ({"options": {"rowkind.field": "tags"}}, InvalidRequestError, "row kinds are strings: use STRING"),
+        ({"options": {"fields.subb.stats-mode": "full"}}, InvalidRequestError, "'subb', which .*did you mean 'sub'"),
+        (
+            {"options": {"fields.v.stats-mode": "full", "fields.V.stats-mode": "none"}},
+            OptionError,
+            "'fields.v.stats-mode' is given twice, in names that differ in case alone",
+        ),
     ],
 )
 def test_what_a_table_cannot_be_is_said_clearly(

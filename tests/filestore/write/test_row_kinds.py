@@ -117,7 +117,7 @@ def test_tables_without_a_key_take_inserts_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone", "column 'gone', which does not exist; they are id, op, v"),
+        ("gone", "column 'gone', which does not exist; the columns are id, op, v"),
         ("v", "column 'v', which has the type BIGINT"),
     ],
 )

@@ -112,3 +112,11 @@ def test_a_sink_compares_names_as_the_session_says(table: Table) -> None:
         LakelogSink(table).check_rows(rows_of("true", ID=LongType()))
     with pytest.raises(InvalidRequestError, match=r"repeat column\(s\) id, ID"):
         LakelogSink(table).check_rows(rows_of("false", id=LongType(), ID=LongType()))
+
+
+def test_the_columns_of_an_order_are_found_as_the_session_compares_names(table: Table) -> None:
+    sink = LakelogSink(table, order_by=["SIZE", "At"])
+    sink.check_rows(rows_of("false", id=LongType(), size=IntegerType(), at=LongType()))
+    assert sink.order_by == ("size", "at")
+    with pytest.raises(InvalidRequestError, match=r"order_by: column 'SIZE' does not exist.*did you mean 'size'"):
+        LakelogSink(table, order_by="SIZE").check_rows(rows_of("true", id=LongType(), size=IntegerType()))

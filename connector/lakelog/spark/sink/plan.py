@@ -10,8 +10,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import listed
 from lakelog.spark.failures import error_of
 from lakelog.spark.projection import project_rows, quoted, refused_row_error
 from lakelog.spark.sink.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
@@ -79,10 +77,3 @@ def batches_cut_by_rows(session: SparkSession) -> Iterator[None]:
 def run_nothing(rows: DataFrame) -> None:
     """Run the plan for nothing: a stateful query fails when a batch is not run to its end."""
     rows.write.format("noop").mode("overwrite").save()
-
-
-def check_order(rows: DataFrame, order_by: Sequence[str]) -> None:
-    """Raise InvalidRequestError for a column of `order_by` that the rows lack."""
-    for name in order_by:
-        if name not in rows.columns:
-            raise InvalidRequestError(f"order_by names {name!r}; the rows have {listed(rows.columns)}")

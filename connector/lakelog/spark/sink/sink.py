@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from lakelog.catalog import Catalog, Table
+from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
 from lakelog.common.stopwatch import Stopwatch
@@ -31,7 +32,7 @@ from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_ses
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
-from lakelog.spark.sink.plan import check_order, run_nothing
+from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.tables import TableName, log_target, resolve_table
 
@@ -71,7 +72,7 @@ class LakelogSink:
         `order_by` alone needs.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
-        self.order_by = [order_by] if isinstance(order_by, str) else list(order_by)
+        self.order_by = given_names(order_by, what="order_by")
         self._writer_name = writer_name
         self._commit_user = commit_user
         self._task_count = task_count
@@ -113,8 +114,8 @@ class LakelogSink:
         With `merge_schema` new columns are added to the table. Columns of `order_by` that the table lacks are only
         looked at.
         """
-        check_order(rows, self.order_by)
         is_case_sensitive = rows.sparkSession.conf.get(CASE_CONF) == "true"
+        self.order_by = spelled(self.order_by, rows.columns, what="order_by", is_case_sensitive=is_case_sensitive)
         looked_at = unknown_columns(self.table.schema, self.order_by, is_case_sensitive=is_case_sensitive)
         written = StructType([field for field in rows.schema.fields if field.name not in looked_at])
         if self._merge_schema:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import listed
-from lakelog.common.quoting import shown as quoted
 from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn, SchemaChange, UpdateColumnType
 from lakelog.filestore.data.value_stats import stats_modes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options.field_options import SEQUENCE_GROUP, field_options
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import WRITE_MODE
-from lakelog.filestore.schema.column_options import columns_named, merge_rules
+from lakelog.filestore.schema.column_options import check_named_columns, merge_rules
 from lakelog.filestore.schema.column_paths import path_of, shown
 from lakelog.filestore.schema.counted_schema import check_write_mode
 from lakelog.filestore.schema.schema import TableSchema
@@ -49,22 +47,11 @@ def check_changed(old: TableSchema, new: TableSchema) -> None:
     check_foreign_options(changed, *Use)
     if is_writable(old):
         check_writable(new)
-    _check_named_columns(old, new)
+    check_named_columns(changed, new.field_names)
     _check_merge_rules(old, new)
     row_merge(new)
     if any(key.endswith("stats-mode") for key in changed):
         stats_modes(new)
-
-
-def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
-    """Raise for an option that names a missing column: it would have no effect."""
-    for key, value in new.options.items():
-        unknown = [name for name in columns_named(key, value) if name not in new.field_names]
-        if unknown and old.options.get(key) != value:
-            raise InvalidRequestError(
-                f"option {key!r} = {quoted(value)} names the column {unknown[0]!r}, which does not exist; the columns "
-                f"are {listed(new.field_names)}"
-            )
 
 
 def _check_merge_rules(old: TableSchema, new: TableSchema) -> None:

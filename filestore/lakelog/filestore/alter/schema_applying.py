@@ -13,6 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakelog.common.arrow import from_arrow_type
+from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
 from lakelog.common.quoting import listed
@@ -39,7 +40,14 @@ from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE
 from lakelog.filestore.options.files import FILE_FORMAT
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY
 from lakelog.filestore.options.merging import MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
-from lakelog.filestore.schema.column_options import check_changeable, merge_rules, options_naming, renamed_in_options
+from lakelog.filestore.schema.column_options import (
+    check_changeable,
+    merge_rules,
+    options_naming,
+    renamed_in_options,
+    spelled_option,
+    spelled_options,
+)
 from lakelog.filestore.schema.column_paths import (
     Fields,
     Path,
@@ -49,6 +57,7 @@ from lakelog.filestore.schema.column_paths import (
     named_fields,
     path_of,
     shown,
+    spelled_path,
 )
 from lakelog.filestore.schema.new_schema import number_type, with_orc_options
 from lakelog.filestore.schema.schema import KEY_FIELD_ID_START, SCHEMA_VERSION, TableSchema
@@ -78,7 +87,8 @@ def apply_changes(
         check_rows_stay(changes)
     changed = _of_this_version(schema)
     for change in changes:
-        changed = _apply(changed, change)
+        changed = _apply(changed, _spelled(changed, change))
+    changed = _with_spelled_options(schema, changed)
     if changed == _of_this_version(schema):
         return schema
     changed = with_orc_options(changed, before=schema)
@@ -92,6 +102,26 @@ def _of_this_version(schema: TableSchema) -> TableSchema:
         return schema
     implied = {BUCKET.key: str(schema.bucket_count), FILE_FORMAT.key: schema.file_format.value}
     return replace(schema, version=SCHEMA_VERSION, options={**implied, **schema.options})
+
+
+def _spelled(schema: TableSchema, change: SchemaChange) -> SchemaChange:
+    """A change with the columns that it names as the table spells them. Raises InvalidRequestError."""
+    if isinstance(change, SetOption):
+        key, value = spelled_option(change.key, change.value, schema.field_names)
+        return SetOption(key, value)
+    if isinstance(change, RemoveOption):
+        return RemoveOption(spelled_option(change.key, "", schema.field_names)[0])
+    if isinstance(change, SetTableComment):
+        return change
+    path = spelled_path(schema.fields, path_of(change.column), is_new=isinstance(change, AddColumn))
+    return replace(change, column=path)
+
+
+def _with_spelled_options(old: TableSchema, new: TableSchema) -> TableSchema:
+    """The schema with the options that were changed as `spelled_options` has them: of columns that were added too."""
+    kept = {key: value for key, value in new.options.items() if old.options.get(key) == value}
+    given = {key: value for key, value in new.options.items() if key not in kept}
+    return replace(new, options={**kept, **spelled_options(given, new.field_names)}) if given else new
 
 
 def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
@@ -146,7 +176,7 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     field = DataField(id=own, name=path[-1], type=number_type(kind, numbers), description=change.comment)
 
     def add(siblings: Fields) -> Fields:
-        _check_is_new(siblings, path, path[-1])
+        _check_is_new(siblings, path[:-1], path[-1])
         at = len(siblings) if change.position is None else _place(siblings, change.position, path)
         return (*siblings[:at], field, *siblings[at:])
 
@@ -194,8 +224,10 @@ def _renamed(schema: TableSchema, path: Path, name: str) -> TableSchema:
         _check_is_no(schema.partition_keys, "partition", path, "renamed")
 
     def rename(siblings: Fields) -> Fields:
-        find(siblings, path[-1], path)
-        _check_is_new(siblings, path, name)
+        at = find(siblings, path[-1], path)
+        is_other_case = name != path[-1] and name.lower() == path[-1].lower()
+        others = (*siblings[:at], *siblings[at + 1 :]) if is_other_case else siblings
+        _check_is_new(others, path[:-1], name)
         return _replaced(siblings, path, lambda field: replace(field, name=name))
 
     renamed = _with_siblings(schema, path, rename)
@@ -247,7 +279,7 @@ def _with_nullability(schema: TableSchema, path: Path, *, nullable: bool) -> Tab
 
 def _moved(siblings: Fields, path: Path, position: Position) -> Fields:
     at = find(siblings, path[-1], path)
-    if position.beside == path[-1]:
+    if position.beside is not None and find(siblings, position.beside, (*path[:-1], position.beside)) == at:
         raise InvalidRequestError(f"column {shown(path)!r} cannot be moved {position.place.value} itself")
     rest = (*siblings[:at], *siblings[at + 1 :])
     to = _place(rest, position, path)
@@ -269,9 +301,16 @@ def _replaced(siblings: Fields, path: Path, change: _Change) -> Fields:
     return (*siblings[:at], change(siblings[at]), *siblings[at + 1 :])
 
 
-def _check_is_new(siblings: Fields, path: Path, name: str) -> None:
-    if any(field.name == name for field in siblings):
-        raise InvalidRequestError(f"column {shown((*path[:-1], name))!r} exists already; choose another name")
+def _check_is_new(siblings: Fields, above: Path, name: str) -> None:
+    """Raise InvalidRequestError for the name of a sibling, also in another case: Spark takes the two for one column."""
+    for found in matching(name, (field.name for field in siblings)):
+        new = shown((*above, name))
+        if found == name:
+            raise InvalidRequestError(f"column {new!r} exists already; choose another name")
+        raise InvalidRequestError(
+            f"column {new!r} differs from {shown((*above, found))!r}, which is there, in case alone, and Spark takes "
+            f"the two for one column: write the values to {found!r}, or choose another name"
+        )
 
 
 def _check_is_no(keys: Sequence[str], what: str, path: Path, verb: str) -> None:

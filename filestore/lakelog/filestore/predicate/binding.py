@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any  # Any: what sorts, of any type
 
-from lakelog.common.column_names import matching
+from lakelog.common.column_names import known_columns, matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut, listed
 from lakelog.common.types import DataField, TypeRoot
@@ -108,13 +108,13 @@ Bound = BoundCompare | BoundIn | BoundIsNull | BoundLike | WhenPresent | Constan
 
 def resolve(name: str, fields: Sequence[DataField]) -> DataField:
     """The column of a name, in any case unless that is ambiguous. Raises InvalidRequestError."""
-    found = matching(name, (field.name for field in fields))
+    names = [field.name for field in fields]
+    found = matching(name, names)
     if len(found) == 1:
-        return next(field for field in fields if field.name == found[0])
-    known = listed(field.name for field in fields)
+        return fields[names.index(found[0])]
     if found:
         raise InvalidRequestError(f"the filter's column {name!r} may be any of {listed(found)}")
-    raise InvalidRequestError(f"the filter names column {name!r}, which does not exist; the columns are {known}")
+    raise InvalidRequestError(f"the filter names column {name!r}, which does not exist; {known_columns(name, names)}")
 
 
 def bind(predicate: Predicate, fields: Sequence[DataField]) -> Bound:

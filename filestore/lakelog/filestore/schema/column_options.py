@@ -6,9 +6,12 @@ options are lists of columns. Source: Paimon, `SchemaManager` (options of a rena
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.column_names import known_columns, matching, spelled_name
+from lakelog.common.errors import InvalidRequestError, OptionError
+from lakelog.common.quoting import shown
 from lakelog.filestore.options.field_options import (
     DEFAULT_AGGREGATE,
     SEQUENCE_GROUP,
@@ -25,6 +28,7 @@ from lakelog.filestore.options.layout import (
     PARTITION,
     PARTITION_DEFAULT_NAME,
     PARTITION_LEGACY_NAME,
+    PARTITION_TIMESTAMP_PATTERN,
     PRIMARY_KEY,
     TABLE_UUID,
 )
@@ -95,6 +99,8 @@ _LISTS = frozenset(
     }
 )
 _INDEX_PREFIX, _INDEX_SUFFIX = "file-index.", ".columns"
+_MAP_KEY = "["  # the values of one key of a MAP: `tags[color]`
+_VARIABLE = re.compile(r"(?<=\$)\w+")  # a column in a pattern
 
 
 def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
@@ -132,6 +138,55 @@ def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[s
         else:
             renamed[key] = value
     return renamed
+
+
+def spelled_options(options: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Options as users give them, with the columns that they name as the table spells them. See `spelled_option`.
+
+    Raises OptionError for two that are one option then.
+    """
+    spelled: dict[str, str] = {}
+    for key, value in options.items():
+        own_key, own_value = spelled_option(key, value, names)
+        if own_key in spelled:
+            raise OptionError(f"option {own_key!r} is given twice, in names that differ in case alone; give it once")
+        spelled[own_key] = own_value
+    return spelled
+
+
+def spelled_option(key: str, value: str, names: Sequence[str]) -> tuple[str, str]:
+    """An option with the columns in its key and value as the table, which has `names`, spells them.
+
+    What is no column stays as it is. Raises InvalidRequestError for a name that may be any of several columns.
+    """
+
+    def spell(name: str) -> str:
+        return spelled_name(name, names, what=f"option {key!r}") if matching(name, names) else name
+
+    def spell_list(text: str) -> str:
+        given = parse_names(text)
+        own = [spell(name) for name in given]
+        return text if own == [*given] else ",".join(own)
+
+    option = field_option(key, value)
+    if option is not None:
+        own = tuple(spell(name) for name in option.names)
+        own_key = key if own == option.names else field_key(",".join(own), option.suffix)
+        return own_key, spell_list(value) if option.suffix == SEQUENCE_GROUP else value
+    if key == PARTITION_TIMESTAMP_PATTERN.key:
+        return key, _VARIABLE.sub(lambda found: spell(found[0]), value)
+    return key, spell_list(value) if _is_list(key) else value
+
+
+def check_named_columns(options: Mapping[str, str], names: Sequence[str]) -> None:
+    """Raise InvalidRequestError for an option that names a column which is not there: it would have no effect."""
+    for key, value in options.items():
+        for name in columns_named(key, value):
+            if name.partition(_MAP_KEY)[0] not in names:
+                raise InvalidRequestError(
+                    f"option {key!r} = {shown(value)} names the column {name!r}, which does not exist; "
+                    f"{known_columns(name, names)}"
+                )
 
 
 def columns_named(key: str, value: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from lakelog.common.column_names import known_columns, matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
@@ -35,12 +36,44 @@ def shown(path: Path) -> str:
 
 
 def find(fields: Sequence[DataField], name: str, path: Path) -> int:
-    """The index of a field among its siblings. Raises InvalidRequestError, naming them."""
-    for place, field in enumerate(fields):
-        if field.name == name:
-            return place
-    known = listed(field.name for field in fields)
-    raise InvalidRequestError(f"column {shown(path)!r} does not exist; {name!r} is not among {known}")
+    """The index of a field among its siblings, whose names are compared as Spark does it.
+
+    Raises InvalidRequestError, naming the siblings.
+    """
+    names = [field.name for field in fields]
+    found = matching(name, names)
+    if not found:
+        raise InvalidRequestError(f"column {shown(path)!r} does not exist; {known_columns(name, names)}")
+    if len(found) > 1:
+        raise InvalidRequestError(
+            f"column {shown(path)!r} may be any of {listed(found)}; write the name in its own case"
+        )
+    return names.index(found[0])
+
+
+def spelled_path(fields: Sequence[DataField], path: Path, *, is_new: bool = False) -> Path:
+    """The path with the names of columns and members as the table spells them; the last name of a new one stays.
+
+    Raises InvalidRequestError for a name that no column or member has. A way into a type that has no such way stays.
+    """
+    spelled: list[str] = []
+    members: Sequence[DataField] = fields
+    inside: DataType | None = None
+    for at, name in enumerate(path):
+        if is_new and at == len(path) - 1:
+            return (*spelled, name)
+        if inside is None or inside.root is TypeRoot.ROW:
+            field = members[find(members, name, path[: at + 1])]
+            spelled.append(field.name)
+            inside = field.type
+        else:
+            below = {ELEMENT: inside.element, VALUE: inside.value}.get(name)
+            if below is None:
+                return (*spelled, *path[at:])
+            spelled.append(name)
+            inside = below
+        members = inside.fields
+    return tuple(spelled)
 
 
 def edit_siblings(fields: Fields, path: Path, edit: Callable[[Fields], Fields]) -> Fields:

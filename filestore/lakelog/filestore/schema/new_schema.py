@@ -17,6 +17,7 @@ from lakelog.filestore.options.files import ORC_TIMESTAMP_LTZ_LEGACY_TYPE, FileF
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY, PARTITION, PRIMARY_KEY
 from lakelog.filestore.options.parsing import parse_names
+from lakelog.filestore.schema.column_options import check_named_columns, spelled_options
 from lakelog.filestore.schema.counted_schema import check_write_mode
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import (
@@ -43,7 +44,8 @@ def build_schema(
 ) -> TableSchema:
     """The first schema of a new table, checked, with field ids numbered as the format numbers them.
 
-    A key is the name of a column or a list of them, compared as Spark does it.
+    A key is the name of a column or a list of them. Names in keys and options are compared as Spark does it, and
+    stored as the columns spell them.
     `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
     options) or UnsupportedError, naming what is wrong and what to do.
     """
@@ -54,6 +56,7 @@ def build_schema(
     check_names(fields)
     for column in fields:
         check_type_limits(column.type)
+    given = spelled_options(given, [column.name for column in fields])
     primary = _keys_of(primary_keys, given.pop(PRIMARY_KEY.key, None), fields, what="primary_keys")
     partition = _keys_of(partition_keys, given.pop(PARTITION.key, None), fields, what="partition_keys")
     fields = [_not_null(column) if column.name in primary else column for column in fields]
@@ -75,6 +78,7 @@ def build_schema(
     check_types(schema.fields)
     check_bucket(schema)
     check_writable(schema)
+    check_named_columns(schema.options, schema.field_names)
     return schema
 
 

@@ -11,7 +11,7 @@ from typing import Any  # a file's digest of the schema before is only compared
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.common.column_names import spelled
+from lakelog.common.column_names import known_columns, spelled
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.common.html import html_table
 from lakelog.common.json_fields import COUNT, INT, items, optional, parse_object, string, string_map, strings, whole
@@ -163,7 +163,7 @@ class TableSchema:
         for column in self.fields:
             if column.name == name:
                 return column
-        raise InvalidRequestError(f"column {name!r} does not exist; the columns are {listed(self.field_names)}")
+        raise InvalidRequestError(f"column {name!r} does not exist; {known_columns(name, self.field_names)}")
 
     def select(self, names: Iterable[str]) -> tuple[DataField, ...]:
         """The columns of names, in the order of the names."""

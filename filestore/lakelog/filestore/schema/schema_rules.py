@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lakelog.common.column_names import known_columns
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
@@ -76,8 +77,8 @@ def _check_rowkind_field(schema: TableSchema) -> None:
         return
     kind = next((column.type for column in schema.fields if column.name == name), None)
     if kind is None:
-        known = listed(column.name for column in schema.fields)
-        raise InvalidRequestError(f"{ROWKIND_FIELD.key} names column {name!r}, which does not exist; they are {known}")
+        known = known_columns(name, schema.field_names)
+        raise InvalidRequestError(f"{ROWKIND_FIELD.key} names column {name!r}, which does not exist; {known}")
     if not _has_text(kind):
         raise InvalidRequestError(
             f"{ROWKIND_FIELD.key} names column {name!r}, which has the type {kind}; row kinds are strings: use STRING"
