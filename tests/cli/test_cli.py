@@ -61,7 +61,11 @@ def test_cat_prints_changes_of_a_range_of_snapshots(run: Run, table: Table) -> N
     assert rows_of(run("table", "cat", table.path, "--changes", "--after", "1", "--up-to", "2")[1]) == second
     assert len(rows_of(run("table", "cat", table.path, "--changes")[1])) == 4
     assert run("table", "cat", table.path, "--changes", "--after", "2")[:2] == (0, "")
-    assert "snapshot 3" in run("table", "cat", table.path, "--changes", "--up-to", "3")[2]
+    for option in ("--after", "--up-to"):
+        code, out, err = run("table", "cat", table.path, "--changes", option, "99")
+        assert (code, out) == (1, "")
+        assert "has no snapshot 99" in err
+        assert "its newest is snapshot 2" in err
     assert "go with --changes" in run("table", "cat", table.path, "--after", "1")[2]
     assert "--changes goes with" in run("table", "cat", table.path, "--changes", "--where", "id = 1")[2]
 

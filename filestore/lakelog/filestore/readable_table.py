@@ -250,18 +250,16 @@ class ReadableTable(TableStore):
         """The changes of the snapshots after `after`, up to and with `up_to`; by default all changes that exist.
 
         The first column is `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
-        NotFoundError for a snapshot whose changes have expired; changes may be kept longer than snapshots.
+        NotFoundError for a snapshot that does not exist yet, and for one whose changes have expired; changes may be
+        kept longer than snapshots.
         """
-        from lakelog.filestore.read.changes import first_changes, snapshot_of_changes
+        from lakelog.filestore.read.changes import snapshots_of_changes
 
         table = self.on_branch(branch)
         check_foreign_options(table.schema.options, Use.FOLLOW, table_name=self.name)
         check_schema(table, latest_of(table))
         fields = table.schema.chosen(columns)
-        first = first_changes(table) if after is None else after + 1
-        last = (table.snapshots.latest_id() or 0) if up_to is None else up_to
-        found = [snapshot_of_changes(table, number) for number in range(first, last + 1)]
-        return table._changes(found, fields, source)
+        return table._changes(snapshots_of_changes(table, after=after, up_to=up_to), fields, source)
 
     def _changes(
         self, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource

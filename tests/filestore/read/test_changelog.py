@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
+from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -73,6 +75,70 @@ def test_the_changes_are_those_of_flink_for_the_same_statements(tmp_path: Path, 
         batch, kinds = of_kinds(changes)
         table.write(batch, kinds=kinds)
         assert sorted(told(table, before)) == sorted(tuple(row.values()) for row in expected)
+
+
+def expired(folder: Path, **options: str) -> FileStoreTable:
+    """A table of six snapshots, of which the last three are kept."""
+    table = make(folder, {"write-only": "true"} | {key.replace("_", "-"): value for key, value in options.items()})
+    for number in range(6):
+        table.write(rows((number, number, "x")))
+    table.expire_snapshots(retention=Retention(count_min=3, count_max=3, age_millis=0, limit=100))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (
+            {"after": 99},
+            NotFoundError,
+            "has no snapshot 99, which after names: its newest is snapshot 6; name 6 at most",
+        ),
+        ({"after": 3, "up_to": 7}, NotFoundError, "no snapshot 7, which up_to names: its newest is snapshot 6"),
+        (
+            {"after": 0},
+            NotFoundError,
+            r"snapshot 1 .* do not exist; those of snapshots 4 to 6 do: name after=3 or a higher one",
+        ),
+        ({"after": 2}, NotFoundError, r"snapshot 3 .* do not exist; those of snapshots 4 to 6 do"),
+        ({"after": 1, "up_to": 2}, NotFoundError, r"snapshot 2 .* do not exist; those of snapshots 4 to 6 do"),
+        ({"up_to": 2}, NotFoundError, r"snapshot 2 .* do not exist; those of snapshots 4 to 6 do"),
+        ({"after": 5, "up_to": 4}, InvalidRequestError, "after snapshot 5 and up to snapshot 4: up_to is lower"),
+        ({"after": -1}, InvalidRequestError, "after takes the number of a snapshot, or 0, found -1"),
+        ({"up_to": "5"}, InvalidRequestError, "up_to takes the number of a snapshot, or 0, found '5'"),
+    ],
+    ids=str,
+)
+def test_a_range_of_changes_is_never_given_in_part(
+    tmp_path: Path, given: dict[str, Any], error: type[LakelogError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        expired(tmp_path).changes(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ({}, [3, 4, 5]),
+        ({"after": 3}, [3, 4, 5]),
+        ({"after": 4, "up_to": 5}, [4]),
+        ({"up_to": 4}, [3]),
+        ({"after": 6}, []),
+    ],
+    ids=str,
+)
+def test_changes_that_are_kept_are_given(tmp_path: Path, given: dict[str, Any], ids: list[int]) -> None:
+    table = expired(tmp_path)
+    assert [row["id"] for batch in table.changes(**given) for row in batch.to_pylist()] == ids
+
+
+def test_a_table_without_snapshots_has_no_changes_yet(tmp_path: Path) -> None:
+    table = make(tmp_path, {})
+    assert list(table.changes()) == list(table.changes(after=0)) == []
+    with pytest.raises(
+        NotFoundError, match="has no snapshot 1, which after names: it has no snapshot yet; name 0 at most"
+    ):
+        table.changes(after=1)
 
 
 def test_the_input_is_in_the_changelog_as_it_was_given_by_key(tmp_path: Path) -> None:

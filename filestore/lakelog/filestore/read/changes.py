@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.quoting import shown
 from lakelog.common.types import DataField
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.merge.counted_rows import changed_rows
@@ -59,22 +60,55 @@ def files_in_changelogs(table: TableStore, files: Sequence[DataFileMeta]) -> lis
             return list(files)
 
 
-def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
-    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError when its changes have expired.
+def find_changes(table: TableStore, snapshot_id: int) -> Snapshot | None:
+    """A snapshot, living, or expired with its changes kept longer; None when neither exists.
 
     Its file is moved when it expires, so it is found in one of the two folders at any time.
     """
-    changelogs = ChangelogManager(table.file_io, table.paths)
-    found = table.snapshots.find(snapshot_id) or changelogs.find(snapshot_id)
+    return table.snapshots.find(snapshot_id) or ChangelogManager(table.file_io, table.paths).find(snapshot_id)
+
+
+def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
+    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError for one that is neither."""
+    found = find_changes(table, snapshot_id)
     if found is not None:
         return found
-    first = changelogs.earliest_id()
-    if first is not None:
-        raise NotFoundError(
-            f"the changes of snapshot {snapshot_id} of {table.path} do not exist; those of snapshots {first} to "
-            f"{table.snapshots.latest_id()} do"
-        )
+    if snapshot_id < first_changes(table):
+        raise _not_kept(table, snapshot_id)
     return table.snapshots.get(snapshot_id)
+
+
+def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | None) -> list[Snapshot]:
+    """The snapshots after `after` up to and with `up_to`, whose changes exist; None is all that do.
+
+    Raises InvalidRequestError for numbers that are not those of a range, and NotFoundError for snapshots that do not
+    exist yet and for changes that have expired: a range is never given in part.
+    """
+    for what, number in (("after", after), ("up_to", up_to)):
+        if number is not None and (not isinstance(number, int) or number < 0):
+            raise InvalidRequestError(f"{what} takes the number of a snapshot, or 0, found {shown(number)}")
+    if after is not None and up_to is not None and up_to < after:
+        raise InvalidRequestError(f"no changes are after snapshot {after} and up to snapshot {up_to}: up_to is lower")
+    newest = table.snapshots.latest_id() or 0
+    for what, number in (("after", after), ("up_to", up_to)):
+        if number is not None and number > newest:
+            there = f"its newest is snapshot {newest}" if newest else "it has no snapshot yet"
+            raise NotFoundError(
+                f"table {table.name} has no snapshot {number}, which {what} names: {there}; name {newest} at most"
+            )
+    first = first_changes(table) if after is None else after + 1
+    last = newest if up_to is None else up_to
+    if after is None and last < first and newest:
+        raise _not_kept(table, last)
+    return [snapshot_of_changes(table, number) for number in range(first, last + 1)]
+
+
+def _not_kept(table: TableStore, snapshot_id: int) -> NotFoundError:
+    first = first_changes(table)
+    return NotFoundError(
+        f"the changes of snapshot {snapshot_id} of table {table.name} do not exist; those of snapshots {first} to "
+        f"{table.snapshots.latest_id()} do: name after={first - 1} or a higher one, or read the rows of a snapshot"
+    )
 
 
 def first_changes(table: TableStore) -> int:
