@@ -132,7 +132,8 @@ class Table:
         """The changes of the snapshots after `after`, up to and with `up_to`; `_row_kind` is the first column.
 
         With a changelog producer these are all changes with their old values, else the last change of each key. A
-        value-count table gives each row as often as it was inserted or deleted.
+        value-count table gives each row as often as it was inserted or deleted. Raises NotFoundError for a snapshot
+        that is not there yet, and for one whose changes are not kept any more: a range is never given in part.
         """
         return self._files.changes(after=after, up_to=up_to, columns=columns, branch=branch)
 
@@ -180,8 +181,7 @@ class Table:
         new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
         the table is write-only.
         Raises InvalidRequestError for rows that do not fit and for tables with a log, which streams write;
-        ConflictError for an overwrite of a table that another writer changed meanwhile, and for a stream of rows when
-        another writer committed first: a stream can be read only once.
+        ConflictError for an overwrite of a table that another writer changed meanwhile.
         """
         from lakelog.filestore.write.row_kinds import parsed_kinds
         from lakelog.filestore.write.row_source import row_source

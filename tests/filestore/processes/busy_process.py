@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,9 +42,27 @@ def keys_of(writer: int) -> list[int]:
 def write(table: FileStoreTable, number: int, events: Counter[str]) -> None:
     """All keys of the writer at once, with a new number."""
     batch = events["written"] + 1
-    rows = pa.table([pa.array(keys_of(number)), pa.array([batch] * KEYS, pa.int64())], schema=SCHEMA)
-    table.write(rows)
+    table.write(_rows_of(number, batch))
     events["written"] = batch
+
+
+def stream(table: FileStoreTable, number: int, events: Counter[str]) -> None:
+    """As `write`, by a reader that gives its rows once, and takes its time."""
+    batch = events["written"] + 1
+    rows = _rows_of(number, batch).to_batches(max_chunksize=2)
+    others_at = table.snapshots.latest_id()
+
+    def given() -> Iterator[pa.RecordBatch]:
+        for piece in rows:
+            events["overtaken"] += table.snapshots.latest_id() != others_at
+            yield piece
+
+    table.write(pa.RecordBatchReader.from_batches(SCHEMA, given()))
+    events["written"] = batch
+
+
+def _rows_of(number: int, batch: int) -> pa.Table:
+    return pa.table([pa.array(keys_of(number)), pa.array([batch] * KEYS, pa.int64())], schema=SCHEMA)
 
 
 def compact(table: FileStoreTable, number: int, events: Counter[str]) -> None:
@@ -80,6 +98,7 @@ def read(table: FileStoreTable, number: int, events: Counter[str]) -> None:
 
 ROLES: dict[str, Callable[[FileStoreTable, int, Counter[str]], None]] = {
     "write": write,
+    "stream": stream,
     "compact": compact,
     "expire": expire,
     "read": read,

@@ -28,13 +28,17 @@ OPTIONS = {
 }
 
 
-def run(folder: Path, roles: list[str], *, seconds: float, until: Collection[str]) -> tuple[str, list[Counter[str]]]:
+def run(
+    folder: Path, roles: list[str], *, seconds: float, until: Collection[str], bucket: str = "2"
+) -> tuple[str, list[Counter[str]]]:
     """Let processes work at a new table, in rounds of some seconds until all has happened that must.
 
     Gives the table's path, and what each process did.
     """
     table = FileStoreTable.create(
-        folder / "t", build_schema(SCHEMA, primary_keys=["id"], options=OPTIONS), LocalFileIO(sync_data=False)
+        folder / "t",
+        build_schema(SCHEMA, primary_keys=["id"], options=OPTIONS | {"bucket": bucket}),
+        LocalFileIO(sync_data=False),
     )
     notes = [folder / f"{number}-{role}" for number, role in enumerate(roles)]
     events: list[Counter[str]] = []
@@ -57,7 +61,7 @@ def check_last_writes(path: str, roles: list[str], events: list[Counter[str]]) -
     expected = {
         key: done["written"]
         for number, (role, done) in enumerate(zip(roles, events, strict=True))
-        if role == "write"
+        if role in ("write", "stream")
         for key in keys_of(number)
     }
     assert dict(zip(rows["id"], rows["batch"], strict=True)) == expected
@@ -71,6 +75,13 @@ def check_last_writes(path: str, roles: list[str], events: list[Counter[str]]) -
 def test_processes_at_one_table_at_once_lose_nothing(tmp_path: Path) -> None:
     roles = ["write", "write", "compact", "compact", "expire", "read"]
     path, events = run(tmp_path, roles, seconds=2, until=("conflicts", "races lost", "expired", "read"))
+    check_last_writes(path, roles, events)
+
+
+@pytest.mark.parametrize("bucket", ["2", "-1"])
+def test_readers_that_give_their_rows_once_are_written_beside_busy_writers(tmp_path: Path, bucket: str) -> None:
+    roles = ["stream", "stream", "write"]
+    path, events = run(tmp_path, roles, seconds=1, until=("overtaken", "races lost"), bucket=bucket)
     check_last_writes(path, roles, events)
 
 

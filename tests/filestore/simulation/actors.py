@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import pyarrow as pa
+
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError, UnknownOutcomeError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.outcomes import CommitOutcome, find_commit
@@ -131,12 +133,14 @@ class Worker(ABC):
 
 
 class Writer(Worker):
-    """Adds rows to keys that others write too."""
+    """Adds rows to keys that others write too: every other time those of a reader, which gives them once."""
 
     def step(self, table: FileStoreTable, process: Process) -> None:
         batch, clock = self.batch(), self.world.clock_of(process)
         change = self.next_change(lambda state: self.folded(state, batch), keeps_order=self.model.kind.has_key)
-        self.commit(process, change, lambda: table.write(batch.table, kinds=batch.kind_array, clock=clock))
+        rows = batch.table
+        given = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()) if self._change_count % 2 else rows
+        self.commit(process, change, lambda: table.write(given, kinds=batch.kind_array, clock=clock))
 
     def batch(self) -> Batch:
         """Rows that tell who wrote them."""

@@ -18,7 +18,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.spilling import Spills
-from lakelog.filestore.write.table_write import TableWrite
+from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from tests.support.small_tables import UNSYNCED
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("size", pa.int32())])
@@ -166,12 +166,12 @@ def test_rows_that_can_be_taken_again_are_written_again_when_overtaken(tmp_path:
     assert content(table) == ROWS.to_pylist()
 
 
-def test_a_reader_that_is_overtaken_is_a_conflict_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_reader_whose_table_changed_under_an_overwrite_is_a_conflict_and_leaves_no_file(tmp_path: Path) -> None:
     table = make(tmp_path)
-    slow = TableWrite(table, FORMS["reader"](), replaces=None)
+    slow = TableWrite(table, FORMS["reader"](), replaces=Overwrite.EVERYTHING)
     table.write(ROWS.slice(0, 1))
     files = set((tmp_path / "t").rglob("*.parquet"))
-    with pytest.raises(ConflictError, match="write again with a new stream"):
+    with pytest.raises(ConflictError, match="overwrite again"):
         table._committed(slow, None)
     assert len(set((tmp_path / "t").rglob("*.parquet"))) == len(files) - 1
     assert content(table) == ROWS.slice(0, 1).to_pylist()

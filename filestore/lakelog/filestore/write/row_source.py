@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard  # Any: pandas and Du
 import polars as pl
 import pyarrow as pa
 
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN
 
 if TYPE_CHECKING:
@@ -50,26 +50,20 @@ class ArrowArray(Protocol):
 class RowSource:
     """Rows to write: a table in memory, or a stream.
 
-    `opened` starts the stream, where `is_repeatable` again and again from its beginning.
+    `opened` starts the stream, which may give its rows once.
     """
 
     schema: pa.Schema
     table: pa.Table | None = None
     opened: Callable[[], Iterator[pa.RecordBatch]] | None = None
-    is_repeatable: bool = True
 
     @property
     def columns(self) -> pa.Schema:
         """The columns without `_row_kind`."""
         return pa.schema([field for field in self.schema if field.name != ROW_KIND_COLUMN])
 
-    def batches(self, *, is_again: bool) -> Iterator[pa.RecordBatch]:
-        """The rows from the first one on. Raises ConflictError for a stream that cannot start again."""
-        if is_again and not self.is_repeatable:
-            raise ConflictError(
-                "another writer's rows came first while a stream was written, and a stream can be read only once: "
-                "write again with a new stream. Nothing was written"
-            )
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in their order. Asked for once."""
         if self.table is not None:
             return iter(self.table.to_batches())
         assert self.opened is not None
@@ -140,15 +134,12 @@ def _of_stream(rows: ArrowStream) -> RowSource:
         reader = pa.RecordBatchReader.from_stream(rows)
     except (pa.ArrowInvalid, TypeError, ValueError) as error:  # a stream of single values
         raise _not_rows(rows) from error
-    first: list[pa.RecordBatchReader] = [reader]
 
     def opened() -> Iterator[pa.RecordBatch]:
-        with first.pop() if first else pa.RecordBatchReader.from_stream(rows) as started:
+        with reader as started:
             yield from started
 
-    # For other objects it is unknown whether a second stream has the rows of the first.
-    is_repeatable = type(rows).__module__.partition(".")[0].lstrip("_") in ("duckdb", "lakelog")
-    return RowSource(schema=reader.schema, opened=opened, is_repeatable=is_repeatable)
+    return RowSource(schema=reader.schema, opened=opened)
 
 
 def _not_rows(found: object) -> InvalidRequestError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from enum import Enum, auto
 
@@ -14,7 +14,9 @@ from lakelog.filestore.commit.conflicts import is_overtaken
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.metadata.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -22,11 +24,17 @@ from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.assigning import BucketAssigner, bucket_assigner
+from lakelog.filestore.write.moved_rows import moved_rows
 from lakelog.filestore.write.row_kinds import RowKinds, parsed_kinds, rows_and_kinds, with_kinds
 from lakelog.filestore.write.row_source import Rows, row_source
 from lakelog.filestore.write.validate import check_columns
-from lakelog.filestore.write.write import FirstSequence, WrittenRows, write_rows
+from lakelog.filestore.write.write import WrittenRows, write_rows
 from lakelog.filestore.write.write_buffer import write_batches
+
+# Sequence numbers that a stream leaves to rows that others commit while it is written: of those there are fewer. One
+# that was overtaken all the same, by another stream, leaves more.
+ROOM = 1 << 32
+_ROOM_GROWTH = 16
 
 
 class Overwrite(Enum):
@@ -83,7 +91,8 @@ Replaced = Overwrite | PartitionFilter
 class TableWrite:
     """One write: prepared before the commit, and again when another writer's rows came first.
 
-    So the rows of the later snapshot are the younger ones, also when its write started earlier.
+    So the rows of the later snapshot are the younger ones, also when its write started earlier. A stream is not asked
+    for its rows again: it may give them once, and the files that were written of it hold them.
     """
 
     def __init__(
@@ -94,12 +103,12 @@ class TableWrite:
         self._rows = row_source(rows)
         self._kinds = parsed_kinds(kinds)
         check_columns(table.schema, self._rows.columns, table_name=table.name)
-        self._is_written = False
         self._replaces = replaces
         self._user = str(uuid.uuid4())
         self._base = latest_of(table)
+        self._room = ROOM
         self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
-        self._written, self._hashes = self._prepare(self._base)
+        self._written, self._hashes = self._prepare(self._base, None)
         if isinstance(replaces, PartitionFilter):
             self._check_inside(replaces)
 
@@ -113,8 +122,9 @@ class TableWrite:
                     f"{self._table.name}: snapshot {found} appeared while the overwrite was prepared; overwrite again"
                 )
             if is_overtaken(self._table, latest, self.entries, self._hashes):
-                self.superseded += self.paths
-                self._written, self._hashes = self._prepare(latest)
+                before = self.paths
+                self._written, self._hashes = self._prepare(latest, self._written)
+                self.superseded += sorted({*before}.difference(self.paths))
             self._base = latest
         replaced = self._replaced(latest)
         live = self._table.live_files.of(latest).entries() if replaced else ()
@@ -163,21 +173,39 @@ class TableWrite:
             self.discard(self.paths)
             raise
 
-    def _prepare(self, latest: Snapshot | None) -> tuple[WrittenRows, HashIndexChange | None]:
-        """The rows in files, and the change of the HASH index where buckets are dynamic."""
+    def _prepare(
+        self, latest: Snapshot | None, before: WrittenRows | None
+    ) -> tuple[WrittenRows, HashIndexChange | None]:
+        """The rows in files, maybe moved from those of `before`, and the change of the HASH index of dynamic buckets."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
-        written = self._write(live.next_sequence, assigner)
+        written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None
         hashes = assigner.write_index()
         return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
 
-    def _write(self, first_sequence: FirstSequence, assigner: BucketAssigner | None) -> WrittenRows:
-        """The rows in level-0 files: those of a stream a write buffer at a time."""
-        is_overwrite, is_again = self._replaces is not None, self._is_written
-        self._is_written = True
+    def _first_sequence(self, live: LiveFiles) -> Callable[[BucketId], int]:
+        """Where sequence numbers start: those of a stream so far up that others may commit while it is written."""
+        if self._rows.table is not None or self._replaces is not None or self._table.schema.is_change_log:
+            return live.next_sequence
+        room = self._room
+        self._room *= _ROOM_GROWTH
+
+        def first(bucket: BucketId) -> int:
+            following = live.next_sequence(bucket)
+            return following + room if following + room < SEQUENCE_MAX else following
+
+        return first
+
+    def _write(
+        self, first_sequence: Callable[[BucketId], int], assigner: BucketAssigner | None, before: WrittenRows | None
+    ) -> WrittenRows:
+        """The rows in level-0 files: those of a stream a write buffer at a time, or from the files of `before`."""
+        is_overwrite = self._replaces is not None
+        if before is not None and self._rows.table is None:
+            return moved_rows(self._table, before, first_sequence=first_sequence, assigner=assigner)
         if self._rows.table is not None:
             rows, kinds = rows_and_kinds(self._rows.table, self._kinds)
             return write_rows(
@@ -190,7 +218,7 @@ class TableWrite:
             )
         written, _ = write_batches(
             self._table,
-            with_kinds(self._rows.batches(is_again=is_again), self._kinds),
+            with_kinds(self._rows.batches(), self._kinds),
             first_sequence=first_sequence,
             assigner=assigner,
             is_overwrite=is_overwrite,

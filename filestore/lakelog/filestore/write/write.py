@@ -159,11 +159,24 @@ def sorted_rows(given: PlacedRows) -> Iterator[tuple[BucketId, StoredRows]]:
 
 def write_level0_files(table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]]) -> list[ManifestEntry]:
     """Write sorted rows to level-0 files. Neighbouring parts of one bucket, whose key ranges rise, share files."""
+    return _write_parts(table, parts, prefix=None)
+
+
+def write_changelog_files(table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]]) -> list[ManifestEntry]:
+    """Write changes to changelog files, in the order in which they come."""
+    return _write_parts(table, parts, prefix=CHANGELOG_FILE_PREFIX.of(table.schema.options))
+
+
+def _write_parts(
+    table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]], *, prefix: str | None
+) -> list[ManifestEntry]:
     names = FileNames()
     entries: list[ManifestEntry] = []
     for bucket_id, own in itertools.groupby(parts, key=lambda part: part[0]):
         pieces = (piece for _, piece in own)
-        files = write_data_files(table, bucket_id, pieces, level=0, source=FileSource.APPEND, names=names)
+        files = write_data_files(
+            table, bucket_id, pieces, level=0, source=FileSource.APPEND, names=names, prefix=prefix
+        )
         entries.extend(add_entry(table, bucket_id, file) for file in files)
     return entries
 
@@ -176,19 +189,16 @@ def write_changelog(given: PlacedRows) -> list[ManifestEntry]:
     table = given.table
     if CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.INPUT:
         return []
-    names = FileNames()
-    prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
-    entries: list[ManifestEntry] = []
+    return write_changelog_files(table, _changes_by_key(given))
+
+
+def _changes_by_key(given: PlacedRows) -> Iterator[tuple[BucketId, StoredRows]]:
     for bucket_id, part in _numbered_parts(given):
-        keys = key_frame(part, table.schema.key_fields)
+        keys = key_frame(part, given.table.schema.key_fields)
         order = keys.with_row_index("row").sort(keys.columns, maintain_order=True)["row"]
         ordered = part.take(order.to_arrow())
-        stored = StoredRows(rows=ordered, sequences=ordered.column(SEQUENCE_NUMBER), kinds=ordered.column(VALUE_KIND))
-        files = write_data_files(
-            table, bucket_id, [stored], level=0, source=FileSource.APPEND, names=names, prefix=prefix
-        )
-        entries.extend(add_entry(table, bucket_id, file) for file in files)
-    return entries
+        sequences, kinds = ordered.column(SEQUENCE_NUMBER), ordered.column(VALUE_KIND)
+        yield bucket_id, StoredRows(rows=ordered, sequences=sequences, kinds=kinds)
 
 
 def _numbered_parts(given: PlacedRows) -> Iterator[tuple[BucketId, pa.Table]]:

@@ -69,7 +69,7 @@ def write_batches(
     is_spilled = bool(stored.schema.primary_keys) and WRITE_BUFFER_SPILLABLE.of(options)
     disk_max = WRITE_BUFFER_SPILL_MAX_DISK_SIZE.of(options)
     written, row_count = WrittenRows(), 0
-    with _discarding(table, written), Spills(stored) as spills:
+    with discarding_on_error(table, written), Spills(stored) as spills:
         for given in _buffers(batches, WRITE_BUFFER_SIZE.of(options)):
             row_count = given.rows_before + given.rows.num_rows
             _check_count(table, row_count, rows_max)
@@ -98,7 +98,7 @@ def write_batches(
 
 
 @contextlib.contextmanager
-def _discarding(table: TableStore, written: WrittenRows) -> Iterator[None]:
+def discarding_on_error(table: TableStore, written: WrittenRows) -> Iterator[None]:
     """Delete the files that were written when an error ends the write: no commit will name them."""
     try:
         yield
