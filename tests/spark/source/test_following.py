@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from lakelog.catalog import Catalog, Table
+from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.io.fileio import LocalFileIO
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source import stream_head
 from lakelog.spark.source.source import LakelogStreamReader
@@ -302,3 +307,90 @@ def test_a_stream_reads_nothing_of_a_table_that_was_made_in_the_place_of_its_own
 
     with pytest.raises(ConflictError, match="was dropped, renamed, or created again, since it was opened"):
         drain(reader, end)
+
+
+def make_as_others(path: Path, *, time_millis: int) -> Table:
+    """A table without a uuid."""
+    schema = build_schema(SCHEMA, primary_keys=["id"], time_millis=time_millis)
+    SchemaManager(LocalFileIO(sync_data=False), TablePaths(str(path))).create(schema)
+    return open_table(path)
+
+
+def test_a_table_of_others_that_was_made_anew_between_two_runs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lake" / "db.db" / "t"
+    table = make_as_others(path, time_millis=1_000)
+    assert table.uuid == ""
+    put(table, {1: "a"})
+    _, reached = drain(reader := reader_of(table), reader.initialOffset())
+    put(table, {2: "b"})
+    by_older = {key: value for key, value in reached.items() if key != "commit"} | {"table": ""}
+    assert drain(reader_of(table), reached)[0] == drain(reader_of(table), by_older)[0] == [[(2, "b")]]
+
+    shutil.rmtree(path)
+    anew = make_as_others(path, time_millis=2_000)
+    put(anew, {7: "x"})
+    put(anew, {8: "y"})
+    with pytest.raises(InvalidRequestError, match=r"made-1000.*made-2000.*was made anew.*new checkpoint location"):
+        drain(reader_of(anew), reached)
+
+
+def roll_back(table: Table, snapshot_id: int) -> Table:
+    """What another engine's rollback does: the snapshots behind are deleted, and their numbers are given again."""
+    folder = Path(table.path, "snapshot")
+    for path in folder.glob("snapshot-*"):
+        if int(path.name.partition("-")[2]) > snapshot_id:
+            path.unlink()
+    (folder / "LATEST").unlink()
+    return open_table(table.path)
+
+
+ANOTHER = r"snapshot 3 of table db\.t is not the one that the query has read.*rolled back.*new checkpoint location"
+
+
+def test_a_stream_does_not_go_on_behind_a_snapshot_whose_number_another_one_has(table: Table) -> None:
+    for name in "abc":
+        put(table, {1: name})
+    _, reached = drain(reader := reader_of(table), reader.initialOffset())
+    assert reached["consumed"] == 3
+    rolled = roll_back(table, 2)
+    with pytest.raises(
+        InvalidRequestError, match=r"has read table db\.t up to snapshot 3, and its newest is snapshot 2"
+    ):
+        drain(reader_of(rolled), reached)
+    put(rolled, {2: "x"})
+    with pytest.raises(InvalidRequestError, match=ANOTHER):
+        drain(reader_of(rolled), reached)
+    put(rolled, {3: "y"})
+    with pytest.raises(InvalidRequestError, match=ANOTHER):
+        drain(reader_of(rolled), reached)
+
+
+def test_a_batch_that_was_planned_before_a_rollback_is_not_run_after_it(table: Table) -> None:
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    start = drain(reader, reader.initialOffset())[1]
+    put(table, {1: "b"})
+    put(table, {1: "c"})
+    end = reader_of(table).latestOffset(start, ReadAllAvailable())
+    rolled = roll_back(table, 1)
+    for name in "xyz":
+        put(rolled, {1: name})
+    with pytest.raises(InvalidRequestError, match=ANOTHER):
+        reader_of(rolled).partitions(start, end)
+
+
+def test_the_splits_of_a_snapshot_are_not_read_on_in_another_one(table: Table) -> None:
+    for number in range(3):
+        put(table, {number: "a", number + 10: "b"})
+    reader = reader_of(table, maxRowsPerTrigger="1")
+    start = reader.initialOffset()
+    half = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert (half["snapshot"], half["split"]) == (3, 1)
+    rolled = roll_back(table, 2)
+    put(rolled, {5: "x"})
+    for call in (
+        lambda: reader_of(rolled).partitions(start, half),
+        lambda: reader_of(rolled).latestOffset(half, ReadAllAvailable()),
+    ):
+        with pytest.raises(InvalidRequestError, match=ANOTHER):
+            call()

@@ -3,11 +3,15 @@
 Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
 
     start       {"start": "full" | "latest" | ...}    nothing is read; where to start is decided by the first batch
-    snapshot    {"snapshot": id, "split": k}          the first k splits of this snapshot are read
+    snapshot    {"snapshot": id, "split": k, "commit": uuid}
+                                                      the first k splits of this snapshot are read
     log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id,
                  "epochs": {bucket: leader epoch}}
-    follow      {"consumed": id}                      a table without a log: snapshots up to this one are read
+    follow      {"consumed": id, "commit": uuid}      a table without a log: snapshots up to this one are read
 
+`table` is the uuid, or of a table of others when it was made; `commit` is the uuid of the snapshot, where it has one:
+another engine's rollback gives its number to another snapshot. Offsets of older versions have no `commit`, and an empty
+`table` for tables of others.
 `log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
 the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
@@ -22,8 +26,9 @@ from dataclasses import dataclass, field
 from typing import Any  # Any: JSON objects as Spark hands them over
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.common.json_fields import COUNT, items, member, number_of, string, whole
+from lakelog.common.json_fields import COUNT, items, member, number_of, optional, string, whole
 from lakelog.common.quoting import CAUSE_MAX, cause, cut, shown
+from lakelog.filestore.metadata.identity import MADE_PREFIX
 from lakelog.protocol.state import LogState
 
 OFFSET_MARK = "lakelog"
@@ -32,10 +37,14 @@ OFFSET_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMark:
-    """Which table an offset belongs to."""
+    """Which table an offset belongs to. `uuid` is its identity, see `filestore.metadata.identity.identity_of`."""
 
     uuid: str
     name: str
+
+    def is_of(self, given: object) -> bool:
+        """Whether what an offset names as its table may be this one."""
+        return given == self.uuid or (given == "" and self.uuid.startswith(MADE_PREFIX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +56,11 @@ class StartOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOffset:
-    """The first `split` splits of a snapshot are read."""
+    """The first `split` splits of a snapshot, made by `commit`, are read. None is unknown."""
 
     snapshot: int
     split: int
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +98,10 @@ class LogOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowOffset:
-    """The snapshots up to `consumed` are read."""
+    """The snapshots up to `consumed`, made by `commit`, are read. None is unknown."""
 
     consumed: int
+    commit: str | None = None
 
 
 Offset = StartOffset | SnapshotOffset | LogOffset | FollowOffset
@@ -115,12 +126,14 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
                 fields["epochs"] = {str(bucket): epoch for bucket, epoch in sorted(offset.epochs.items())}
         case FollowOffset():
             fields["consumed"] = offset.consumed
+    if isinstance(offset, SnapshotOffset | FollowOffset) and offset.commit is not None:
+        fields["commit"] = offset.commit
     return fields
 
 
 def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
     """Parse an offset. Raises InvalidRequestError when it belongs to another table, CorruptDataError otherwise."""
-    if fields.get("table", mark.uuid) != mark.uuid:
+    if not mark.is_of(fields.get("table", mark.uuid)):
         raise InvalidRequestError(
             f"the checkpoint belongs to table {cut(str(fields.get('name')))} "
             f"({cut(str(fields['table']))}), the query reads {mark.name} ({mark.uuid}): the "
@@ -132,7 +145,11 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
         if "start" in fields:
             return StartOffset(start=string(fields, "start"))
         if "snapshot" in fields:
-            return SnapshotOffset(snapshot=whole(fields, "snapshot", COUNT), split=whole(fields, "split", COUNT))
+            return SnapshotOffset(
+                snapshot=whole(fields, "snapshot", COUNT),
+                split=whole(fields, "split", COUNT),
+                commit=optional(string, fields, "commit"),
+            )
         if "log" in fields:
             offsets, counts = member(fields, "log"), member(fields, "counts")
             epochs = member(fields, "epochs") if "epochs" in fields else {}
@@ -143,7 +160,7 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
                 consumed=whole(fields, "consumed", COUNT),
                 epochs={number_of(bucket, COUNT): whole(epochs, bucket, COUNT) for bucket in epochs},
             )
-        return FollowOffset(consumed=whole(fields, "consumed", COUNT))
+        return FollowOffset(consumed=whole(fields, "consumed", COUNT), commit=optional(string, fields, "commit"))
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
             f"the source offset {cut(str(dict(fields)), CAUSE_MAX)} in the checkpoint is not readable: {cause(error)}"

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.consumers import ConsumerManager, check_reader_id
+from lakelog.filestore.metadata.identity import identity_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import check_followable
 from lakelog.filestore.read.scan import DataSplit, plan
@@ -51,7 +52,7 @@ from lakelog.spark.source.offsets import (
     offset_to_json,
 )
 from lakelog.spark.source.stream_follow import FollowPhase
-from lakelog.spark.source.stream_head import TableHead
+from lakelog.spark.source.stream_head import TableHead, check_same_commit
 from lakelog.spark.source.stream_log import LogPhase
 
 logger = logging.getLogger("lakelog.spark")
@@ -132,14 +133,14 @@ class StreamPlanner:
         self._table = table
         self._target = target
         self._options = options
-        self._mark = TableMark(uuid=table.uuid, name=table.name)
+        self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
         self._head = TableHead(table, target)
         self._log = None if target is None else LogPhase(table, target, self._head)
         self._following = FollowPhase(table, self._head)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
-        self._splits: tuple[int, tuple[DataSplit, ...]] | None = None
+        self._splits: tuple[Snapshot, tuple[DataSplit, ...]] | None = None
         self._is_waiting = False  # for a log that does not answer
         self._patience = Patience(0 if target is None else target.unavailable_seconds)
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
@@ -210,7 +211,7 @@ class StreamPlanner:
             case StartOffset():
                 return self._first_end(start, limits)
             case SnapshotOffset():
-                return self._snapshot_end(start.snapshot, start.split, limits)
+                return self._snapshot_end(start, limits)
             case LogOffset():
                 return self.log.end(start, limits)
             case FollowOffset():
@@ -220,15 +221,15 @@ class StreamPlanner:
         """What lies between two offsets."""
         if isinstance(end, SnapshotOffset):
             first = start.split if isinstance(start, SnapshotOffset) else 0
-            return self._split_partitions(end.snapshot, first, end.split)
+            return self._split_partitions(end.snapshot, end.commit, first, end.split)
         if isinstance(start, SnapshotOffset):
-            return self._split_partitions(start.snapshot, start.split, None)
+            return self._split_partitions(start.snapshot, start.commit, start.split, None)
         if isinstance(start, StartOffset):
             return self._first_partitions(start, end)
         if isinstance(start, LogOffset) and isinstance(end, LogOffset):
             return self.log.partitions(start.offsets, end.offsets)
         if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
-            return self._following.partitions(start.consumed, end.consumed)
+            return self._following.partitions(start, end)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
 
     def fix_head(self) -> None:
@@ -269,7 +270,7 @@ class StreamPlanner:
         base = self._base_snapshot(scan)
         if scan is LogScan.FULL and base is not None:
             self._lease.hold(base.id)
-            return self._snapshot_end(base.id, 0, limits)
+            return self._snapshot_end(SnapshotOffset(snapshot=base.id, split=0, commit=base.uuid), limits)
         offset = self._after(base)
         if scan is LogScan.FULL:  # nothing to read at once, and maybe nothing at all yet
             return start if self._end_of_batch(offset, limits) == offset else offset
@@ -300,35 +301,44 @@ class StreamPlanner:
     def _after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
         """Where the changes after a snapshot begin."""
         if self._log is None:
-            return FollowOffset(consumed=snapshot.id if snapshot else 0)
+            if snapshot is None:
+                return FollowOffset(consumed=0)
+            return FollowOffset(consumed=snapshot.id, commit=snapshot.uuid)
         return self._log.after(snapshot)
 
     def _first_partitions(self, start: StartOffset, end: Offset) -> list[InputPartition]:
         is_full = LogScan(start.start) is LogScan.FULL
         if is_full and isinstance(end, LogOffset | FollowOffset) and end.consumed:
-            return self._split_partitions(end.consumed, 0, None)
+            commit = end.commit if isinstance(end, FollowOffset) else None
+            return self._split_partitions(end.consumed, commit, 0, None)
         return []
 
     # Snapshot rows.
 
-    def _snapshot_end(self, snapshot_id: int, first: int, limits: Limits) -> Offset:
-        self._lease.hold(snapshot_id)
-        splits = self._splits_of(snapshot_id)
-        end = take_splits([(split.row_count, split.size_bytes) for split in splits], first, limits)
+    def _snapshot_end(self, start: SnapshotOffset, limits: Limits) -> Offset:
+        self._lease.hold(start.snapshot)
+        snapshot, splits = self._splits_of(start.snapshot, start.commit)
+        end = take_splits([(split.row_count, split.size_bytes) for split in splits], start.split, limits)
         if end < len(splits):
-            return SnapshotOffset(snapshot=snapshot_id, split=end)
-        return self._after(self._table.snapshots.get(snapshot_id))
+            return SnapshotOffset(snapshot=snapshot.id, split=end, commit=snapshot.uuid)
+        return self._after(self._table.snapshots.get(snapshot.id))
 
-    def _splits_of(self, snapshot_id: int) -> tuple[DataSplit, ...]:
-        """All splits, also those without a row that passes `where`: their numbers are in offsets."""
-        if self._splits is None or self._splits[0] != snapshot_id:
+    def _splits_of(self, snapshot_id: int, commit: str | None) -> tuple[Snapshot, tuple[DataSplit, ...]]:
+        """A snapshot, and all splits, also those without a row that passes `where`: their numbers are in offsets.
+
+        Raises InvalidRequestError when it is not the one that `commit` made.
+        """
+        if self._splits is None or self._splits[0].id != snapshot_id:
             snapshot = self._table.snapshots.get(snapshot_id)
             is_followed = self._target is None
-            self._splits = (snapshot_id, plan(self._table, snapshot, is_followed=is_followed).splits)
-        return self._splits[1]
+            self._splits = (snapshot, plan(self._table, snapshot, is_followed=is_followed).splits)
+        check_same_commit(self._table, snapshot_id, found=self._splits[0].uuid, read=commit)
+        return self._splits
 
-    def _split_partitions(self, snapshot_id: int, first: int, end: int | None) -> list[InputPartition]:
+    def _split_partitions(
+        self, snapshot_id: int, commit: str | None, first: int, end: int | None
+    ) -> list[InputPartition]:
         self._lease.hold(snapshot_id)
-        splits = self._splits_of(snapshot_id)[first:end]
+        splits = self._splits_of(snapshot_id, commit)[1][first:end]
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]

@@ -8,12 +8,12 @@ from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.identity import check_is_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.read.changes import change_files, snapshot_of_changes
+from lakelog.filestore.read.changes import change_files, find_changes, snapshot_of_changes
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.source.admission import Limits, take_snapshots
 from lakelog.spark.source.input_partitions import PARTITION_BYTES, DeltaPartition, pack, partition_count
 from lakelog.spark.source.offsets import FollowOffset
-from lakelog.spark.source.stream_head import TableHead
+from lakelog.spark.source.stream_head import Head, TableHead, check_is_there, check_same_commit
 
 
 class FollowPhase:
@@ -23,15 +23,38 @@ class FollowPhase:
         """Read nothing yet."""
         self._table = table
         self._head = head
+        self._checked: tuple[FollowOffset, Head] | None = None
 
     def end(self, start: FollowOffset, limits: Limits) -> FollowOffset:
-        """Where the batch that begins at `start` ends."""
-        newest = self._head.now().snapshot_id
-        counts = ((at, self._added_rows(at)) for at in range(start.consumed + 1, newest + 1))
-        return FollowOffset(consumed=take_snapshots(counts, start.consumed, limits))
+        """Where the batch that begins at `start` ends. Raises InvalidRequestError for one of another history."""
+        head = self._head.now()
+        self._check_read(start, head)
+        commits: dict[int, str | None] = {}
 
-    def _added_rows(self, snapshot_id: int) -> int:
-        return sum(entry.file.row_count for entry in change_files(self._table, self._followed(snapshot_id)))
+        def added_rows(snapshot_id: int) -> int:
+            snapshot = self._followed(snapshot_id)
+            commits[snapshot_id] = snapshot.uuid
+            return sum(entry.file.row_count for entry in change_files(self._table, snapshot))
+
+        counts = ((at, added_rows(at)) for at in range(start.consumed + 1, head.snapshot_id + 1))
+        reached = take_snapshots(counts, start.consumed, limits)
+        return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
+
+    def _check_read(self, start: FollowOffset, head: Head) -> None:
+        """Raise InvalidRequestError unless what the query has read is what leads to the newest snapshot.
+
+        A snapshot that has expired cannot be asked.
+        """
+        if (start, head) == self._checked:
+            return
+        check_is_there(self._table, start.consumed, newest=head.snapshot_id)
+        if start.commit is not None:
+            is_newest = start.consumed == head.snapshot_id
+            read = None if is_newest else find_changes(self._table, start.consumed)
+            if is_newest or read is not None:
+                found = head.commit if read is None else read.uuid
+                check_same_commit(self._table, start.consumed, found=found, read=start.commit)
+        self._checked = start, head
 
     def _followed(self, snapshot_id: int) -> Snapshot:
         try:
@@ -44,11 +67,14 @@ class FollowPhase:
         check_is_of(self._table, found)  # created again since it was read
         return found
 
-    def partitions(self, consumed: int, end: int) -> list[InputPartition]:
-        """What the tasks of a batch behind the snapshot `consumed` up to `end` read."""
+    def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
+        """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history."""
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-        for snapshot_id in range(consumed + 1, end + 1):
-            for entry in change_files(self._table, self._followed(snapshot_id)):
+        for snapshot_id in range(start.consumed + 1, end.consumed + 1):
+            snapshot = self._followed(snapshot_id)
+            if snapshot_id == end.consumed:
+                check_same_commit(self._table, snapshot_id, found=snapshot.uuid, read=end.commit)
+            for entry in change_files(self._table, snapshot):
                 buckets.setdefault(entry.bucket_id, []).append(entry)
         groups = pack(
             list(buckets.values()),

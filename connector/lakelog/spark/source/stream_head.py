@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table
 from lakelog.filestore.metadata.snapshot import Snapshot
@@ -16,13 +17,18 @@ from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.source.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
+_OTHER_HISTORY = "The table was rolled back or made anew, or another one is read: use a new checkpoint location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """How far a stream may read: up to this snapshot, and up to these offsets of the log; `epochs` are its leaders'."""
+    """How far a stream may read: up to this snapshot, and up to these offsets of the log; `epochs` are its leaders'.
+
+    `commit` is the uuid of the snapshot, where it has one.
+    """
 
     snapshot_id: int
+    commit: str | None
     ends: Mapping[int, int]
     epochs: Mapping[int, int]
 
@@ -65,13 +71,33 @@ class TableHead:
             held = position_after(self._table, newest, self._target).offsets
             ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
             epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}
-        return Head(snapshot_id=newest.id if newest else 0, ends=ends, epochs=epochs)
+        return Head(
+            snapshot_id=newest.id if newest else 0, commit=newest.uuid if newest else None, ends=ends, epochs=epochs
+        )
 
     def _check_same_table(self, newest: Snapshot | None) -> None:
         """Raise ConflictError when the folder holds another table; a snapshot is asked once."""
         if newest is not None and (newest.id, newest.uuid) != self._checked:
             check_same_table(self._table, newest.properties.get(UUID_KEY))
             self._checked = newest.id, newest.uuid
+
+
+def check_same_commit(table: FileStoreTable, snapshot_id: int, *, found: str | None, read: str | None) -> None:
+    """Raise InvalidRequestError where a snapshot is not the one that a query has read, made by the commit `read`."""
+    if read is not None and found != read:
+        raise InvalidRequestError(
+            f"snapshot {snapshot_id} of table {table.name} is not the one that the query has read: that was made by "
+            f"the commit {read}, this one by {found or 'one without a uuid'}. {_OTHER_HISTORY}"
+        )
+
+
+def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> None:
+    """Raise InvalidRequestError for a snapshot that a query has read behind the newest one."""
+    if snapshot_id > newest:
+        there = f"its newest is snapshot {newest}" if newest else "it has no snapshot"
+        raise InvalidRequestError(
+            f"the query has read table {table.name} up to snapshot {snapshot_id}, and {there}. {_OTHER_HISTORY}"
+        )
 
 
 def position_after(table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget) -> LogOffset:

@@ -17,6 +17,7 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 
 UUID_KEY = TABLE_UUID.key
 PLACE_KEY = TABLE_PLACE.key
+MADE_PREFIX = "made-"
 
 
 class StateLostError(CorruptDataError):
@@ -70,6 +71,16 @@ def is_same_table(table: TableStore) -> bool:
     except NotFoundError:
         return False
     return opened.time_millis == table.schema.time_millis
+
+
+def identity_of(table: TableStore) -> str:
+    """What tells a table from another one of the same name: its uuid, or of a table of others when it was made.
+
+    That is the time in its first schema, which is read then.
+    """
+    if table.uuid:
+        return table.uuid
+    return f"{MADE_PREFIX}{table.schemas.get(min(table.schemas.list_ids())).time_millis}"
 
 
 def latest_of(table: TableStore) -> Snapshot | None:
