@@ -56,7 +56,7 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
         violations["a logged file was removed"] += 1
     for snapshot in own:
         if any(file.meta.file_name not in world.contents for file in snapshot.files[bucket]):
-            violations["a file of another folder"] += 1
+            violations["a file that is not in the folder"] += 1
         position = snapshot.state.logged.position(bucket)
         held = [entry for offset, entry in committed if offset < position.offset]
         from_log = base | {key: value for entry in held for key, value in entry.operations}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lakelog.common.errors import (
     ConflictError,
+    CorruptDataError,
     InvalidRequestError,
     LakelogError,
     StalledError,
@@ -15,11 +18,16 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.logstore.errors import LogTruncatedError
+from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.task import OldFilesError
 from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Key, Operation, Operations, Value, World
 
+if TYPE_CHECKING:
+    from tests.simulation.backups import Backup
+
 RUNNABLE_MAX = 16
+REFUSED_FOLDER = "a writer of a restored folder was refused"
 
 Pool = KeptProducers[tuple[Operation, ...]]
 
@@ -50,7 +58,8 @@ class Stream:
 class History:
     """Runs a seed to its end; `violations` then names the promises that were broken.
 
-    `world` is that of the original table, `copied` that of a copy of its folder, when there is one.
+    `world` is that of the original table, `copied` that of a copy of its folder, when there is one. `backup` may come
+    back in the place of the original's folder, which is `set_aside` then.
     """
 
     world: World
@@ -65,6 +74,14 @@ class History:
     readers: list[Reader] = field(default_factory=list)
     copied: World | None = None
     is_over: bool = False
+    restorer: random.Random = field(init=False)  # of backups, whose histories alone are others
+    backup: Backup | None = None
+    set_aside: Backup | None = None
+    is_restored: bool = False
+    refused_at: int = 0  # how many writers were refused when it was last decided what becomes of the table
+
+    def __post_init__(self) -> None:
+        self.restorer = random.Random(f"backups {self.world.seed}")
 
     @property
     def worlds(self) -> list[World]:
@@ -130,8 +147,16 @@ def is_about_source(error: Exception) -> bool:
     return isinstance(error, InvalidRequestError) and "other source offsets" in str(error)
 
 
+def is_about_folder(error: Exception) -> bool:
+    """Whether a table is refused whose folder is older than its log, with an error that says what to do."""
+    is_older = isinstance(error, CorruptDataError) and GOES_WITH_ANOTHER_FOLDER in str(error)
+    return is_older or isinstance(error, LogTruncatedError)
+
+
 def expect(history: History, error: Exception, world: World) -> None:
     """An attempt may fail with an error that names a conflict, a silent broker, a batch that changed, or a copy.
+
+    And in a folder that was restored, with one that says that it is older than the log.
 
     Anything else is a bug, and so is a writer that does not wait for its broker as long as it should.
     """
@@ -140,6 +165,10 @@ def expect(history: History, error: Exception, world: World) -> None:
         raise error
     if isinstance(error, LogTruncatedError) and history.has_foreign_policy:
         history.is_stopped = True  # it is reported, as must be
+        return
+    if history.is_restored and world is history.world and is_about_folder(error):
+        world.events[REFUSED_FOLDER] += 1
+        history.is_stopped |= history.is_over
         return
     if isinstance(error, AwayError):
         if error.seconds < UNAVAILABLE_SECONDS:

@@ -1,4 +1,4 @@
-"""Who else acts on a table beside its writers: expiry, readers, other engines, and who copies or moves its folder."""
+"""Who else acts on a table beside its writers: expiry, readers, other engines, and who changes its folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.consumer import can_hold_nothing
 from lakelog.protocol import log_expiry
 from lakelog.protocol.new_identity import restarted_log
+from tests.simulation.backups import let_backups_come_back
 from tests.simulation.lake import PlacedTable
 from tests.simulation.model import History, Reader, Stream, expect, kill, random_batches
 from tests.simulation.world import SimSnapshot, World
@@ -43,6 +44,7 @@ def let_outsiders_act(history: History) -> None:
         world.log_starts[bucket] = rng.choice((end, rng.randint(first, end)))
         world.events["deleted by a foreign policy"] += 1
     _let_folders_change(history)
+    let_backups_come_back(history)
 
 
 def _let_folders_change(history: History) -> None:

@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, place, state, task
 from lakelog.protocol.kept_producers import ProducerPool
 from lakelog.protocol.state import LogPosition, LogState, TableState
-from tests.simulation import history, lake, outsiders
+from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import log as sim_log
 from tests.simulation.history import simulate
 
@@ -43,6 +43,12 @@ def breaks_within(seeds: int) -> bool:
     return any(simulate(seed).violations for seed in range(seeds))
 
 
+def violations_within(seeds: int) -> Counter[str]:
+    """The promises that the first of these seeds breaks which breaks any."""
+    found = (simulate(seed).violations for seed in range(seeds))
+    return next(filter(None, found), Counter[str]())
+
+
 def test_every_interleaving_keeps_the_promises() -> None:
     broken, events = violated_seeds(range(GATE_SEEDS))
     assert broken == {}
@@ -53,6 +59,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
         "records expired", "slept", "a transaction timed out", "an orphan was removed",
         "speculated", "an attempt lost against another one",
         "copied", "copied with a checkpoint", "a writer of a copy was refused", "a copy got an identity", "moved",
+        "restored", "a writer of a restored folder was refused", "restored, put back", "restored, left to its user",
         "asked a broker that is away", "attempt failed: AwayError", "away at produce", "away at flush",
         "away at commit, not committed", "away at commit, yet committed", "a reader waited for the broker",
     ):  # fmt: skip
@@ -130,6 +137,12 @@ def test_an_expiry_that_does_not_look_for_the_original_of_a_copy_breaks_promises
 def test_a_moved_table_that_is_taken_for_a_copy_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "original_of", lambda table, recorded: None if recorded == table.path else recorded)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_writer_that_does_not_look_for_the_files_of_a_tail_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "check_files", lambda _task, _tail: None)
+    monkeypatch.setattr(backups, "RESTORE_SHARE", 0.01)
+    assert "a file that is not in the folder" in violations_within(SEEDS_TO_SEE_A_BREAK)
 
 
 @pytest.fixture
