@@ -319,7 +319,9 @@ def test_options_of_a_column_are_removed_and_kept_under_its_own_name() -> None:
     early = apply_changes(table, [SetOption("fields.NEW.aggregate-function", "sum"), AddColumn("new", "INT")])
     assert early.options["fields.new.aggregate-function"] == "sum"
     key = "fields.New.aggregate-function"
-    none = apply_changes(table, [AddColumn("new", "INT"), SetOption(key, "sum"), RemoveOption(key.replace("New", "NEW"))])
+    none = apply_changes(
+        table, [AddColumn("new", "INT"), SetOption(key, "sum"), RemoveOption(key.replace("New", "NEW"))]
+    )
     assert none.options == table.options
 
 

@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
@@ -176,7 +177,7 @@ class TableWrite:
     def _prepare(
         self, latest: Snapshot | None, before: WrittenRows | None
     ) -> tuple[WrittenRows, HashIndexChange | None]:
-        """The rows in files, maybe moved from those of `before`, and the change of the HASH index of dynamic buckets."""
+        """The rows in files, maybe moved from those of `before`, and the change of the HASH index, if there is one."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
