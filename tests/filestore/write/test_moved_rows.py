@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.filestore.commit.commit import CommitRequest
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.schema.schema import build_schema
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import moved_rows, table_write
 from lakelog.filestore.write.table_write import ROOM, TableWrite

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.io.fileio import LocalFileIO
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
-from lakelog.filestore.schema.schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source import stream_head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn, SchemaChange, UpdateColumnType
 from lakelog.filestore.data.value_stats import stats_modes
@@ -12,7 +13,7 @@ from lakelog.filestore.options.field_options import SEQUENCE_GROUP, field_option
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import WRITE_MODE
 from lakelog.filestore.schema.column_options import check_named_columns, merge_rules
-from lakelog.filestore.schema.column_paths import path_of, shown
+from lakelog.filestore.schema.column_paths import Fields, Path, path_of, shown
 from lakelog.filestore.schema.counted_schema import check_write_mode
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import (
@@ -34,6 +35,18 @@ def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
                 f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
                 "rows"
             )
+
+
+def check_is_new(siblings: Fields, above: Path, name: str) -> None:
+    """Raise InvalidRequestError for the name of a sibling, also in another case: Spark takes the two for one column."""
+    for found in matching(name, (field.name for field in siblings)):
+        new = shown((*above, name))
+        if found == name:
+            raise InvalidRequestError(f"column {new!r} exists already; choose another name")
+        raise InvalidRequestError(
+            f"column {new!r} differs from {shown((*above, found))!r}, which is there, in case alone, and Spark takes "
+            f"the two for one column: write the values to {found!r}, or choose another name"
+        )
 
 
 def check_changed(old: TableSchema, new: TableSchema) -> None:

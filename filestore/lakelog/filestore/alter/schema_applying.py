@@ -13,12 +13,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakelog.common.arrow import from_arrow_type
-from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, parse_type
-from lakelog.filestore.alter.change_checks import check_changed, check_rows_stay
+from lakelog.filestore.alter.change_checks import check_changed, check_is_new, check_rows_stay
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
@@ -34,6 +33,7 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
+from lakelog.filestore.alter.spelled_changes import spelled_change, with_spelled_options
 from lakelog.filestore.alter.widening import becomes_text, check_widening
 from lakelog.filestore.options import check_options
 from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE
@@ -45,8 +45,6 @@ from lakelog.filestore.schema.column_options import (
     merge_rules,
     options_naming,
     renamed_in_options,
-    spelled_option,
-    spelled_options,
 )
 from lakelog.filestore.schema.column_paths import (
     Fields,
@@ -57,7 +55,6 @@ from lakelog.filestore.schema.column_paths import (
     named_fields,
     path_of,
     shown,
-    spelled_path,
 )
 from lakelog.filestore.schema.new_schema import number_type, with_orc_options
 from lakelog.filestore.schema.schema import KEY_FIELD_ID_START, SCHEMA_VERSION, TableSchema
@@ -87,8 +84,8 @@ def apply_changes(
         check_rows_stay(changes)
     changed = _of_this_version(schema)
     for change in changes:
-        changed = _apply(changed, _spelled(changed, change))
-    changed = _with_spelled_options(schema, changed)
+        changed = _apply(changed, spelled_change(changed, change))
+    changed = with_spelled_options(schema, changed)
     if changed == _of_this_version(schema):
         return schema
     changed = with_orc_options(changed, before=schema)
@@ -102,26 +99,6 @@ def _of_this_version(schema: TableSchema) -> TableSchema:
         return schema
     implied = {BUCKET.key: str(schema.bucket_count), FILE_FORMAT.key: schema.file_format.value}
     return replace(schema, version=SCHEMA_VERSION, options={**implied, **schema.options})
-
-
-def _spelled(schema: TableSchema, change: SchemaChange) -> SchemaChange:
-    """A change with the columns that it names as the table spells them. Raises InvalidRequestError."""
-    if isinstance(change, SetOption):
-        key, value = spelled_option(change.key, change.value, schema.field_names)
-        return SetOption(key, value)
-    if isinstance(change, RemoveOption):
-        return RemoveOption(spelled_option(change.key, "", schema.field_names)[0])
-    if isinstance(change, SetTableComment):
-        return change
-    path = spelled_path(schema.fields, path_of(change.column), is_new=isinstance(change, AddColumn))
-    return replace(change, column=path)
-
-
-def _with_spelled_options(old: TableSchema, new: TableSchema) -> TableSchema:
-    """The schema with the options that were changed as `spelled_options` has them: of columns that were added too."""
-    kept = {key: value for key, value in new.options.items() if old.options.get(key) == value}
-    given = {key: value for key, value in new.options.items() if key not in kept}
-    return replace(new, options={**kept, **spelled_options(given, new.field_names)}) if given else new
 
 
 def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
@@ -176,7 +153,7 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     field = DataField(id=own, name=path[-1], type=number_type(kind, numbers), description=change.comment)
 
     def add(siblings: Fields) -> Fields:
-        _check_is_new(siblings, path[:-1], path[-1])
+        check_is_new(siblings, path[:-1], path[-1])
         at = len(siblings) if change.position is None else _place(siblings, change.position, path)
         return (*siblings[:at], field, *siblings[at:])
 
@@ -227,7 +204,7 @@ def _renamed(schema: TableSchema, path: Path, name: str) -> TableSchema:
         at = find(siblings, path[-1], path)
         is_other_case = name != path[-1] and name.lower() == path[-1].lower()
         others = (*siblings[:at], *siblings[at + 1 :]) if is_other_case else siblings
-        _check_is_new(others, path[:-1], name)
+        check_is_new(others, path[:-1], name)
         return _replaced(siblings, path, lambda field: replace(field, name=name))
 
     renamed = _with_siblings(schema, path, rename)
@@ -299,18 +276,6 @@ def _place(siblings: Fields, position: Position, path: Path) -> int:
 def _replaced(siblings: Fields, path: Path, change: _Change) -> Fields:
     at = find(siblings, path[-1], path)
     return (*siblings[:at], change(siblings[at]), *siblings[at + 1 :])
-
-
-def _check_is_new(siblings: Fields, above: Path, name: str) -> None:
-    """Raise InvalidRequestError for the name of a sibling, also in another case: Spark takes the two for one column."""
-    for found in matching(name, (field.name for field in siblings)):
-        new = shown((*above, name))
-        if found == name:
-            raise InvalidRequestError(f"column {new!r} exists already; choose another name")
-        raise InvalidRequestError(
-            f"column {new!r} differs from {shown((*above, found))!r}, which is there, in case alone, and Spark takes "
-            f"the two for one column: write the values to {found!r}, or choose another name"
-        )
 
 
 def _check_is_no(keys: Sequence[str], what: str, path: Path, verb: str) -> None:

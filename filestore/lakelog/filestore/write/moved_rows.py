@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.data.data_writer import StoredRows
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.metadata.manifest_entries import BucketId, ManifestEntry
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
