@@ -14,13 +14,15 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.io.bounded_files import BoundedFileIO
-from lakelog.filestore.read.arrow_filter import columns_of, predicate_of
+from lakelog.filestore.read import arrow_dataset
+from lakelog.filestore.read.arrow_filter import ArrowFilter
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import UNSYNCED
-from tests.support.typed_rows import COLUMNS, SCHEMA, SQL_TYPES, rows_of
+from tests.support.sql_conditions import Conditions
+from tests.support.typed_rows import SCHEMA, rows_of
 
 ROWS, FILES = 240, 6
 
@@ -53,53 +55,12 @@ def connection(table: FileStoreTable) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-class Conditions:
-    """Random conditions of SQL over the columns of `own`; a literal is a value of some row, cast to a column's type."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._rows = {name: [value(at) for at in range(0, ROWS, 7)] for name, (_, value) in COLUMNS.items()}
-
-    def any(self, depth: int = 2) -> str:
-        choice = self._random.random()
-        if depth and choice < 0.6:
-            operator = self._random.choice([" AND ", " OR "])
-            return "(" + operator.join(self.any(depth - 1) for _ in range(self._random.randint(2, 3))) + ")"
-        return f"NOT ({self._leaf()})" if choice > 0.9 else self._leaf()
-
-    def _leaf(self) -> str:
-        if self._random.random() < 0.2:
-            return f"id {self._operator()} {self._random.randrange(-5, ROWS + 5)}"
-        name = self._random.choice(list(COLUMNS))
-        column = f'"{name}"'
-        form = self._random.randrange(8)
-        if form == 0:
-            return f"{column} IS {self._random.choice(['', 'NOT '])}NULL"
-        if form == 1:
-            return f"{column} IN ({', '.join(self._literal(name) for _ in range(self._random.randint(1, 4)))})"
-        if form == 2:
-            return f"{column} BETWEEN {self._literal(name)} AND {self._literal(name)}"
-        if form == 3:
-            return f"{self._literal(name)} {self._operator()} {column}"
-        return f"{column} {self._operator()} {self._literal(name)}"
-
-    def _operator(self) -> str:
-        return self._random.choice(["=", "<>", "<", "<=", ">", ">="])
-
-    def _literal(self, name: str) -> str:
-        value = self._random.choice(self._rows[name])
-        if isinstance(value, bytes):
-            return "'" + "".join(f"\\x{byte:02x}" for byte in value) + "'::BLOB"
-        text = str(value).replace("'", "''")
-        return f"CAST('{text}' AS {SQL_TYPES.get(name, name)})"
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_a_condition_of_sql_gives_the_rows_that_duckdb_finds_in_its_own_table(
     table: FileStoreTable, connection: duckdb.DuckDBPyConnection, seed: int
 ) -> None:
     relation = table.to_duckdb(connection=connection)
-    conditions = Conditions(seed)
+    conditions = Conditions(seed, ROWS)
     for _ in range(25):
         where = conditions.any()
         expected = connection.sql(f"SELECT id FROM own WHERE {where} ORDER BY id").fetchall()
@@ -186,6 +147,18 @@ def test_a_query_reads_the_bytes_of_its_columns(tmp_path: Path) -> None:
     assert one < all_of_them / 3
 
 
+def test_a_filter_is_taken_apart_once_a_query(appended: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[ArrowFilter] = []
+
+    def counted(expression: Any) -> ArrowFilter:
+        found.append(ArrowFilter(expression))
+        return found[-1]
+
+    monkeypatch.setattr(arrow_dataset, "ArrowFilter", counted)
+    assert appended.to_duckdb().filter("id = 77").project("id").fetchall() == [(77,)]
+    assert len(found) == 1
+
+
 def test_a_relation_stays_on_its_snapshot_and_its_condition(appended: FileStoreTable) -> None:
     relation = appended.to_duckdb(columns=["integer", "id"], where="id < 50")
     appended.write(rows_of(range(10)).select(appended.schema.field_names))
@@ -233,16 +206,16 @@ FIELDS = build_schema(SCHEMA).fields
     ],
 )
 def test_what_arrow_and_conditions_may_see_differently_skips_nothing(expression: Any) -> None:
-    assert predicate_of(expression, FIELDS) is None
+    assert ArrowFilter(expression).predicate(FIELDS) is None
 
 
 def test_the_columns_of_an_expression_are_known() -> None:
     expression = (ds.field("id") > 3) & (ds.field("a", "b") == "id2") | ~ds.field("new\nline").is_valid()
-    assert columns_of(expression) == {"id", "a", "b", "new\nline"}
+    assert ArrowFilter(expression).columns() == {"id", "a", "b", "new\nline"}
 
 
 def test_an_expression_of_very_many_calls_skips_nothing() -> None:
     expression = ds.field("id") == 0
     for number in range(300):
         expression = expression | (ds.field("id") == number)
-    assert predicate_of(expression, FIELDS) is None
+    assert ArrowFilter(expression).predicate(FIELDS) is None

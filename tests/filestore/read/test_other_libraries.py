@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any  # Any: the arguments of a function that is watched
 
 import duckdb
 import polars as pl
@@ -13,6 +14,8 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.bounded_files import BoundedFileIO
+from lakelog.filestore.predicate import bind
+from lakelog.filestore.read import split_rows
 from lakelog.filestore.read.polars_scan import predicate_of
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -127,6 +130,20 @@ def test_a_query_reads_the_files_and_columns_that_it_needs(table: FileStoreTable
     assert opened(table) == 0
     assert lazy.select(pl.len()).collect().item() == 30
     assert lazy.filter(col("id") < 15).select(pl.len()).collect().item() == 15
+
+
+def test_a_filter_is_bound_once_for_all_splits(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in (0, 1):
+        table.write(rows_of(day))  # all three days need a merge
+    bound: list[object] = []
+
+    def counted(*arguments: Any) -> object:
+        bound.append(bind(*arguments))
+        return bound[-1]
+
+    monkeypatch.setattr(split_rows, "bind", counted)
+    assert table.to_polars().filter(col("id") < 25).collect().height == 25
+    assert len(bound) == 1
 
 
 def test_where_and_columns_still_work_and_are_checked_at_once(table: FileStoreTable) -> None:

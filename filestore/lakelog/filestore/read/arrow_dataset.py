@@ -15,7 +15,7 @@ import pyarrow.dataset
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.arrow_filter import columns_of, predicate_of
+from lakelog.filestore.read.arrow_filter import ArrowFilter
 from lakelog.filestore.read.planned_read import PlannedRead
 
 
@@ -42,9 +42,10 @@ class LakelogDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]  # Arrow ha
         wanted = names if columns is None else list(columns)
         if filter is None:
             return LakelogScanner(self._planned(wanted, None), wanted, None)
-        needed = {name for name in names if name in wanted} | columns_of(filter)
+        parsed = ArrowFilter(filter)
+        needed = {name for name in names if name in wanted} | parsed.columns()
         read = [name for name in names if name in needed]
-        return LakelogScanner(self._planned(read, predicate_of(filter, self._fields)), wanted, filter)
+        return LakelogScanner(self._planned(read, parsed.predicate(self._fields)), wanted, filter)
 
 
 class LakelogScanner:

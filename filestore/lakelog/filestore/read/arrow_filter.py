@@ -47,31 +47,33 @@ class _Call:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def predicate_of(expression: Any, fields: Sequence[DataField]) -> Predicate | None:
-    """A filter that passes every row which the expression of Arrow passes, and maybe more; None for unknown ones.
+class ArrowFilter:
+    """An expression of Arrow, taken apart once."""
 
-    Expressions with more than 200 calls are not translated.
+    def __init__(self, expression: Any) -> None:
+        _, (pickled, *_) = expression.__reduce__()
+        with pa.ipc.open_file(pickled) as file:
+            self._steps = _metadata_pairs(file.schema)
+            self._batch = file.get_batch(0) if file.num_record_batches else None
+
+    def columns(self) -> set[str]:
+        """The names of the columns that the expression reads; of members of columns too."""
+        return {value for key, value in self._steps if key == "field_ref"}
+
+    def predicate(self, fields: Sequence[DataField]) -> Predicate | None:
+        """A filter that passes every row which the expression passes, and maybe more; None for unknown expressions.
+
+        Expressions with more than 200 calls are not translated.
+        """
+        call = _call_of(self._steps, self._batch)
+        return None if call is None else _predicate(call, {field.name: field for field in fields})
+
+
+def _call_of(steps: Sequence[tuple[str, str]], batch: pa.RecordBatch | None) -> _Call | None:
+    """An expression as a call; None for columns, literals, and unknown forms.
+
+    `batch` holds the literals and options that the steps refer to.
     """
-    call = _call_of(expression)
-    return None if call is None else _predicate(call, {field.name: field for field in fields})
-
-
-def columns_of(expression: Any) -> set[str]:
-    """The names of the columns that an expression of Arrow reads; of members of columns too."""
-    steps, _ = _steps_of(expression)
-    return {value for key, value in steps if key == "field_ref"}
-
-
-def _steps_of(expression: Any) -> tuple[list[tuple[str, str]], pa.RecordBatch | None]:
-    """The steps of the pickled form, and the literals and options that they refer to."""
-    _, (pickled, *_) = expression.__reduce__()
-    with pa.ipc.open_file(pickled) as file:
-        return _metadata_pairs(file.schema), file.get_batch(0) if file.num_record_batches else None
-
-
-def _call_of(expression: Any) -> _Call | None:
-    """An expression as a call; None for columns, literals, and unknown forms."""
-    steps, batch = _steps_of(expression)
     if sum(key == "call" for key, _ in steps) > _CALLS_MAX:
         return None
     opened = [_Call(name="")]

@@ -47,6 +47,22 @@ def read_splits(
     default. Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
     """
     fields = table.schema.fields if columns is None else table.schema.select(columns)
+    bound = None if skip is None else bind(skip, table.schema.fields)
+    yield from _read(
+        table, splits, fields, where, bound, batch_bytes=batch_bytes, memory_budget_bytes=memory_budget_bytes
+    )
+
+
+def _read(
+    table: TableStore,
+    splits: Iterable[DataSplit],
+    fields: Sequence[DataField],
+    where: Predicate | None,
+    skip: Bound | None,
+    *,
+    batch_bytes: int,
+    memory_budget_bytes: int | None,
+) -> Iterator[pa.RecordBatch]:
     names = [field.name for field in fields]
     for rows in _passing(table, splits, fields, where, memory_budget_bytes, skip=skip):
         pieces = present_rows(rows, piece_bytes=batch_bytes) if table.schema.is_change_log else [rows]
@@ -64,12 +80,13 @@ def read_frames(
 ) -> Iterator[pl.DataFrame]:
     """The rows of splits in the given columns as polars frames. See `read_splits`."""
     fields = table.schema.select(columns)
-    rows = None if skip is None else RowFilter(bound=bind(skip, table.schema.fields))
+    bound = None if skip is None else bind(skip, table.schema.fields)
+    rows = None if bound is None else RowFilter(bound=bound)
     reads_raw = bool(fields) and not table.schema.is_change_log and not has_row_groups(table.schema)
+    merged: list[DataSplit] = []
     for split in splits:
         if not (reads_raw and split.raw_convertible and split.branch is None):
-            batches = read_splits(table, [split], columns=columns, skip=skip, memory_budget_bytes=memory_budget_bytes)
-            yield from (pl.DataFrame(batch) for batch in batches)
+            merged.append(split)
             continue
         for file in split.files:
             yield from read_data_frames(
@@ -81,6 +98,10 @@ def read_frames(
                 deletions=split.deletions.get(file.file_name),
                 rows=rows,
             )
+    batches = _read(
+        table, merged, fields, None, bound, batch_bytes=BATCH_BYTES, memory_budget_bytes=memory_budget_bytes
+    )
+    yield from (pl.DataFrame(batch) for batch in batches)
 
 
 def read_splits_as_changes(
@@ -115,7 +136,7 @@ def _passing(
     where: Predicate | None,
     memory_budget_bytes: int | None,
     *,
-    skip: Predicate | None = None,
+    skip: Bound | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of splits that pass `where`, as files have them: in the columns `fields` and more, at least one."""
     stored = table.stored
@@ -128,8 +149,7 @@ def _passing(
     )
     bound = None if test is None else test.bound
     if skip is not None:
-        also = bind(skip, table.schema.fields)
-        bound = also if bound is None else BoundAnd(parts=(bound, also))
+        bound = skip if bound is None else BoundAnd(parts=(bound, skip))
     opened = functools.cache(partial(branch_table, table))
     pieces = (
         piece
