@@ -5,7 +5,7 @@ Each verb imports what it needs when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
@@ -75,6 +75,10 @@ class _ReadRequest:
     def planned(self, fields: Sequence[DataField] | None = None, *, skip: Predicate | None = None) -> PlannedRead:
         """The read, in these columns, without files in which no row passes `skip`."""
         return self.table._read_of(self.snapshot, self.fields if fields is None else fields, self.where, skip=skip)
+
+    def pushed_into(self, names: Sequence[str], also: Predicate | None) -> PlannedRead:
+        """The read for the columns and the filter of a query, which only skips files: the query applies it to rows."""
+        return self.planned(self.table.schema.select(names), skip=also)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,13 +206,14 @@ class ReadableTable(TableStore):
         """
         from lakelog.filestore.read.polars_scan import lazy_frame
 
-        return lazy_frame(*self._pushed_into(what))
+        requested = self._requested(what)
+        return lazy_frame(requested.fields, requested.pushed_into)
 
     def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
         """The rows as a DuckDB relation, in no order. Needs duckdb 2.0: releases before it lose rows with NaN.
 
         The snapshot is chosen now. Columns and filters of a query reach the files, also without `columns` and `where`;
-        each query reads them as a stream.
+        each query reads them as a stream. Without `where` DuckDB reads large files that need no merge itself.
         """
         try:
             import duckdb
@@ -219,24 +224,16 @@ class ReadableTable(TableStore):
                 f"to_duckdb needs duckdb {_DUCKDB_MAJOR_MIN}.0 or later, found {duckdb.__version__}, whose filters of "
                 "Arrow data lose rows with NaN: pip install 'lakelog[duckdb]'"
             )
-        from lakelog.filestore.read.arrow_dataset import LakelogDataset
+        from lakelog.filestore.read.duckdb_relation import relation_of
 
-        fields, planned = self._pushed_into(what)
-        return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection or duckdb.default_connection())
-
-    def _pushed_into(
-        self, what: Selection
-    ) -> tuple[Sequence[DataField], Callable[[Sequence[str], Predicate | None], PlannedRead]]:
-        """The columns of a read of one snapshot, and a function that plans it for a query's columns and filter.
-
-        The filter of the query only skips files: the query applies it to the rows.
-        """
-        asked = self._requested(what)
-
-        def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
-            return asked.planned(asked.table.schema.select(names), skip=also)
-
-        return asked.fields, planned
+        requested = self._requested(what)
+        return relation_of(
+            connection or duckdb.default_connection(),
+            requested.pushed_into,
+            fields=requested.fields,
+            table=requested.table,
+            snapshot=requested.snapshot if requested.where is None else None,
+        )
 
     def changes(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import polars as pl
 import pyarrow as pa
@@ -12,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.alter.schema_changes import AddColumn
+from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.data import frame_reader
 from lakelog.filestore.data.frame_reader import _runs
+from lakelog.filestore.formats import writing
+from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.counting_file_io import CountingFileIO
 from tests.support.small_tables import UNSYNCED
 from tests.support.typed_rows import SCHEMA, rows_of
 
@@ -26,12 +30,12 @@ PLAIN = [name for name in SCHEMA.names if name not in ("timestamp_ns", "blob", "
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of the files that polars decoded, of however few rows."""
+    """Sizes of what polars decoded, of however few rows: 0 for the table's own files, which need no memory."""
     found: list[int] = []
     scan = pl.scan_parquet
 
-    def counted(source: bytes, **options: bool) -> pl.LazyFrame:
-        found.append(len(source))
+    def counted(source: bytes | BinaryIO, **options: bool) -> pl.LazyFrame:
+        found.append(len(source) if isinstance(source, bytes) else 0)
         return scan(source, **options)  # type: ignore[arg-type]  # options of several types
 
     monkeypatch.setattr(frame_reader, "_ROWS_MIN", 1)
@@ -39,11 +43,13 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def table_with(folder: Path, columns: Sequence[str], **options: str) -> FileStoreTable:
+def table_with(
+    folder: Path, columns: Sequence[str], file_io: FileIO = UNSYNCED, options: Mapping[str, str] | None = None
+) -> FileStoreTable:
     """A table of one file."""
     schema = pa.schema([SCHEMA.field(name) for name in columns])
     table = FileStoreTable.create(
-        folder / "t", build_schema(schema, options={"write-only": "true", **options}), UNSYNCED
+        folder / "t", build_schema(schema, options={"write-only": "true", **(options or {})}), file_io
     )
     table.write(rows_of(range(ROWS)).select(columns))
     return table
@@ -59,9 +65,28 @@ def check_rows(table: FileStoreTable) -> None:
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "none"])
 def test_polars_decodes_what_arrow_reads(tmp_path: Path, decoded: list[int], codec: str) -> None:
-    table = table_with(tmp_path, PLAIN, **{"file.compression": codec})
+    table = table_with(tmp_path, PLAIN, options={"file.compression": codec})
     check_rows(table)
-    assert len(decoded) == 1
+    assert decoded == [0]
+
+
+def test_polars_decodes_a_copy_of_a_file_that_is_not_local(tmp_path: Path, decoded: list[int]) -> None:
+    table = table_with(tmp_path, PLAIN, CountingFileIO())
+    (path,) = (tmp_path / "t").rglob("data-*")
+    check_rows(table)
+    assert decoded == [path.stat().st_size]
+
+
+@pytest.mark.parametrize(("file_io", "is_decoded"), [(UNSYNCED, True), (CountingFileIO(), False)])
+def test_a_local_file_larger_than_the_budget_allows_is_decoded_in_pieces(
+    tmp_path: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch, file_io: FileIO, is_decoded: bool
+) -> None:
+    """Of its row groups of 32 rows some fit; a copy of it in memory would be of the whole file."""
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 32)
+    table = table_with(tmp_path, PLAIN, file_io)
+    table.alter(SetOption("read.memory-budget", "48 kb"))
+    check_rows(FileStoreTable.open(tmp_path / "t", file_io))
+    assert len(decoded) > 1 if is_decoded else decoded == []
 
 
 def test_columns_that_polars_sees_differently_are_left_to_arrow(tmp_path: Path, decoded: list[int]) -> None:
@@ -78,8 +103,9 @@ def test_files_of_older_schemas_are_left_to_arrow(tmp_path: Path, decoded: list[
     assert decoded == []
 
 
-def test_files_larger_than_the_budget_allows_are_left_to_arrow(tmp_path: Path, decoded: list[int]) -> None:
-    check_rows(table_with(tmp_path, PLAIN, **{"read.memory-budget": "10 kb"}))
+def test_row_groups_larger_than_the_budget_allows_are_left_to_arrow(tmp_path: Path, decoded: list[int]) -> None:
+    table_with(tmp_path, PLAIN).alter(SetOption("read.memory-budget", "10 kb"))
+    check_rows(FileStoreTable.open(tmp_path / "t", UNSYNCED))
     assert decoded == []
 
 
@@ -88,14 +114,16 @@ def test_a_limit_reads_no_whole_file(tmp_path: Path, decoded: list[int]) -> None
     assert decoded == []
 
 
-def test_a_damaged_file_is_named(tmp_path: Path, decoded: list[int]) -> None:
-    table = table_with(tmp_path, PLAIN)
+@pytest.mark.parametrize("file_io", [UNSYNCED, CountingFileIO()])
+def test_a_damaged_file_is_named(tmp_path: Path, decoded: list[int], file_io: FileIO) -> None:
+    table = table_with(tmp_path, PLAIN, file_io)
     (path,) = (tmp_path / "t").rglob("data-*")
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
     path.write_bytes(content)
     with pytest.raises(CorruptDataError, match="have the checksum"):
         table.to_polars().collect()
+    assert decoded == []
 
 
 def test_row_groups_that_a_filter_needs_are_decoded_in_pieces(tmp_path: Path, decoded: list[int]) -> None:

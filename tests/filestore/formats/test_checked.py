@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import zlib
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -85,3 +86,33 @@ def test_an_image_has_the_verified_blocks_of_ranges_and_zeros_elsewhere() -> Non
     assert checked.image([]) == bytes(len(content))
     with pytest.raises(CorruptDataError, match="have the checksum"):
         checked.image([(BLOCK_BYTES - 1, BLOCK_BYTES + 1)])
+
+
+def test_the_blocks_of_ranges_are_verified_and_no_others() -> None:
+    content = random.Random(1).randbytes(3 * BLOCK_BYTES + 1_000)
+    blocks = [content[at : at + BLOCK_BYTES] for at in range(0, len(content), BLOCK_BYTES)]
+    checksums = struct.pack(">4I", *map(zlib.crc32, blocks))
+    hidden = bytearray(content)
+    hidden[BLOCK_BYTES + 5] ^= 1  # in the second block
+    checked = CheckedInput(pa.BufferReader(bytes(hidden)), "f", size_bytes=len(content), checksums=checksums)
+    checked.verify([(0, 4), (2 * BLOCK_BYTES, 3 * BLOCK_BYTES + 1), (len(content) - 9, len(content))])
+    with pytest.raises(CorruptDataError, match=f"bytes {BLOCK_BYTES} to {2 * BLOCK_BYTES} have the checksum"):
+        checked.verify([(0, 4), (BLOCK_BYTES - 1, BLOCK_BYTES + 1)])
+    cut = CheckedInput(pa.BufferReader(content[:-1]), "f", size_bytes=len(content), checksums=checksums)
+    with pytest.raises(CorruptDataError, match="have the checksum"):
+        cut.verify([(len(content) - 9, len(content))])
+
+
+def test_a_library_reads_the_very_file_that_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"some bytes")
+    checksums = struct.pack(">I", zlib.crc32(b"some bytes"))
+    checked = CheckedInput(pa.OSFile(str(path)), "f", size_bytes=10, checksums=checksums)
+    path.rename(tmp_path / "g")
+    path.write_bytes(b"others")
+    own = checked.own_file()
+    assert own is not None
+    with own:
+        assert own.read() == b"some bytes"
+    elsewhere = CheckedInput(pa.BufferReader(b""), "f", size_bytes=0, checksums=b"")
+    assert elsewhere.own_file() is None

@@ -249,18 +249,24 @@ def stored_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Stor
 @contextmanager
 def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
     stored = stored_file(table, bucket, file)
-    path = stored.path
-    try:
+    with missing_named(stored.path):
         opened = open_data_file(stored)
+    with opened:
+        if opened.row_count != file.row_count:
+            raise damaged(stored.path, f"it has {opened.row_count} rows, expected {file.row_count}")
+        yield opened
+
+
+@contextmanager
+def missing_named(path: str) -> Iterator[None]:
+    """Say of a data file that is missing why that may be. Raises NotFoundError."""
+    try:
+        yield
     except NotFoundError as error:
         raise NotFoundError(
             f"data file {path} is missing: its snapshot has expired meanwhile, or the file was lost; plan the read "
             "again, and when it is still missing restore it from a copy or read a snapshot that does not need it"
         ) from error
-    with opened:
-        if opened.row_count != file.row_count:
-            raise damaged(path, f"it has {opened.row_count} rows, expected {file.row_count}")
-        yield opened
 
 
 def row_bytes(fields: Sequence[DataField]) -> int:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 import struct
-import zlib
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
+from lakelog.filestore.formats.crc import crc32
 from lakelog.filestore.io.fileio import FileIO, OutputFile
 from lakelog.filestore.io.integrity import damaged
 
@@ -64,9 +65,9 @@ class ChecksummedOutput(io.RawIOBase):
             inside = self._position % BLOCK_BYTES
             part = view[at : at + BLOCK_BYTES - inside]
             if inside:
-                self._sums[-1] = zlib.crc32(part, self._sums[-1])
+                self._sums[-1] = crc32(part, self._sums[-1])
             else:
-                self._sums.append(zlib.crc32(part))
+                self._sums.append(crc32(part))
             at += len(part)
             self._position += len(part)
         return len(view)
@@ -203,40 +204,73 @@ class CheckedInput(io.RawIOBase):
         self._position = end
         if not self._held_start <= start <= end <= self._held_start + self._held.size:
             self._held_start = start - start % BLOCK_BYTES
-            self._held = self._blocks(self._held_start, end)
+            self._held = self.blocks(self._held_start, end)
         return self._held.slice(start - self._held_start, end - start)
 
     def hold(self, start: int, end: int) -> None:
         """Read a range of bytes at once, so that reads inside of it find it here. Raises CorruptDataError."""
         self._held = pa.py_buffer(b"")  # before more is read
         self._held_start = start - start % BLOCK_BYTES
-        self._held = self._blocks(self._held_start, min(end, self._size))
+        self._held = self.blocks(self._held_start, min(end, self._size))
 
     def image(self, ranges: Iterable[tuple[int, int]]) -> bytes:
         """As many bytes as the file has: its blocks around the ranges, and zeros elsewhere. Raises CorruptDataError."""
-        blocks = {at for start, end in ranges for at in range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))}
         parts: list[bytes | pa.Buffer] = []
         position = 0
-        for _, numbered in itertools.groupby(enumerate(sorted(blocks)), key=lambda item: item[1] - item[0]):
+        for _, numbered in itertools.groupby(enumerate(_blocks_around(ranges)), key=lambda item: item[1] - item[0]):
             run = [block for _, block in numbered]
             start, end = run[0] * BLOCK_BYTES, min((run[-1] + 1) * BLOCK_BYTES, self._size)
-            parts += [bytes(start - position), self._blocks(start, end)]
+            parts += [bytes(start - position), self.blocks(start, end)]
             position = end
         return b"".join([*parts, bytes(self._size - position)])
 
-    def _blocks(self, start: int, end: int) -> pa.Buffer:
-        """Whole blocks that hold the bytes from the block start `start` to `end`."""
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a file of this machine's system."""
+        return isinstance(self._source, pa.OSFile)
+
+    def own_file(self) -> BinaryIO | None:
+        """The same open file for a library that reads it itself, unverified; None for one that is not local."""
+        if not self.is_local:
+            return None
+        return open(os.dup(self._source.fileno()), "rb", buffering=0)  # noqa: PTH123  # a descriptor, not a path
+
+    def verify(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Compare the blocks around the ranges with their checksums, and keep none of them. Raises CorruptDataError."""
+        buffer = bytearray(BLOCK_BYTES)  # memory that is used again and again costs less than new memory
+        for block in _blocks_around(ranges):
+            self.read_block(block, buffer)
+
+    def read_block(self, block: int, buffer: bytearray) -> memoryview:
+        """The block of a number, in `buffer`, which has room for it. Raises CorruptDataError."""
+        start = block * BLOCK_BYTES
+        view = memoryview(buffer)[: min(BLOCK_BYTES, self._size - start)]
+        self._source.seek(start)
+        found = view[: self._source.readinto(view)]
+        self._compare(start, found)
+        return found
+
+    def blocks(self, start: int, end: int) -> pa.Buffer:
+        """Whole blocks that hold the bytes from the block start `start` to `end`. Raises CorruptDataError."""
         stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._size)
         self._source.seek(start)
         found = self._source.read_buffer(stop - start)
         view = memoryview(found)
         for at in range(start, stop, BLOCK_BYTES):
-            found_sum = zlib.crc32(view[at - start : at - start + BLOCK_BYTES])
-            expected = self._sums[at // BLOCK_BYTES]
-            if found_sum != expected or len(view) != stop - start:
-                block_end = min(at + BLOCK_BYTES, self._size)
-                raise damaged(
-                    self._path,
-                    f"bytes {at} to {block_end} have the checksum {found_sum:08x}, the manifest says {expected:08x}",
-                )
+            self._compare(at, view[at - start : at - start + BLOCK_BYTES])
         return found
+
+    def _compare(self, start: int, found: memoryview) -> None:
+        """Raise CorruptDataError unless the bytes are the block that starts at `start`."""
+        end = min(start + BLOCK_BYTES, self._size)
+        found_sum, expected = crc32(found), self._sums[start // BLOCK_BYTES]
+        if found_sum != expected or len(found) != end - start:
+            raise damaged(
+                self._path,
+                f"bytes {start} to {end} have the checksum {found_sum:08x}, the manifest says {expected:08x}",
+            )
+
+
+def _blocks_around(ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """The numbers of the blocks that hold ranges of bytes, in their order."""
+    return sorted({at for start, end in ranges for at in range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -137,17 +138,32 @@ class ParquetFile:
         with errors_named(self._path, "Parquet"):
             return self.footer.bounds(kind, leaf)
 
-    def image(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> bytes | None:
-        """A copy of the file with the columns `fields` of neighbouring row groups in their place, and zeros elsewhere.
+    def verified(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> bytes | BinaryIO | None:
+        """A file that has the columns `fields` of neighbouring row groups where this one has them, and its footer.
 
-        Its bytes are verified. None for a file without checksums of its blocks. Raises CorruptDataError.
+        Their bytes are verified. Of a local file it is the file itself, to be read at once and closed, of others a copy
+        with zeros for what was not asked for. None for a file without checksums of its blocks. Raises CorruptDataError.
         """
         if self._checked is None:
             return None
         footer, size = self.footer.metadata, self._checked.size()
         columns = ranges_of(footer, [field.name for field in fields], row_groups)
+        ranges = [(0, len(MAGIC)), *columns, (size - footer.serialized_size - FOOT_BYTES, size)]
         with errors_named(self._path, "Parquet"):
-            return self._checked.image([(0, len(MAGIC)), *columns, (size - footer.serialized_size - FOOT_BYTES, size)])
+            own = self._checked.own_file()
+            if own is None:
+                return self._checked.image(ranges)
+            try:
+                self._checked.verify(ranges)
+            except BaseException:
+                own.close()
+                raise
+            return own
+
+    @property
+    def is_own_file(self) -> bool:
+        """Whether `verified` gives the file itself, and not a copy of it in memory."""
+        return self._checked is not None and self._checked.is_local
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""

@@ -150,6 +150,11 @@ class LiveFilesCache:
         )
         return self._merged(snapshot, entries)
 
+    def count(self, snapshot: Snapshot) -> int:
+        """How many files are live in a snapshot, by its manifest lists alone."""
+        manifests = self._manifests_of(snapshot)
+        return sum(manifest.num_added_files - manifest.num_deleted_files for manifest in manifests)
+
     def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
         """Cache a state that the caller has made itself, such as the one it has just committed."""
         with self._lock:

@@ -1,0 +1,244 @@
+"""Data files that DuckDB reads itself: large Parquet files of this machine whose rows are the table's rows.
+
+DuckDB decodes Parquet in a fraction of the time that rows take to it through Arrow, on all cores, and keeps the
+dictionaries of strings. It asks for bytes through a file system of fsspec; each block that holds them is compared with
+its checksum.
+
+    lakelog://<read>/<number of the file>
+
+names a file, for as long as the `OwnFiles` of the read are held: by the dataset that a relation reads beside them. The
+first one has the columns and no rows, and is made up: DuckDB looks at it for each step of a query that it is given, and
+the footer of a large file takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any  # Any: duckdb and fsspec have no types here
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+import pyarrow.parquet as pq
+from fsspec import AbstractFileSystem
+
+from lakelog.common.errors import NotFoundError
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
+from lakelog.filestore.data.row_ids import has_row_groups
+from lakelog.filestore.formats.checked import CheckedInput
+from lakelog.filestore.formats.parquet_layout import has_nanos, parquet_schema
+from lakelog.filestore.formats.shared_input import SharedFile, VerifiedBlocks
+from lakelog.filestore.io.path_forms import is_local
+from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.read.planned_read import PlannedRead
+from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.schema.evolution import FieldMapping
+from lakelog.filestore.schema.schema_rules import KEY_PREFIX
+
+_PROTOCOL = "lakelog"
+# A query opens all files that DuckDB reads itself, whatever its filter is, and takes milliseconds for the footer of a
+# million rows. Through Arrow, files are pruned by the manifests, and footers are remembered.
+_FILES_MAX = 64
+_ROWS_MAX = 64 << 20  # of all files
+_ROWS_MIN = 65_536  # of a file: below it takes longer to open than its rows take through Arrow
+_PLANNED_FILES_MAX = 1_000  # live files; a plan of more would make `to_duckdb` slow
+_MILLIS_DIGITS = 3
+_WRITTEN = datetime(1970, 1, 1, tzinfo=UTC)  # what has a name of its own for each read never changes
+
+
+class OwnFiles:
+    """The files of a read that DuckDB reads itself, and the read of the others.
+
+    All have the same columns, so that the first one tells DuckDB what is in each.
+    """
+
+    def __init__(self, read: PlannedRead, files: Sequence[tuple[BucketId, DataFileMeta]]) -> None:
+        self._read = read
+        self._files = files
+        self._keys = {(bucket, file.file_name) for bucket, file in files}
+        self._others = self._without(read.splits)
+        self._columns = _without_rows(tuple(read.fields))
+        self._open: WeakValueDictionary[int, VerifiedBlocks] = WeakValueDictionary()
+        self._name = uuid4().hex
+        _KNOWN[self._name] = self
+
+    def relation(self, connection: Any) -> Any:
+        """The rows of the files as a relation of DuckDB. Raises what DuckDB raises."""
+        with _REGISTERING:
+            if not connection.filesystem_is_registered(_PROTOCOL):
+                connection.register_filesystem(_FILES)
+        names = ", ".join('"{}"'.format(field.name.replace('"', '""')) for field in self._read.fields)
+        urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in range(len(self._files) + 1))
+        rows = sum(file.row_count for _, file in self._files)
+        # Bounds of columns leave NaN out.
+        options = f"can_have_nan = true, hive_partitioning = false, explicit_cardinality = {rows}"
+        return connection.sql(f"SELECT {names} FROM read_parquet([{urls}], {options})")
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the read has no other files."""
+        return not self._others
+
+    def others(self, read: PlannedRead) -> PlannedRead:
+        """The part of a read of the same snapshot that DuckDB does not read itself."""
+        return replace(read, splits=self._without(read.splits))
+
+    def opened(self, number: int) -> SharedFile | io.BytesIO:
+        """Open a file by its number, 0 for the one without rows. Raises NotFoundError, CorruptDataError.
+
+        DuckDB opens a file twice for a query: both handles share one open file.
+        """
+        if not number:
+            return io.BytesIO(self._columns)
+        blocks = self._open.get(number)
+        if blocks is None:
+            blocks = self._open[number] = VerifiedBlocks(self._source(number))
+        return SharedFile(blocks)
+
+    def _source(self, number: int) -> CheckedInput:
+        bucket, file = self._files[number - 1]
+        stored = stored_file(self._read.table, bucket, file)
+        with missing_named(stored.path):
+            source = stored.open_input()
+        if not isinstance(source, CheckedInput):
+            raise AssertionError(f"{stored.path} is read by DuckDB and has no checksums")  # noqa: TRY004  # our own mistake
+        return source
+
+    def size(self, number: int) -> int:
+        """The bytes of a file."""
+        return self._files[number - 1][1].file_size_bytes if number else len(self._columns)
+
+    def _without(self, splits: Iterable[DataSplit]) -> tuple[DataSplit, ...]:
+        """The splits without the files. Those share no key with other files, so that no merge misses them."""
+        left = (
+            replace(split, files=tuple(file for file in split.files if not self._has(split, file))) for split in splits
+        )
+        return tuple(split for split in left if split.files)
+
+    def _has(self, split: DataSplit, file: DataFileMeta) -> bool:
+        return split.branch is None and (split.bucket_id, file.file_name) in self._keys
+
+
+_KNOWN: WeakValueDictionary[str, OwnFiles] = WeakValueDictionary()
+
+
+def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[DataField]) -> bool:
+    """Whether DuckDB may read files of a snapshot itself, as far as the table, the columns and their number tell."""
+    schema = table.schema
+    return (
+        not schema.is_change_log
+        and not schema.has_blobs
+        and not has_row_groups(schema)
+        and is_local(table.path)
+        and all(_is_alike(field.type) for field in fields)
+        and table.live_files.count(snapshot) <= _PLANNED_FILES_MAX
+    )
+
+
+def own_files(read: PlannedRead) -> OwnFiles | None:
+    """The files of a read that DuckDB may read itself; None where there are none, or too many.
+
+    They need no merge, and hold the columns of the read as they are. See `may_have_own_files`.
+    """
+    layouts = _Layouts(read.table, read.fields)
+    found: defaultdict[Sequence[DataField], list[tuple[BucketId, DataFileMeta]]] = defaultdict(list)
+    for split in read.splits:
+        for file in split.files if split.raw_convertible and split.branch is None else ():
+            layout = None if file.file_name in split.deletions else layouts.of(file)
+            if layout is not None:
+                found[layout].append((split.bucket_id, file))
+    files = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
+    is_few = len(files) <= _FILES_MAX and sum(file.row_count for _, file in files) <= _ROWS_MAX
+    return OwnFiles(read, files) if files and is_few else None
+
+
+@lru_cache(maxsize=64)
+def _without_rows(fields: tuple[DataField, ...]) -> bytes:
+    """A Parquet file that has the columns as data files have them, and no rows."""
+    sink = io.BytesIO()
+    pq.write_table(
+        parquet_schema(fields).empty_table(),
+        sink,
+        store_decimal_as_integer=True,
+        write_time_adjusted_to_utc=True,
+        store_schema=False,
+    )
+    return sink.getvalue()
+
+
+def _is_alike(kind: DataType) -> bool:
+    """Whether DuckDB has the same type for a column of Parquet files as for one of Arrow."""
+    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+        return (kind.precision or 0) > _MILLIS_DIGITS or kind.root is TypeRoot.TIMESTAMP_LTZ
+    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
+    return kind.root is not TypeRoot.TIME and all(map(_is_alike, [*inner, *(part.type for part in kind.fields)]))
+
+
+class _Layouts:
+    """What columns data files have, by their schemas."""
+
+    def __init__(self, table: TableStore, fields: Sequence[DataField]) -> None:
+        self._table = table
+        self._fields = fields
+        self._known: dict[int, tuple[DataField, ...] | None] = {}
+
+    def of(self, file: DataFileMeta) -> tuple[DataField, ...] | None:
+        """The columns of a file that DuckDB may read itself; None for others."""
+        is_large = file.row_count >= _ROWS_MIN and file.checksums is not None
+        if not is_large or not file.file_name.endswith(".parquet") or file.write_cols is not None:
+            return None
+        if file.schema_id not in self._known:
+            stored = tuple(stored_columns(self._table, file))
+            keys = [f"{KEY_PREFIX}{name}" for name in self._table.schema.trimmed_primary_keys]
+            names = [*keys, SEQUENCE_FIELD.name, KIND_FIELD.name, *(field.name for field in stored)]
+            # INT96 holds timestamps of any precision; names that differ in nothing but their case are one to DuckDB.
+            is_read = not has_nanos(stored) and len({name.casefold() for name in names}) == len(names)
+            is_read = is_read and FieldMapping.of(self._fields, stored).is_plain
+            self._known[file.schema_id] = stored if is_read else None
+        return self._known[file.schema_id]
+
+
+class _VerifiedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """The files of all `OwnFiles`, as DuckDB asks for them."""
+
+    protocol = _PROTOCOL
+    cachable = False
+
+    def open(self, path: str, *_: object, **__: object) -> SharedFile | io.BytesIO:
+        """Open a file to read."""
+        own, number = _found(path)
+        return own.opened(number)
+
+    def info(self, path: str, **_: object) -> dict[str, object]:
+        """What is known of a file."""
+        own, number = _found(path)
+        return {"name": path, "size": own.size(number), "type": "file"}
+
+    def glob(self, path: str, *_: object, **__: object) -> list[str]:
+        """The path itself: it has no wildcards."""
+        return [path]
+
+    def modified(self, path: str) -> datetime:  # noqa: ARG002  # fsspec's
+        """The same for each file."""
+        return _WRITTEN
+
+
+def _found(path: str) -> tuple[OwnFiles, int]:
+    name, _, number = path.removeprefix(f"{_PROTOCOL}://").partition("/")
+    own = _KNOWN.get(name)
+    if own is None:
+        raise NotFoundError(f"{path} is a file of a relation of `to_duckdb` that is deleted; make the relation again")
+    return own, int(number)
+
+
+_FILES = _VerifiedFiles()
+_REGISTERING = threading.Lock()

@@ -1,0 +1,78 @@
+"""Reads as relations of DuckDB: large files that need no merge are DuckDB's to read, all others come through Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
+
+import duckdb
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.types import DataField
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read.arrow_dataset import LakelogDataset
+from lakelog.filestore.read.planned_read import PlannedRead
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from lakelog.filestore.read.duckdb_files import OwnFiles
+
+_Planned = Callable[[Sequence[str], Predicate | None], PlannedRead]
+
+
+def relation_of(
+    connection: Any, planned: _Planned, *, fields: Sequence[DataField], table: TableStore, snapshot: Snapshot | None
+) -> DuckDBPyRelation:
+    """The rows of `planned`, which is asked for columns and for rows that a filter may want, as a relation.
+
+    With a `snapshot`, all of whose rows are read, DuckDB may read files itself.
+    """
+    own = None if snapshot is None else _own_files(planned, fields, table, snapshot)
+    if own is not None:
+        with suppress(duckdb.PermissionException):  # the connection may reach no files
+            itself = own.relation(connection)
+            return duckdb.from_arrow(_others(own, planned, fields), connection=connection).union(itself)
+    return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
+
+
+def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | _NoRows:
+    """What DuckDB does not read itself; it holds `own`, whose files are known as long as that."""
+    if own.are_all:
+        return _NoRows(own, fields)
+
+    def others(names: Sequence[str], also: Predicate | None) -> PlannedRead:
+        return own.others(planned(names, also))
+
+    return LakelogDataset(fields, others)
+
+
+class _NoRows:
+    """Columns without rows, as a stream of Arrow: to ask a dataset for them takes milliseconds a filter."""
+
+    def __init__(self, held: object, fields: Sequence[DataField]) -> None:
+        self._held = held
+        self._rows = to_arrow_schema(fields).empty_table()
+
+    def __arrow_c_schema__(self) -> object:
+        return self._rows.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+
+def _own_files(
+    planned: _Planned, fields: Sequence[DataField], table: TableStore, snapshot: Snapshot
+) -> OwnFiles | None:
+    """The files that DuckDB may read itself; None without the library by which it knows file systems of Python's."""
+    if find_spec("fsspec") is None:
+        return None
+    from lakelog.filestore.read.duckdb_files import may_have_own_files, own_files  # noqa: PLC0415
+
+    if not may_have_own_files(table, snapshot, fields):
+        return None
+    return own_files(planned([field.name for field in fields], None))
