@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any  # Any: Spark takes tuples and batches
 
 import pyarrow as pa
 import pytest
@@ -17,6 +21,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.logstore.kafka import clients
 from lakelog.logstore.kafka.consumer import close_idle_consumers
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.reader import read_range
@@ -24,6 +29,7 @@ from lakelog.logstore.kafka.topic import delete_topic
 from lakelog.protocol.steps import Step
 from lakelog.protocol.table_log import TableLog, kafka_topic
 from lakelog.spark import write_stream
+from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.options import parse_read_options
 from lakelog.spark.source.admission import NO_LIMITS
 from lakelog.spark.source.offsets import LogOffset, StartOffset
@@ -90,6 +96,69 @@ def test_a_writer_rides_out_a_broker_that_restarts(tmp_path: Path, broker: Embed
 
     assert fences[1] >= 2
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1]
+
+
+class StartAtTheFirstWarning(logging.Handler):
+    """Starts a broker when a stream says for the first time that it waits for it."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        super().__init__(logging.WARNING)
+        self.broker = broker
+        self.warnings: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.warnings.append(record.getMessage())
+        if len(self.warnings) == 1:
+            self.broker.start()
+
+
+def test_streams_start_while_their_broker_is_away(
+    spark: SparkSession, tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakelog.logstore.kafka.topic.ask", partial(clients.ask, seconds=2.0))
+    table = table_of(tmp_path, broker.start().bootstrap_servers)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0").write_text('{"id": 1}')
+    running = broker.status()
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    starter = StartAtTheFirstWarning(broker)
+    logger = logging.getLogger("lakelog.log")
+    logger.addHandler(starter)
+    try:
+        rows = spark.readStream.schema("id BIGINT").json(str(tmp_path / "in"))
+        source = LakelogDataSource({"path": table.path})
+        reader = source.streamReader(source.schema())
+        start, limit = reader.initialOffset(), reader.getDefaultReadLimit()
+        assert reader.latestOffset(start, limit) == start
+        query = write_stream(rows, table, checkpoint_location=tmp_path / "c", available_now=True)
+        query.awaitTermination()
+    finally:
+        logger.removeHandler(starter)
+
+    (warning,) = starter.warnings
+    assert "is retried for 300 s: " in warning
+    assert table.to_arrow()["id"].to_pylist() == [1]
+    parts = reader.partitions(start, reader.latestOffset(start, limit))
+    batches: list[Any] = [batch for part in parts for batch in reader.read(part)]
+    assert [batch["id"].to_pylist() for batch in batches] == [[1]]
+
+
+def test_an_impatient_stream_does_not_start_while_its_broker_is_away(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of_table(table)
+    asked: list[str] = []
+
+    def never(_config: object, name: str) -> None:
+        asked.append(name)
+        raise UnavailableError("no broker answers")
+
+    monkeypatch.setattr("lakelog.logstore.kafka.topic.describe_topic", never)
+    log.unavailable_seconds = 0
+    with pytest.raises(UnavailableError, match="no broker answers"):
+        log.await_topic()
+    assert asked == [log.topic]
 
 
 def test_a_reader_asks_a_silent_broker_again_as_long_as_it_has_patience(table: Table) -> None:

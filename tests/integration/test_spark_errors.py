@@ -16,11 +16,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from lakelog.catalog import Catalog, Table
+from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.protocol.table_log import kafka_topic
-from lakelog.spark import LakelogSink, write_stream
+from lakelog.spark import LakelogSink, error_of, write_stream
 from tests.support import retried_job
 from tests.support.changes import TABLE_SCHEMA
 from tests.support.promises import read_headers
@@ -42,9 +42,12 @@ def create(folder: Path, servers: str, **options: str) -> Table:
     return catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=logged)
 
 
-def set_option(table: Table, key: str, value: str) -> None:
-    """Change an option behind lakelog's back."""
-    (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **{key: value}))
+def set_options(table: Table, **options: str) -> None:
+    """Change options behind lakelog's back."""
+    (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **options))
+
+
+AWAY = {"log.kafka.bootstrap.servers": "127.0.0.1:1", "log.unavailable-timeout": "0 s"}
 
 
 RowsOf = Callable[[str], DataFrame]
@@ -122,16 +125,36 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark: SparkSession
 
 
 def test_a_broker_that_does_not_answer_is_named_at_the_call(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    set_option(table, "log.kafka.bootstrap.servers", "127.0.0.1:1")
+    set_options(table, **AWAY)
 
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
         write_stream(source(spark, put(tmp_path, "0")), table.path, checkpoint_location=tmp_path / "c")
 
 
+def test_a_broker_that_is_away_ends_streams_with_an_error_that_names_it(
+    spark: SparkSession, table: Table, tmp_path: Path
+) -> None:
+    set_options(table, **AWAY)
+    away = open_table(table.path)
+    writing = source(spark, put(tmp_path, "0", {"id": 1})).writeStream.foreachBatch(LakelogSink(away))
+    reading = spark.readStream.format("lakelog").load(table.path).writeStream.format("noop")
+    started = [
+        writer.option("checkpointLocation", str(tmp_path / str(number))).trigger(availableNow=True).start()
+        for number, writer in enumerate((writing, reading))
+    ]
+    for query in started:
+        with pytest.raises(StreamingQueryException) as caught:
+            query.awaitTermination()
+        found = error_of(caught.value)
+        assert isinstance(found, UnavailableError)
+        assert "Kafka at 127.0.0.1:1" in str(found)
+        assert str(found).split(";")[0] in str(caught.value).split("Traceback (most recent call last)")[0]
+
+
 def test_another_topic_of_the_same_name_is_neither_written_nor_read(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
-    set_option(table, "log.topic-id", "AAAAAAAAAAAAAAAAAAAAAA")
+    set_options(table, **{"log.topic-id": "AAAAAAAAAAAAAAAAAAAAAA"})
 
     with pytest.raises(CorruptDataError, match="the topic was deleted and created again"):
         write_stream(source(spark, put(tmp_path, "0")), table.path, checkpoint_location=tmp_path / "c")

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from functools import cached_property
 
-from lakelog.common.errors import CorruptDataError, OptionError
+from lakelog.common.errors import CorruptDataError, OptionError, UnavailableError
+from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.client_settings import SERVERS, is_secret, refused_of_tables
@@ -78,6 +79,27 @@ class TableLog:
             )
         if found.deletes_by:
             logger.warning("%s", self.deletion_warning(found.deletes_by))
+
+    def await_topic(self) -> None:
+        """As `check_topic`, retried for `log.unavailable-timeout` while Kafka does not answer: for streams that start.
+
+        An embedded broker that does not start is not waited for.
+        """
+        self.client_config  # noqa: B018  # raises
+        patience = Patience(self.unavailable_seconds)
+        is_said = False
+        while True:
+            try:
+                self.check_topic()
+            except UnavailableError as error:
+                patience.bear(error)
+                if not is_said:
+                    is_said = True
+                    logger.warning(
+                        "the log of table %s is retried for %g s: %s", self._path, self.unavailable_seconds, error
+                    )
+            else:
+                return
 
     def deletion_warning(self, deletes_by: Mapping[str, str]) -> str:
         """The warning about settings by which Kafka deletes records of the topic that may still be needed."""

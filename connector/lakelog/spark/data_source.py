@@ -75,16 +75,15 @@ class LakelogDataSource(DataSource):
 
         table, options = self._read()
         check_followed(options.state, options.branch)
-        target = None
+        target = check_log = None
         if table.log is not None:
             original = original_of(table._files, recorded_place(table._files))
             if original is None:
-                target = log_target(table)
-                table.log.check_topic()
+                target, check_log = log_target(table), table.log.check_topic
             else:
                 logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
         rows = TableRows.of(table._files, target, schema, options)
-        return LakelogStreamReader(table._files, target, rows, options)
+        return LakelogStreamReader(table._files, target, rows, options, check_log=check_log)
 
     @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:

@@ -129,7 +129,8 @@ UNAVAILABLE_TIMEOUT = Option(
     key="log.unavailable-timeout",
     parse=parse_duration_millis,
     default=5 * 60_000,
-    doc="How long a running stream retries when Kafka does not answer, before it fails; `0 s` for not at all.",
+    doc="How long a starting or running stream retries when Kafka does not answer, before it fails; `0 s` for not at "
+    "all.",
     kind="a duration",
 )
 MAX_RECORD_SIZE = Option(

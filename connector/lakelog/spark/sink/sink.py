@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.patience import Patience
 from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.place import check_no_copy, recorded_place
@@ -153,7 +153,7 @@ class LakelogSink:
                 else:
                     is_first = micro.run is None or self._visited_run != micro.run
                     if is_first and self.table.log is not None:
-                        Patience(target.unavailable_seconds).keep_trying(self.table.log.check_topic)
+                        self.table.log.await_topic()
                     written = write.write_logged(rows, state, target, visits_all=is_first)
                     self._visited_run = micro.run
                 if written is None:
@@ -218,8 +218,9 @@ def write_stream(
 
     `output_mode` is `append` or `update`; updated rows of an aggregation are upserts. Without `available_now` or
     `processing_time` Spark starts each batch as soon as the one before it has ended. `merge_schema` adds columns that
-    the table lacks before the query starts. Raises, before anything starts, NotFoundError for the table,
-    InvalidRequestError for what does not fit, UnavailableError when the log does not answer.
+    the table lacks before the query starts. Raises, before anything starts, NotFoundError for the table, ConflictError
+    for one that was renamed since it was opened, InvalidRequestError for what does not fit, UnavailableError when the
+    log does not answer for as long as the table's `log.unavailable-timeout` says.
     """
     sink = LakelogSink(
         table,
@@ -232,12 +233,13 @@ def write_stream(
         merge_schema=merge_schema,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
+    latest_of(sink.table._files)  # raises for a table that was renamed since it was opened
     sink.check_rows(rows)
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
         check_no_copy(sink.table._files, recorded_place(sink.table._files))
-        sink.table.log.check_topic()
+        sink.table.log.await_topic()
     prepare_session(rows.sparkSession)
     sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
     writer = rows.writeStream.foreachBatch(sink).outputMode(output_mode)

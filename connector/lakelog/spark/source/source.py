@@ -7,7 +7,7 @@ to the workers. Nothing but the offsets survives a restart, so they say everythi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
@@ -61,10 +61,18 @@ logger = logging.getLogger("lakelog.spark")
 class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a table as a stream of changes."""
 
-    def __init__(self, table: FileStoreTable, target: LogTarget | None, rows: TableRows, options: ReadOptions) -> None:
+    def __init__(
+        self,
+        table: FileStoreTable,
+        target: LogTarget | None,
+        rows: TableRows,
+        options: ReadOptions,
+        *,
+        check_log: Callable[[], None] | None = None,
+    ) -> None:
         """Read nothing yet. Raises InvalidRequestError for options that do not go together."""
         self._rows = rows
-        self._planner: StreamPlanner | None = StreamPlanner(table, target, options)
+        self._planner: StreamPlanner | None = StreamPlanner(table, target, options, check_log=check_log)
 
     def __getstate__(self) -> TableRows:
         # Workers only read; what the planner remembers stays in its process.
@@ -126,8 +134,20 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class StreamPlanner:
     """Decides where batches end, and what they consist of."""
 
-    def __init__(self, table: FileStoreTable, target: LogTarget | None, options: ReadOptions) -> None:
-        """Check table and options. Raises InvalidRequestError, UnsupportedError."""
+    def __init__(
+        self,
+        table: FileStoreTable,
+        target: LogTarget | None,
+        options: ReadOptions,
+        *,
+        check_log: Callable[[], None] | None = None,
+    ) -> None:
+        """Check table and options. Raises InvalidRequestError, UnsupportedError.
+
+        `check_log` raises for a topic that is not the table's. It is called before the first batch, when there is
+        patience with a log that does not answer.
+        """
+        self._check_log = check_log
         if target is None:
             check_followable(table)
         self._table = table
@@ -196,6 +216,7 @@ class StreamPlanner:
         if not self._is_waiting:
             self._patience.succeeded()
         try:
+            self._check_log_once()
             end = self._end_of_batch(start, limits)
         except UnavailableError as error:
             if self._target is None or self._head.is_fixed or not self._patience.allows():
@@ -205,6 +226,11 @@ class StreamPlanner:
             return start
         self._is_waiting = False
         return end
+
+    def _check_log_once(self) -> None:
+        if self._check_log is not None:
+            self._check_log()
+            self._check_log = None
 
     def _end_of_batch(self, start: Offset, limits: Limits) -> Offset:
         match start:
@@ -219,6 +245,7 @@ class StreamPlanner:
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """What lies between two offsets."""
+        self._patience.keep_trying(self._check_log_once)  # a batch that is run again is not asked for its end
         if isinstance(end, SnapshotOffset):
             first = start.split if isinstance(start, SnapshotOffset) else 0
             return self._split_partitions(end.snapshot, end.commit, first, end.split)
@@ -235,6 +262,7 @@ class StreamPlanner:
     def fix_head(self) -> None:
         """Read up to where the table is now, and no further."""
         self._patience.succeeded()
+        self._patience.keep_trying(self._check_log_once)
         self._head.fix(self._patience)
 
     def let_go(self, end: Offset) -> None:
