@@ -20,7 +20,7 @@ from lakelog.common.errors import (
 )
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
-from lakelog.filestore.commit.outcomes import continues_table
+from lakelog.filestore.commit.outcomes import CommitOutcome, continues_table
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.identity import PLACE_KEY
 from lakelog.filestore.metadata.snapshot import CommitKind
@@ -132,10 +132,39 @@ def test_a_commit_that_a_rename_overtakes_is_not_made_at_the_old_place(catalog: 
             catalog.rename_table("db.t", "db.u")
 
     request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND)
-    with pytest.raises((ConflictError, UnknownOutcomeError)):
+    with pytest.raises(UnknownOutcomeError) as caught:
         TableCommit(table._files).commit(lambda _latest: request, on_step=rename)
     assert not Path(table.path).exists()
-    assert [snapshot.id for snapshot in catalog.table("db.u").snapshots()] == [1]
+    renamed = catalog.table("db.u")
+    assert [snapshot.id for snapshot in renamed.snapshots()] == [1]
+    uuid, number = caught.value.commit_uuid, caught.value.snapshot_id
+    ask = f"find-commit NEW_PATH {uuid} --snapshot-id {number}, with the folder of the renamed table"
+    assert "was dropped, renamed, or created again" in str(caught.value)
+    assert ask in str(caught.value)
+    assert uuid is not None
+    assert renamed.find_commit(uuid, snapshot_id=number).outcome is CommitOutcome.NOT_COMMITTED
+
+
+def test_a_commit_whose_table_is_renamed_before_its_answer_is_found_under_the_new_name(
+    catalog: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_new = LocalFileIO.create_new
+
+    def create_and_rename(files: LocalFileIO, path: str, data: bytes) -> bool:
+        created = create_new(files, path, data)
+        if path.endswith("/snapshot-2"):
+            catalog.rename_table("db.t", "db.u")
+        return created
+
+    monkeypatch.setattr(LocalFileIO, "create_new", create_and_rename)
+    with pytest.raises(UnknownOutcomeError, match="find-commit NEW_PATH") as caught:
+        table.write(rows(2))
+    uuid = caught.value.commit_uuid
+    assert uuid is not None
+    found = catalog.table("db.u").find_commit(uuid, snapshot_id=caught.value.snapshot_id)
+    assert found.outcome is CommitOutcome.COMMITTED
+    assert sorted(catalog.table("db.u").to_arrow()["id"].to_pylist()) == [1, 2]
+    assert not Path(table.path).exists()
 
 
 def test_a_snapshot_that_was_renamed_with_its_table_is_not_reported_as_missing(catalog: Catalog, table: Table) -> None:

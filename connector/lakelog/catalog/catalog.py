@@ -48,6 +48,7 @@ from lakelog.logstore.options import (
 )
 from lakelog.protocol.kafka_profiles import call_settings, without_call_settings
 from lakelog.protocol.place import original_of, record_place, recorded_place
+from lakelog.protocol.renames import forget_renames, record_rename
 from lakelog.protocol.servers import require_kafka_client
 
 _NAMES_SHOWN = 5
@@ -194,9 +195,8 @@ class Catalog:
             raise
         _check_no_link(table, "deleted")
         store = table._files
-        if (
-            table.log is not None and original_of(store, recorded_place(store)) is None
-        ):  # else it is the original's topic
+        owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
+        if table.log is not None and owns_log:  # else it is the original's topic
             require_kafka_client()
             from lakelog.protocol.topics import drop_topic  # needs the extra
 
@@ -205,6 +205,8 @@ class Catalog:
         # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
         last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
         self._file_io.delete_tree(table.path, last=last)
+        if owns_log:
+            forget_renames(self._file_io, table.path, table.uuid)
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
         """Give a table another name, in its database or in another one; gives the renamed table.
@@ -232,6 +234,8 @@ class Catalog:
             )
         is_copy = original_of(table._files, recorded_place(table._files)) is not None
         store.make_dirs(target.rpartition("/")[0])
+        if table.log is not None and not is_copy:
+            record_rename(store, table.path, target, table.uuid)
         if not store.rename_folder(table.path, target):
             raise InvalidRequestError(
                 f"table {old} cannot be renamed to {new}: {target} exists, and is not empty; move it away, or choose "

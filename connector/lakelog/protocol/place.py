@@ -1,14 +1,16 @@
 """The place of a table with a log: a copied folder must not share the log of its original.
 
 A table with a log records its folder, in its first schema (`lakelog.place`) and in every snapshot that a stream makes.
-A writer of the table in another folder checks whether the recorded folder still holds a table of the same uuid. Then
-this is a copy; else the table was moved, and the next snapshot records its new place.
+A writer of the table in another folder checks whether the recorded folder, or one that the table was renamed to since,
+still holds a table of the same uuid. Then this is a copy; else the table was moved, and the next snapshot records its
+new place.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
@@ -23,6 +25,7 @@ from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.protocol.renames import read_renames, renames_folder
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -69,20 +72,35 @@ def original_of(table: TableStore, place: str | None) -> str | None:
     """
     if place is None or place == table.path:
         return None
-    there = _files_at(table, place)
+    _files_at(table, place)  # raises for a place in another file system
     try:
-        schema = SchemaManager(there, TablePaths(place)).latest()
-    except NotFoundError:
-        schema = None
+        found = next((at for at in _places_since(table, place) if at == table.path or _is_at(table, at)), None)
     except LakelogError as error:
         raise InvalidRequestError(
             f"table {table.path} was last written at {place}, and whether it still exists there cannot be checked: "
             f"{error}. {_WAY_OUT}"
         ) from error
-    if schema is None or TABLE_UUID.of(schema.options) != table.uuid:
+    if found is None:
         logger.info("table %s was moved there from %s", table.path, place)
+    if found is None or found == table.path or _is_same_folder(table, _files_at(table, found), found):
         return None
-    return None if _is_same_folder(table, there, place) else place
+    return found
+
+
+def _places_since(table: TableStore, place: str) -> Iterator[str]:
+    """The folders where the table may be that was at `place`: those that it was renamed to, the newest first."""
+    renames = _files_at(table, renames_folder(place))
+    yield from reversed(read_renames(renames, place, table.uuid))
+    yield place
+
+
+def _is_at(table: TableStore, place: str) -> bool:
+    """Whether a folder holds a table of the same uuid."""
+    try:
+        schema = SchemaManager(_files_at(table, place), TablePaths(place)).latest()
+    except NotFoundError:
+        return False
+    return schema is not None and TABLE_UUID.of(schema.options) == table.uuid
 
 
 def check_no_copy(table: TableStore, place: str | None) -> None:

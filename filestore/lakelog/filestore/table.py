@@ -76,7 +76,10 @@ class FileStoreTable(ReadableTable):
         if schema is None and branch != MAIN_BRANCH:
             raise NotFoundError(f"table {root} has no branch {branch!r}")
         if schema is None:
-            raise NotFoundError(f"{root} holds no table: it has no schema/schema-N file; check the path, or create it")
+            raise NotFoundError(
+                f"{root} holds no table: it has no schema/schema-N file; check the path, as a table may have been "
+                "renamed, or create it"
+            )
         table = cls(path=root, file_io=file_io, schema=schema, branch=branch)
         vars(table)["schemas"] = schemas  # with its cache
         return table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table
+from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table, latest_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.offsets import last_stable_offsets
@@ -54,7 +54,7 @@ class TableHead:
         self._fixed = patience.keep_trying(self._look)
 
     def now(self) -> Head:
-        """Where the table is. Raises UnavailableError."""
+        """Where the table is. Raises UnavailableError; ConflictError for a table that was renamed or dropped."""
         if self._fixed is not None:
             return self._fixed
         if self._seen is None or time.monotonic() - self._seen[0] > HEAD_SECONDS:
@@ -62,7 +62,7 @@ class TableHead:
         return self._seen[1]
 
     def _look(self) -> Head:
-        newest = self._table.snapshots.latest()
+        newest = latest_of(self._table)
         self._check_same_table(newest)
         ends: dict[int, int] = {}
         epochs: dict[int, int] = {}

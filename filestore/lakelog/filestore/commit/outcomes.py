@@ -84,7 +84,7 @@ class UnknownAttempts:
         self._ids.add(snapshot_id)
         self._count += 1
         if self._count > _UNKNOWN_MAX:
-            raise self._open(f"{self._count} attempts got no answer, at last {error}") from error
+            raise self._open(f"{self._count} attempts got no answer, at last {error}", error) from error
 
     def find(self) -> Snapshot | None:
         """The snapshot of an attempt, if one exists. Drops attempts whose ids other commits have."""
@@ -119,15 +119,24 @@ class UnknownAttempts:
         except (ConflictError, NotFoundError, UnavailableError) as error:
             if not self._ids:
                 raise
-            raise self._open(str(error)) from error
+            raise self._open(str(error), error) from error
 
-    def _open(self, reason: str) -> UnknownOutcomeError:
-        """The error of a commit for which `find_commit` can search."""
-        command = f"lakelog table find-commit {self._table.path} {self._uuid} --snapshot-id {min(self._ids)}"
+    def _open(self, reason: str, error: LakelogError) -> UnknownOutcomeError:
+        """The error of a commit for which `find_commit` can search, also in a table that was renamed."""
+        path, note = self._table.path, ""
+        if self._was_renamed(error):
+            path, note = "NEW_PATH", ", with the folder of the renamed table as NEW_PATH"
+        command = f"lakelog table find-commit {path} {self._uuid} --snapshot-id {min(self._ids)}"
         return self._error(
-            f"{reason}. Before its rows are written again run: {command}. A stream that runs its batch again does this "
-            "itself"
+            f"{reason}. Before its rows are written again run: {command}{note}. A stream that runs its batch again "
+            "does this itself"
         )
+
+    def _was_renamed(self, error: LakelogError) -> bool:
+        """Whether the table was renamed or dropped since; False where that cannot be found out."""
+        with contextlib.suppress(LakelogError):
+            return not isinstance(error, UnavailableError) and not is_same_table(self._table)
+        return False
 
     def _error(self, reason: str) -> UnknownOutcomeError:
         number = min(self._ids)

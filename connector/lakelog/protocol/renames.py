@@ -1,0 +1,61 @@
+"""What tables with a log were renamed to: a copy that was made before finds its original by it.
+
+A copy names the folder of its original as its place. Once `rename_table` has renamed the original, that folder holds no
+table of this uuid, as after a move by hand. So the warehouse records it: `<warehouse>/.lakelog/renamed/<table uuid>` is
+the JSON object {"places": [folder, ...]}, the newest last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import parse_object, strings
+from lakelog.common.quoting import cause
+from lakelog.filestore.io.bounded_files import bounded
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.path_forms import warehouse_of
+
+PLACES_MAX = 20  # of the renames of one table
+
+
+def renames_folder(place: str) -> str:
+    """The folder of the warehouse that a table is in where its renames are recorded."""
+    return f"{warehouse_of(place).rstrip('/')}/.lakelog/renamed"
+
+
+def record_rename(file_io: FileIO, source: str, target: str, table_uuid: str) -> None:
+    """Record the rename of a table, before it is done. One that fails afterwards is found out by a look at `target`.
+
+    Raises UnavailableError, and CorruptDataError for a record that is not readable.
+    """
+    folder = renames_folder(source)
+    files = bounded(file_io, folder, ())
+    older = [place for place in read_renames(files, source, table_uuid) if place != target]
+    files.make_dirs(folder)
+    data = json.dumps({"places": [*older, target][-PLACES_MAX:]}).encode()
+    files.write_bytes(f"{folder}/{table_uuid}", data)
+
+
+def forget_renames(file_io: FileIO, place: str, table_uuid: str) -> None:
+    """Delete the record of a table that is dropped; one that is not there is fine. Raises UnavailableError."""
+    folder = renames_folder(place)
+    bounded(file_io, folder, ()).delete(f"{folder}/{table_uuid}")
+
+
+def read_renames(files: FileIO, place: str, table_uuid: str) -> Sequence[str]:
+    """The folders that a table was renamed to, the newest last; none for a table that was not renamed.
+
+    `files` reach the folder of renames of the warehouse of `place`. Raises UnavailableError, CorruptDataError.
+    """
+    path = f"{renames_folder(place)}/{table_uuid}"
+    try:
+        return strings(parse_object(files.read_bytes(path)), "places")
+    except NotFoundError:
+        return ()
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(
+            f"{path} is not readable: {cause(error)}; it says what a table with a log was renamed to, by which its "
+            "copies are known. Give every copy an identity of its own, and delete the file"
+        ) from error
