@@ -51,7 +51,19 @@ ROOMS: dict[str, tuple[str, ...]] = {
 BASE = {
     "filestore": frozenset[str](),
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
-    "spark": frozenset({"failures", "options", "projection", "session", "shown_state", "tables", "types", "worker"}),
+    "spark": frozenset(
+        {
+            "failures",
+            "logging_level",
+            "options",
+            "projection",
+            "session",
+            "shown_state",
+            "tables",
+            "types",
+            "worker",
+        }
+    ),
 }
 LINES_MAX = 300  # of a module without a reason in CONTRIBUTING.md
 # Libraries that one part keeps to itself.

@@ -29,6 +29,7 @@ from lakelog.spark.session import prepare_session
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
+    from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
 
 logger = logging.getLogger("lakelog.spark")
@@ -92,11 +93,12 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
         from lakelog.spark.sink.overwriting import parse_overwrite
 
+        level = self._show_log()
         table = open_from_options(self.options)
         replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
         merges = merges_schema(self.options)
         plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
-        return FilesWriter(plan)
+        return FilesWriter(plan, level)
 
     @sentence_first()
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -105,6 +107,7 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.options import check_stream_write_options, merges_schema, open_from_options
         from lakelog.spark.sink.files_writer import AwayStreamWriter, FilesPlan, FilesStreamWriter
 
+        self._show_log()
         commit_user = check_stream_write_options(self.options)
         replaces = Overwrite.EVERYTHING if overwrite else None
         try:
@@ -118,8 +121,17 @@ class LakelogDataSource(DataSource):
     def _read(self) -> tuple[Table, ReadOptions]:
         from lakelog.spark.options import open_for_read, parse_read_options
 
+        self._show_log()
         table = open_for_read(self.options)
         return table, parse_read_options(self.options, table)
+
+    def _show_log(self) -> LoggingLevel | None:
+        """Show the log of this process of Spark's as the options say; the level that they name."""
+        from lakelog.spark.logging_level import logging_level_of, show_log
+
+        level = logging_level_of(self.options)
+        show_log(level)
+        return level
 
 
 def register(spark: SparkSession) -> None:

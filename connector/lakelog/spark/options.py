@@ -19,6 +19,7 @@ from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.kafka_profiles import CALL_PREFIX
+from lakelog.spark.logging_level import LOGGING_LEVEL
 from lakelog.spark.shown_state import BRANCH, NEWEST, PAIMON_STATE_OPTIONS, STATE_OPTIONS, ShownState, parse_state
 from lakelog.spark.tables import resolve_table
 
@@ -162,6 +163,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     CONSUMER_ID,
     COMMIT_USER,
     MERGE_SCHEMA,
+    LOGGING_LEVEL,
 )
 _READ_OPTIONS = (
     *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE, MERGE_SCHEMA)),
@@ -170,7 +172,7 @@ _READ_OPTIONS = (
     EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
-WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, MERGE_SCHEMA, EXTERNAL_PATHS, *S3_OPTIONS)
+WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, MERGE_SCHEMA, LOGGING_LEVEL, EXTERNAL_PATHS, *S3_OPTIONS)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
 _LOCATION = "location"  # what Spark makes of the path of CREATE TABLE, whose columns it asks us for

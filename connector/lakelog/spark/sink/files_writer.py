@@ -34,6 +34,7 @@ from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.compaction.compaction import compact_due
 from lakelog.spark.failures import sentence_first
+from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
@@ -221,9 +222,10 @@ class FilesPlan:
 class FilesWriter(DataSourceArrowWriter):
     """A batch write. Files of a write that failed stay until orphans are cleaned: they may be in a snapshot."""
 
-    def __init__(self, plan: FilesPlan) -> None:
-        """Write nothing yet."""
+    def __init__(self, plan: FilesPlan, level: LoggingLevel | None = None) -> None:
+        """Write nothing yet. `level` is from where on the process that commits shows its log."""
         self._plan = plan
+        self._level = level
 
     @sentence_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
@@ -233,6 +235,7 @@ class FilesWriter(DataSourceArrowWriter):
     @sentence_first()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """One snapshot of all files."""
+        show_log(self._level)
         batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
         self._plan.commit(_written(messages), batch, is_stream=False)
 

@@ -1,0 +1,58 @@
+"""What the Python processes that Spark starts for `format("lakelog")` show of lakelog's log.
+
+Spark configures no logging in them: Python then writes warnings to standard error, and shows no line of INFO. The
+option `logging-level` of a read or write, or the variable LAKELOG_LOGGING_LEVEL of the environment in which Spark was
+started, shows them: on standard error, which Spark passes on to that of its driver; or by the handler of Spark's own,
+with `spark.sql.pyspark.worker.logging.enabled`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+
+from lakelog.common.options import Option
+
+VARIABLE = "LAKELOG_LOGGING_LEVEL"
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class LoggingLevel(StrEnum):
+    """A level of Python's logging."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+LOGGING_LEVEL: Option[LoggingLevel | None] = Option(
+    key="logging-level",
+    parse=lambda text: LoggingLevel(text.strip().upper()),
+    default=None,
+    doc="From which level on the Python processes that plan a read and commit a write show lakelog's log, on their "
+    f"standard error: `INFO` shows each commit. Without it the variable `{VARIABLE}` says so.",
+    kind="DEBUG, INFO, WARNING or ERROR",
+)
+_OF_ENVIRONMENT = replace(LOGGING_LEVEL, key=VARIABLE)
+
+
+def logging_level_of(given: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> LoggingLevel | None:
+    """The level that the options of a read or write name, else the environment; None without. Raises OptionError."""
+    level = LOGGING_LEVEL.of({key.lower(): value for key, value in given.items()})
+    return _OF_ENVIRONMENT.of(environ) if level is None else level
+
+
+def show_log(level: LoggingLevel | None) -> None:
+    """Show lakelog's log from a level on; None leaves logging as it is. For a process of Spark's, not for a user's."""
+    if level is None:
+        return
+    logger = logging.getLogger("lakelog")
+    logger.setLevel(level)
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        logger.addHandler(handler)
