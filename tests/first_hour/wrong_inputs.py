@@ -113,6 +113,8 @@ CREATE = [
     ),
 ]
 WRITE = [
+    wrong('airports.write("SFO")', "InvalidRequestError", "found str", "an Arrow table", "pandas"),
+    wrong('airports.write(rows, row_kinds=["+X"])', "InvalidRequestError", "row_kinds", "'+X'", "+I, -U, +U, -D"),
     wrong('airports.write(rows.drop_columns(["code"]))', "InvalidRequestError", "code"),
     wrong('airports.write(rows.append_column("country", [["US"]]))', "InvalidRequestError", "country"),
     wrong(

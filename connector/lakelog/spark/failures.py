@@ -13,15 +13,27 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 
 ANSWERED = InvalidRequestError  # what a task answers with; it raises all else
 
 _RAISED = re.compile(r"^(?:.*[ :])?(lakelog(?:\.\w+)+)\.(\w+)(?:: |$)", re.MULTILINE)
+# Where errors of ours are declared. A driver may not have imported the module of an error that a task has met.
+ERROR_MODULES = frozenset(
+    {
+        "lakelog.common.errors",
+        "lakelog.filestore.commit.conflicts",
+        "lakelog.filestore.metadata.identity",
+        "lakelog.logstore.errors",
+        "lakelog.protocol.driver",
+        "lakelog.protocol.header",
+        "lakelog.protocol.task",
+    }
+)
 _BEHIND = re.compile(
     r"\n+(?:\tat |JVM stacktrace:|=== Streaming Query ===|Driver stacktrace:|Caused by: )"
     r"|(?:\s*SQLSTATE: \w{5})+\s*(?:\n|$)"
@@ -47,7 +59,7 @@ def error_of(error: BaseException | str) -> LakelogError | None:
 
 
 def _kind(match: re.Match[str]) -> type[LakelogError] | None:
-    kind = getattr(sys.modules.get(match[1]), match[2], None)
+    kind = getattr(import_module(match[1]), match[2], None) if match[1] in ERROR_MODULES else None
     return kind if isinstance(kind, type) and issubclass(kind, LakelogError) else None
 
 
