@@ -150,8 +150,8 @@ def test_an_impatient_stream_does_not_start_while_its_broker_is_away(
     log = log_of_table(table)
     asked: list[str] = []
 
-    def never(_config: object, name: str) -> None:
-        asked.append(name)
+    def never(topic: KafkaTopic) -> None:
+        asked.append(topic.name)
         raise UnavailableError("no broker answers")
 
     monkeypatch.setattr("lakelog.logstore.kafka.topic.describe_topic", never)
