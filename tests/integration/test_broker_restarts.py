@@ -27,7 +27,7 @@ from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.reader import read_range
 from lakelog.logstore.kafka.topic import delete_topic
 from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import TableLog, kafka_topic
+from lakelog.protocol.table_log import TableLog, await_topic, kafka_topic
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.options import parse_read_options
@@ -157,7 +157,7 @@ def test_an_impatient_stream_does_not_start_while_its_broker_is_away(
     monkeypatch.setattr("lakelog.logstore.kafka.topic.describe_topic", never)
     log.unavailable_seconds = 0
     with pytest.raises(UnavailableError, match="no broker answers"):
-        log.await_topic()
+        await_topic(log)
     assert asked == [log.topic]
 
 

@@ -16,6 +16,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.timestamps import utc_of
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.logstore.kafka.offsets import high_watermarks
+from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark import progress_with_commits, write_stream
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.promises import check_log_equals_files, snapshot_rows, snapshot_states
@@ -132,7 +133,7 @@ def test_progress_says_of_each_batch_and_of_a_replay_what_snapshot_and_log_hold(
             assert watcher.next(query.id, number) == row
         assert query.lastProgress == query.recentProgress[1]
         assert table.log is not None
-        for bucket, end in high_watermarks(table.log.kafka_topic, 2).items():
+        for bucket, end in high_watermarks(kafka_topic(table.log), 2).items():
             assert row.log_offsets[str(bucket)] in (end.offset, end.offset - 1)  # the end mark of a transaction
 
         for name in ("1", ".1.crc"):  # so that Spark runs the batch again

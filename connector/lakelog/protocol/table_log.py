@@ -80,27 +80,6 @@ class TableLog:
         if found.deletes_by:
             logger.warning("%s", self.deletion_warning(found.deletes_by))
 
-    def await_topic(self) -> None:
-        """As `check_topic`, retried for `log.unavailable-timeout` while Kafka does not answer: for streams that start.
-
-        An embedded broker that does not start is not waited for.
-        """
-        self.client_config  # noqa: B018  # raises
-        patience = Patience(self.unavailable_seconds)
-        is_said = False
-        while True:
-            try:
-                self.check_topic()
-            except UnavailableError as error:
-                patience.bear(error)
-                if not is_said:
-                    is_said = True
-                    logger.warning(
-                        "the log of table %s is retried for %g s: %s", self._path, self.unavailable_seconds, error
-                    )
-            else:
-                return
-
     def deletion_warning(self, deletes_by: Mapping[str, str]) -> str:
         """The warning about settings by which Kafka deletes records of the topic that may still be needed."""
         settings = listed(f"{key}={value}" for key, value in sorted(deletes_by.items()))
@@ -114,6 +93,26 @@ class TableLog:
 def kafka_topic(log: TableLog) -> KafkaTopic:
     """The topic of a log, with how it is reached. Starts the embedded broker as `TableLog.client_config` does."""
     return KafkaTopic(client_config=log.client_config, name=log.topic)
+
+
+def await_topic(log: TableLog) -> None:
+    """As `check_topic`, retried for `log.unavailable-timeout` while Kafka does not answer. Streams start with it.
+
+    An embedded broker that does not start is not waited for.
+    """
+    log.client_config  # noqa: B018  # raises
+    patience = Patience(log.unavailable_seconds)
+    is_said = False
+    while True:
+        try:
+            log.check_topic()
+        except UnavailableError as error:
+            patience.bear(error)
+            if not is_said:
+                is_said = True
+                logger.warning("topic %s is retried for %g s: %s", log.topic, log.unavailable_seconds, error)
+        else:
+            return
 
 
 def log_of(

@@ -25,6 +25,7 @@ from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
+from lakelog.protocol.table_log import await_topic
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
@@ -153,7 +154,7 @@ class LakelogSink:
                 else:
                     is_first = micro.run is None or self._visited_run != micro.run
                     if is_first and self.table.log is not None:
-                        self.table.log.await_topic()
+                        await_topic(self.table.log)
                     written = write.write_logged(rows, state, target, visits_all=is_first)
                     self._visited_run = micro.run
                 if written is None:
@@ -239,7 +240,7 @@ def write_stream(
         raise no_checkpoint()
     if sink.table.log is not None:
         check_no_copy(sink.table._files, recorded_place(sink.table._files))
-        sink.table.log.await_topic()
+        await_topic(sink.table.log)
     prepare_session(rows.sparkSession)
     sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
     writer = rows.writeStream.foreachBatch(sink).outputMode(output_mode)
