@@ -330,7 +330,7 @@ def test_a_table_of_others_that_was_made_anew_between_two_runs_is_refused(tmp_pa
     anew = make_as_others(path, time_millis=2_000)
     put(anew, {7: "x"})
     put(anew, {8: "y"})
-    with pytest.raises(InvalidRequestError, match=r"made-1000.*made-2000.*was made anew.*new checkpoint location"):
+    with pytest.raises(InvalidRequestError, match=r"made-1000.*made-2000.*was created again.*new checkpoint location"):
         drain(reader_of(anew), reached)
 
 
