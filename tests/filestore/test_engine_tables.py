@@ -205,7 +205,9 @@ def test_deletes_may_be_ignored(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_fit_the_columns_are_refused_when_the_table_is_made(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="column 'nope' does not exist"):
+    with pytest.raises(
+        InvalidRequestError, match=r"'sequence\.field' = 'nope' names the column 'nope', which does not exist"
+    ):
         make(tmp_path, **{"sequence.field": "nope"})
     with pytest.raises(UnsupportedError, match="column 'a' has the aggregate function 'summ'; known are bool_and"):
         make(tmp_path, **{"merge-engine": "aggregation", "fields.a.aggregate-function": "summ"})
