@@ -17,7 +17,7 @@ from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.source.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
-_OTHER_HISTORY = "The table was rolled back or made anew, or another one is read: use a new checkpoint location"
+_OTHER_HISTORY = "The table was rolled back or created again, or another one is read: use a new checkpoint location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
