@@ -33,7 +33,7 @@ pytestmark = pytest.mark.integration
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 OPTIONS = {"bucket": "1", "log.system": "kafka", "log.changelog-mode": "all"}
-ADVICE = r"unclean election.*another checkpoint location.*lakelog table new-identity TABLE"
+ADVICE = r"unclean election.*new checkpoint locations.*lakelog table new-identity TABLE"
 
 
 @pytest.fixture(autouse=True)
