@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import uuid
@@ -72,6 +73,11 @@ def test_the_progress_of_a_batch_says_what_it_did() -> None:
     }
     assert progress.observedMetrics["lakelog:db.t/b"] == row
     assert json.loads(progress.json)["observedMetrics"]["lakelog:db.t"]["snapshot_id"] == 3
+
+
+def test_a_commit_time_beyond_the_years_of_dates_is_given_in_milliseconds() -> None:
+    later = dataclasses.replace(commit(1), commit_millis=253_402_300_800_000)
+    assert later.metrics()["commit_time"] == "253402300800000 ms"
 
 
 def test_the_progress_of_another_batch_stays_as_it_is() -> None:

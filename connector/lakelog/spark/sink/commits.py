@@ -74,7 +74,7 @@ class BatchCommit:
 
     def metrics(self) -> dict[str, object]:
         """The batch as observed metrics of a progress. Times are as Spark writes them there."""
-        time = None if self.commit_millis is None else f"{utc_of(self.commit_millis, separator='T')}Z"
+        time = None if self.commit_millis is None else utc_of(self.commit_millis, separator="T", suffix="Z")
         return {
             "outcome": self.outcome.value,
             "rows": self.row_count,
