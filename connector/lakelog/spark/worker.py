@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
+from functools import cache
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 MESSAGE_COLUMN = "message"
 MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
-
-
-class _Spared:
-    """How many modules this process had at the last look."""
-
-    module_count = 0
 
 
 def spare_modules_from_collection() -> None:
@@ -25,10 +20,13 @@ def spare_modules_from_collection() -> None:
     task for Spark's own imports, three times as much with ours (PySpark 4.3, `daemon.py`). Modules that the first task
     imports late, pandas among them, come with the second.
     """
-    if len(sys.modules) > _Spared.module_count:
-        gc.collect()
-        gc.freeze()
-        _Spared.module_count = len(sys.modules)
+    _freeze(len(sys.modules))
+
+
+@cache
+def _freeze(module_count: int) -> None:  # noqa: ARG001  # once for each count
+    gc.collect()
+    gc.freeze()
 
 
 def task_number() -> int:
