@@ -20,7 +20,7 @@ from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.deduplicate import merge_ordered
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.merge.runs import RunCursor, aligned_slices
+from lakelog.filestore.merge.runs import RunCursor, aligned_slices, piece_sizes
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.writing import (
@@ -78,14 +78,14 @@ class Spills:
     def merged(self, bucket: BucketId) -> Iterator[StoredRows]:
         """The rows of a bucket in key order, each key once, in pieces; all runs share the memory of a write buffer."""
         runs = [run for run in reversed(self._runs) if bucket in run.batches]
-        piece_bytes = max(self._budget_bytes // (2 * len(runs)), 1)
+        sizes = piece_sizes([self._budget_bytes] * len(runs), self._budget_bytes)
         cursors = [
             RunCursor(
                 tables=pieces_of(run.read(bucket), piece_bytes),
                 key_fields=self._table.schema.key_fields,
                 rows_left=run.row_counts[bucket],
             )
-            for run in runs
+            for run, piece_bytes in zip(runs, sizes, strict=True)
         ]
         for slices in aligned_slices(cursors, self._budget_bytes):
             if self._merge is None:

@@ -102,7 +102,7 @@ def discarding_on_error(table: TableStore, written: WrittenRows) -> Iterator[Non
     """Delete the files that were written when an error ends the write: no commit will name them."""
     try:
         yield
-    except Exception:
+    except Exception:  # whatever it was: no snapshot names these files
         discard_files(table, [table.data_path(one.bucket_id, one.file) for one in written.entries + written.changelog])
         raise
 
