@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.simulation.model import REFUSED_FOLDER, kill
+from tests.simulation.model import REFUSED_FOLDER, stop_all
 from tests.simulation.world import Row, SimConsumers, SimSnapshot, World
 
 if TYPE_CHECKING:
@@ -92,11 +92,8 @@ def _resolve(history: History) -> None:
 
 def _exchange(history: History, files: Backup) -> None:
     world = history.world
-    for actor in [*history.runnable, *(actor for _, actor in history.stopped)]:
-        if actor.world is world and actor not in history.graveyard:
-            kill(history, actor)
+    stop_all(history)
     for stream in history.streams:
         if stream.world is world:
-            stream.pools.clear()
             stream.is_first_attempt = True
     files.restore(world)

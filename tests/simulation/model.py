@@ -197,6 +197,17 @@ def kill(history: History, actor: Actor) -> None:
     forget(history, root)
 
 
+def stop_all(history: History) -> None:
+    """SIGKILL of every process that works on the table; what they had loaded is lost."""
+    world = history.world
+    for actor in [*history.runnable, *(actor for _, actor in history.stopped)]:
+        if actor.world is world and actor not in history.graveyard:
+            kill(history, actor)
+    for stream in history.streams:
+        if stream.world is world:
+            stream.pools.clear()
+
+
 def forget(history: History, root: Actor) -> None:
     for stream in history.streams:
         if stream.attempt is root:

@@ -11,7 +11,7 @@ from lakelog.protocol import log_expiry
 from lakelog.protocol.new_identity import restarted_log
 from tests.simulation.backups import let_backups_come_back
 from tests.simulation.lake import PlacedTable
-from tests.simulation.model import History, Reader, Stream, expect, kill, random_batches
+from tests.simulation.model import History, Reader, Stream, expect, random_batches, stop_all
 from tests.simulation.world import SimSnapshot, World
 
 EXPIRE_SHARE = 0.03
@@ -85,12 +85,7 @@ def _copy(history: History) -> None:
 def _move(history: History) -> None:
     """Stop whoever works on the table, and move its folder."""
     world = history.world
-    for actor in [*history.runnable, *(actor for _, actor in history.stopped)]:
-        if actor.world is world and actor not in history.graveyard:
-            kill(history, actor)
-    for stream in history.streams:
-        if stream.world is world:
-            stream.pools.clear()
+    stop_all(history)
     world.move_to(MOVED_PATH)
     world.events["moved"] += 1
 
