@@ -1,10 +1,21 @@
-"""What is known of the live files of a snapshot without their entries."""
+"""What is known of the live files of a snapshot: counts from the lists alone, and the highest sequence numbers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakelog.filestore.metadata.live_files import NO_SEQUENCE, LiveFiles
+from lakelog.filestore.metadata.manifest_entries import BucketId, FileKind, ManifestEntry
+from tests.support.data_files import plain_entry
 from tests.support.small_tables import make_table, rows_of
+
+FILE_NUMBERS = st.integers(0, 11)
+DELTAS = st.lists(st.lists(FILE_NUMBERS, max_size=6), max_size=10)
+SEQUENCES = st.lists(st.integers(NO_SEQUENCE, 4), min_size=12, max_size=12)
 
 
 def test_manifest_lists_say_how_many_files_are_live(tmp_path: Path) -> None:
@@ -16,3 +27,25 @@ def test_manifest_lists_say_how_many_files_are_live(tmp_path: Path) -> None:
     for number in range(1, 7):
         snapshot = table.snapshots.get(number)
         assert table.live_files.count(snapshot) == len(list(table.live_files.of(snapshot).entries())), number
+
+
+@given(deltas=DELTAS, sequences=SEQUENCES)
+def test_rows_of_a_bucket_are_numbered_after_the_highest_of_its_live_files(
+    deltas: list[list[int]], sequences: list[int]
+) -> None:
+    live, model = LiveFiles(), set[int]()
+    for delta in deltas:
+        entries = []
+        for number in delta:  # a file that is live is deleted, another one is added: also twice in one delta
+            entries.append(entry_of(number, sequences[number], FileKind.DELETE if number in model else FileKind.ADD))
+            model ^= {number}
+        live = live.apply(entries)
+        for bucket in range(3):
+            highest = max((sequences[one] for one in model if one % 3 == bucket), default=NO_SEQUENCE)
+            assert live.next_sequence(BucketId(bytes(12), bucket)) == highest + 1
+
+
+def entry_of(number: int, sequence: int, kind: FileKind) -> ManifestEntry:
+    """An entry of file `number`, which is in one of three buckets."""
+    entry = plain_entry(f"data-{number}.parquet", kind, bucket=number % 3)
+    return replace(entry, file=replace(entry.file, max_sequence_number=sequence))
