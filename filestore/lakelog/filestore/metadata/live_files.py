@@ -110,12 +110,10 @@ class _ChangedBucket:
         is_live = identifier in self.files
         if entry.kind is FileKind.ADD and not is_live:
             self.files.add(identifier, entry)
-            if sequence > self._added:
-                self._added = sequence
+            self._added = max(self._added, sequence)
         elif entry.kind is FileKind.DELETE and is_live:
             self.files.discard(identifier)
-            if sequence > self._removed:
-                self._removed = sequence
+            self._removed = max(self._removed, sequence)
         else:
             what = "added twice to" if is_live else "deleted but was never added to"
             raise CorruptDataError(f"file {entry.file.file_name} is {what} bucket {entry.bucket}")
