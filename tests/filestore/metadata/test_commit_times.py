@@ -153,6 +153,17 @@ def test_what_was_the_newest_until_a_wrong_date_does_not_expire_early(tmp_path: 
     assert table.snapshots.ids() == [3]
 
 
+def test_the_first_snapshots_of_a_clock_that_was_never_set_do_not_expire_early(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 h"})
+    commit_at(table, NEVER_SET, NEVER_SET + MINUTE, START)
+    assert dates(table) == [NEVER_SET, NEVER_SET + MINUTE, START]
+    expire_after_commit(table, 3, now_millis=START + HOUR - MINUTE)
+    table.expire_snapshots(retention=by_age(HOUR), now_millis=START + HOUR - MINUTE)
+    assert table.snapshots.ids() == [1, 2, 3]
+    table.expire_snapshots(retention=by_age(HOUR), now_millis=START + HOUR + MINUTE)
+    assert table.snapshots.ids() == [3]
+
+
 def test_changelogs_expire_past_a_wrong_date(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"changelog.time-retained": "5 h", "changelog.num-retained.max": "100"})
     commit_at(table, *hours(0, 1), START + YEAR, *hours(2, 3))

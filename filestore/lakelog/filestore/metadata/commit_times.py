@@ -47,8 +47,9 @@ def newest_at(times: Sequence[int], time_millis: int, *, now_millis: int) -> int
 class CommitTimes:
     """The times by which consecutive snapshots were committed, for callers that go from the oldest on.
 
-    While the dates rise, only the requested dates are read, and the one before each; else all up to the newest. So a
-    date that was ahead when it was given, and is past by now, is taken as right: its snapshot expires a little later.
+    While the dates rise, only the requested dates are read, and the one before each; else, and for a date of a clock
+    that was never set, all up to the newest. So a date that was ahead when it was given, and is past by now, is taken as
+    right: its snapshot expires a little later.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class CommitTimes:
         if self._times is None:
             before = self._date(number - 1)
             is_behind = before is not None and date < before - CLOCK_SKEW_MAX_MILLIS
-            if not is_behind and date <= self._now_millis + CLOCK_SKEW_MAX_MILLIS:
+            if not is_behind and CLOCK_SET_MILLIS <= date <= self._now_millis + CLOCK_SKEW_MAX_MILLIS:
                 return date
             self._times = self._all_from(number - 1)
         return self._times.get(number, self._now_millis)
