@@ -6,6 +6,7 @@ An error that names no damaged file, one of another class, or other rows are wha
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError, LakelogError, NotFoundError
 from tests.support.damage import DAMAGES, KINDS, QUESTIONS, Answer, Damaged, answer, damaged, make_table
 
-WAYS_OUT = ("restore", "plan the read again", "delete LATEST")
+WAYS_OUT = ("restore", "plan the read again", "delete LATEST", "read the rows of a snapshot")
 FORMAT_OF = {"orc": "orc", "avro": "avro"}
 # Without a start, changes begin with the oldest snapshot that is there: one that is missing may have expired.
 EXPECTED_LOSS = {("snapshot", "lose", "changes that are there")}
@@ -26,6 +27,7 @@ ASKED = {
     "manifest list": ("changes", "changelog", "all rows", "a snapshot"),
     "manifest": ("changes", "changelog", "all rows", "a snapshot"),
 }
+SNAPSHOT_FILE = re.compile(r"^snapshot-(\d+)$")
 KEYLESS = {"index manifest", "index", "hint"}
 
 
@@ -61,9 +63,10 @@ class Outcomes:
 
 
 def check_told(error: LakelogError, done: Damaged, what: str) -> None:
-    """The error names a file that was damaged, and what to do."""
+    """The error names a file that was damaged, or its snapshot, and what to do."""
     text = str(error)
-    assert any(file.name in text for file in done.files), f"{what} names no damaged file: {text}"
+    names = [name for file in done.files for name in (file.name, SNAPSHOT_FILE.sub(r"snapshot \1 ", file.name))]
+    assert any(name in text for name in names), f"{what} names no damaged file: {text}"
     assert any(way in text for way in WAYS_OUT), f"{what} shows no way out: {text}"
 
 

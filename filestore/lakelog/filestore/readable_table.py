@@ -136,13 +136,15 @@ class ReadableTable(TableStore):
 
         _check_keywords(what, _KEYWORDS)
         table = self.on_branch(what.get("branch"))
+        # Snapshots first: they show when a schema file is lost, and a column that it adds would seem not to exist.
+        if what.keys() - {"columns", "where"}:
+            check_schema(table, table.snapshots.latest())
+        snapshot = table._snapshot(what)
         fields = table.schema.chosen(what.get("columns"))
         where = predicate_of(what.get("where"))
         if where is not None:
             check_filter(where, table.schema.fields)
-        if what.keys() - {"columns", "where"}:
-            check_schema(table, table.snapshots.latest())
-        return _ReadRequest(table, table._snapshot(what), fields, where)
+        return _ReadRequest(table, snapshot, fields, where)
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows in batches and in no order. Wrong arguments raise before the first batch."""
