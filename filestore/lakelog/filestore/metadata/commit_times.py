@@ -48,8 +48,8 @@ class CommitTimes:
     """The times by which consecutive snapshots were committed, for callers that go from the oldest on.
 
     While the dates rise, only the requested dates are read, and the one before each; else, and for a date of a clock
-    that was never set, all up to the newest. So a date that was ahead when it was given, and is past by now, is taken as
-    right: its snapshot expires a little later.
+    that was never set, all up to the newest. So a date that was ahead when it was given, and is past by now, is
+    taken as right: its snapshot expires a little later.
     """
 
     def __init__(
