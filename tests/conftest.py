@@ -30,12 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The gate tries the same examples each time; `--full` looks for new ones. Every Spark below starts fast."""
+    """The gate tries the same few examples each time; `--full` looks for new ones. Every Spark below starts fast."""
     if not hasattr(config, "workerinput"):  # xdist's processes inherit it
         os.environ[OPTIONS_VARIABLE] = start_options()
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
-    settings.register_profile("gate", derandomize=True, deadline=None)
+    settings.register_profile("gate", derandomize=True, deadline=None, max_examples=50)
     settings.register_profile("full", deadline=None)
     settings.load_profile("full" if config.getoption("--full") else "gate")
 

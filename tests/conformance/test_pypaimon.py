@@ -25,7 +25,8 @@ from tests.support.local_files import local_file
 from tests.support.strategies import Model, Write, shown
 
 ROOT = Path(__file__).parent.parent.parent
-KINDS = ["plain", "partitioned", "append"]
+PARTITIONED = pytest.param("partitioned", marks=pytest.mark.full)  # the gate has partitions of Flink's tables
+KINDS = ["plain", PARTITIONED, "append"]
 
 
 def run_job(python: Path, *arguments: str) -> object:
@@ -68,7 +69,7 @@ def test_it_reads_what_we_write(tmp_path: Path, pypaimon_python: Path, kind: str
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
 
 
-@pytest.mark.parametrize("kind", ["plain", "partitioned"])
+@pytest.mark.parametrize("kind", ["plain", PARTITIONED])
 @pytest.mark.parametrize(
     "options",
     [
@@ -100,7 +101,7 @@ def test_it_reads_what_a_full_compaction_leaves(tmp_path: Path, pypaimon_python:
     assert run_job(pypaimon_python, "read", str(tmp_path), "db.ours") == ours
 
 
-@pytest.mark.parametrize("kind", ["plain", "partitioned"])
+@pytest.mark.parametrize("kind", ["plain", PARTITIONED])
 def test_we_take_row_kinds_from_a_column_as_it_does(tmp_path: Path, pypaimon_python: Path, kind: str) -> None:
     run_job(pypaimon_python, "write", str(tmp_path), "db.theirs", kind)
     table = make_table(tmp_path, kind, {"rowkind.field": pypaimon_job.KIND_COLUMN})

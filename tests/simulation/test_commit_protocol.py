@@ -20,7 +20,7 @@ from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import log as sim_log
 from tests.simulation.history import simulate
 
-GATE_SEEDS = 1_000
+GATE_SEEDS = 600
 FULL_SEEDS = 12_000
 FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500

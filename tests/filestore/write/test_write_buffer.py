@@ -86,7 +86,7 @@ def runs_of_buckets(table: FileStoreTable, entries: list[ManifestEntry]) -> list
     return found
 
 
-@pytest.mark.parametrize("handles", ["2", "5", "128"])
+@pytest.mark.parametrize("handles", ["2", pytest.param("5", marks=pytest.mark.full), "128"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_small_buffer_writes_the_same_rows_in_one_run(tmp_path: Path, engine: str, handles: str) -> None:
     given = batches(kinds=engine == "deduplicate")
