@@ -30,6 +30,7 @@ from lakelog.common.errors import (
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka import transaction_timeout
+from lakelog.logstore.kafka.consumer import open_consumer
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import high_watermarks, last_stable_offsets, log_start_offsets
 from lakelog.logstore.kafka.reader import read_range, read_tail
@@ -76,6 +77,24 @@ def test_several_calls_make_one_transaction_with_one_header(topic: LogTopic) -> 
 
     assert [(found.header, found.record_count) for found in topic.tail().transactions] == [(b"first", 3)]
     assert topic.ids(0, end) == [1, 2, 3]
+
+
+def test_a_transaction_without_records_is_a_header_that_readers_pass(topic: LogTopic) -> None:
+    with topic.producer() as producer:
+        producer.begin()
+        producer.produce(records([]), b"files alone")
+        first_end = producer.commit()
+        end = write(producer, [1])
+
+    assert [(one.header, one.record_count) for one in topic.tail().transactions] == [
+        (b"files alone", 1),
+        (b"header", 1),
+    ]
+    assert topic.ids(0, first_end) == []
+    assert topic.ids(0, end) == [1]
+    with open_consumer(topic.partition(0)) as consumer:
+        (message,) = (one for batch in consumer.read(0, first_end, 10.0) for one in batch)
+        assert (message.key(), message.value()) == (None, None)
 
 
 def test_many_records_arrive_in_order(topic: LogTopic) -> None:

@@ -126,6 +126,16 @@ def test_records_without_key_columns_have_no_key() -> None:
     assert records.keys == [None, None]
 
 
+def test_without_key_columns_each_row_is_a_record() -> None:
+    rows = pa.table({"a": [1, 2, 3]})
+    fields = [from_arrow_field(field) for field in rows.schema]
+
+    records = encode_changes(rows, pa.array([BEFORE, AFTER, DELETE], pa.int8()), fields, [], ChangelogMode.ALL)
+
+    assert [json.loads(value)["op"] for value in records.values] == ["d", "c", "d"]
+    assert decode_changes(records.values, fields)[1].to_pylist() == [DELETE, INSERT, DELETE]
+
+
 def test_an_update_with_both_images_is_one_record_and_an_image_alone_is_a_create() -> None:
     rows = pa.table({"id": [1, 1, 2, 3, 4, 4], "v": list("abcdef")})
 

@@ -4,6 +4,7 @@ A record's value is `{"before":<row or null>,"after":<row or null>,"op":"c|u|d"}
 the key is an object of the key columns, or absent in tables without a key. Values as `json_text` writes them.
 An update with both images is one `u`; an after image alone is `c`, because Flink's reader refuses `u` without a
 before image; a delete is `d` with the full row. Source: Flink's documentation, "Debezium Format".
+A record whose value is null holds no change: readers skip it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, RowKind
 from lakelog.logstore.codec.envelope import (
     DELETE_PREFIX,
@@ -80,10 +82,10 @@ def encode_changes(
 ) -> EncodedRecords:
     """The changes as debezium-json records, in the rows' order.
 
-    `kinds` holds RowKind values as int8; None means that every row is an insert. Without `key_fields` keys are
-    null. A -U directly followed by the +U of the same key is one `u`; other +I and +U are `c`, -D and lone -U
-    are `d`. A pair whose `u` would have more than `update_bytes_max` bytes with its key is a `d` and a `c`. Mode UPSERT
-    drops -U. `mode` is UPSERT or ALL.
+    `kinds` holds RowKind values as int8; None means that every row is an insert. A -U directly followed by the +U of
+    the same key is one `u`; other +I and +U are `c`, -D and lone -U are `d`. A pair whose `u` would have more than
+    `update_bytes_max` bytes with its key is a `d` and a `c`. Mode UPSERT drops -U. `mode` is UPSERT or ALL.
+    Without `key_fields` keys are null, and each row is a record: neighbours may be of different updates.
     """
     assert mode is not ChangelogMode.AUTO, "resolve the mode with options.changelog_mode"
     codes = _codes(kinds, rows.num_rows)
@@ -124,7 +126,7 @@ def _encode_chunk(
         return keys, row_json(rows, fields, before=INSERT_PREFIX.decode(), after=INSERT_SUFFIX.decode())
     strings = row_json(rows, fields)
     pair_starts = _pair_starts(codes, keys)
-    if update_bytes_max is not None:
+    if keys is not None and update_bytes_max is not None:
         pair_starts = pair_starts[_update_bytes(strings, keys, pair_starts) <= update_bytes_max]
     if keys is not None and len(pair_starts):
         keys = keys.gather(np.delete(np.arange(len(codes)), pair_starts + 1))
@@ -148,6 +150,9 @@ def decode_records(values: Sequence[bytes | None], fields: Sequence[DataField], 
     """As `decode_changes`, and with the number of the record that each row came from."""
     describe = name or "record {}".format
     records = [value for value in values if value is not None]
+    if not records:
+        nothing = to_arrow_schema(fields).empty_table()
+        return Changes(nothing, np.zeros(0, np.int8), np.zeros(0, np.int64))
     if len(records) == len(values):
         return read_changes(records, fields, describe)
     numbers = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
@@ -170,22 +175,22 @@ def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]
 
 
 def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDArray[np.int64]:
-    """Where a -U is directly followed by the +U of its key."""
+    """Where a -U is directly followed by the +U of its key; nowhere without keys."""
+    if keys is None:
+        return np.zeros(0, np.int64)
     is_pair = (codes[:-1] == RowKind.UPDATE_BEFORE) & (codes[1:] == RowKind.UPDATE_AFTER)
     starts = np.flatnonzero(is_pair)
-    if keys is None or not len(starts):
+    if not len(starts):
         return starts
     same_key: npt.NDArray[np.bool_] = (keys.gather(starts) == keys.gather(starts + 1)).to_numpy()
     return starts[same_key]
 
 
-def _update_bytes(
-    strings: pl.Series, keys: pl.Series | None, pair_starts: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _update_bytes(strings: pl.Series, keys: pl.Series, pair_starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The bytes of the record of each pair, with its key."""
     sizes = strings.str.len_bytes().to_numpy().astype(np.int64)
     envelope = len(UPDATE_PREFIX) + len(UPDATE_MIDDLE) + len(UPDATE_SUFFIX)
-    key_sizes = 0 if keys is None else keys.gather(pair_starts).str.len_bytes().to_numpy().astype(np.int64)
+    key_sizes = keys.gather(pair_starts).str.len_bytes().to_numpy().astype(np.int64)
     total: npt.NDArray[np.int64] = sizes[pair_starts] + sizes[pair_starts + 1] + envelope + key_sizes
     return total
 

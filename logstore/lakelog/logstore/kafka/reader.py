@@ -125,10 +125,10 @@ def read_range(
     for messages in pieces:
         gathered += messages
         if len(gathered) >= batch_rows:
-            yield _record_batch(partition, gathered, fields, with_offset=with_offset)
+            yield from _record_batches(partition, gathered, fields, with_offset=with_offset)
             gathered = []
     if gathered:
-        yield _record_batch(partition, gathered, fields, with_offset=with_offset)
+        yield from _record_batches(partition, gathered, fields, with_offset=with_offset)
 
 
 def _pieces(  # noqa: PLR0917  # the arguments of `read_range`
@@ -201,9 +201,10 @@ class _TailBuilder:
         self._header, self._record_count = None, 0
 
 
-def _record_batch(
+def _record_batches(
     partition: KafkaPartition, messages: Sequence[Message], fields: Sequence[DataField], *, with_offset: bool
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
+    """The changes of records; none for header records."""
     changes = decode_records(
         [message.value() for message in messages],
         fields,
@@ -213,4 +214,4 @@ def _record_batch(
     if with_offset:
         offsets = np.array([message.offset() for message in messages], np.int64)[changes.records]
         table = table.append_column(pa.field(OFFSET_COLUMN, pa.int64(), nullable=False), pa.array(offsets))
-    return table.combine_chunks().to_batches()[0]
+    yield from table.combine_chunks().to_batches()

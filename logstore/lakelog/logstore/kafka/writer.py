@@ -94,9 +94,10 @@ class TransactionalProducer:
     def produce(self, records: EncodedRecords, header: bytes) -> None:
         """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
-        May be called again in the same transaction; then `header` is ignored. It must have at most
-        `limit.header_room` bytes. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and
-        InvalidRequestError for a record too large, before any of these is sent.
+        Without records the header is in a header record, whose key and value are null. May be called again in the same
+        transaction; then `header` is ignored. It must have at most `limit.header_room` bytes. Raises FencedError,
+        TransactionTimeoutError, UnknownOutcomeError, and InvalidRequestError for a record too large, before any of
+        these is sent.
         """
         self.limit.check(records)
         with self._classifying("producing"):
@@ -107,15 +108,16 @@ class TransactionalProducer:
                     self.close()
                     raise self.limit.error(None, None) from error
                 raise
-        self._sent_count += len(records)
+        self._sent_count += len(records) or not self._sent_count
 
     def _send(self, records: EncodedRecords, header: bytes) -> None:
         start = 0
-        if self._sent_count == 0 and len(records):
+        if self._sent_count == 0:
+            value, key = (records.values[0], records.keys[0]) if len(records) else (None, None)
             self._client.produce(
                 self.partition.topic.name,
-                records.values[0],
-                records.keys[0],
+                value,
+                key,
                 self.partition.number,
                 headers=[(COMMIT_HEADER, header)],
                 on_delivery=self._delivered,
