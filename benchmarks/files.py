@@ -31,7 +31,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import write_rows
-from lakelog.protocol.logged_rows import newest_of, write_level0
+from lakelog.protocol.logged_rows import staying_rows, write_level0
 
 BUCKETS = 4
 LEVEL_0_RUNS = 5
@@ -122,7 +122,7 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
 
     def prepare() -> None:
         for _ in range(TIMES):
-            newest = newest_of(table.schema, fresh, checked_kinds(None, fresh.num_rows))
+            newest = staying_rows(table, fresh, checked_kinds(None, fresh.num_rows))
             write_level0(table, BucketId(NO_PARTITION, 0), newest, first_sequence=10**9)
 
     contenders: dict[str, Callable[[], object]] = {

@@ -115,17 +115,38 @@ def test_a_dropped_table_does_not_exist(catalog: Catalog) -> None:
         ({"options": {"log.topic": "mine"}}, OptionError, "'log.topic' is set by lakelog"),
         ({"options": {"lakelog.table-uuid": "1"}}, OptionError, "'lakelog.table-uuid' is set by lakelog"),
         ({"options": {"log.system": "kafka", "log.changelog-mode": "upsert"}}, InvalidRequestError, "primary key"),
+        ({"options": {"log.changelog-mode": "upsert"}}, InvalidRequestError, "no record replaces another one"),
+        ({"options": {"log.format": "avro"}}, OptionError, "'log.format' has the value 'avro'; expected debezium-json"),
         (
             {"primary_keys": ["id"], "options": {"log.system": "kafka", "bucket": "-1"}},
             InvalidRequestError,
-            "a log needs a fixed number of buckets, found bucket=-1",
+            "the bucket of a new key is chosen when a snapshot is made",
         ),
         (
-            {"primary_keys": ["id"], "options": {"log.system": "kafka", "merge-engine": "aggregation"}},
-            UnsupportedError,
-            "db.t has a log, whose records are the last change of a key",
+            {"options": {"log.system": "kafka", "bucket": "-1"}},
+            InvalidRequestError,
+            "found bucket=-1, with which rows have none; set bucket to a positive number",
         ),
-        ({"options": {"log.system": "kafka", "log.consistency": "eventual"}}, UnsupportedError, "not supported yet"),
+        (
+            {"primary_keys": ["id"], "options": {"log.system": "kafka", "deletion-vectors.enabled": "true"}},
+            UnsupportedError,
+            "db.t has a log, and snapshots that must show all that the log holds",
+        ),
+        (
+            {"options": {"log.system": "kafka", "log.consistency": "eventual"}},
+            InvalidRequestError,
+            "which needs a primary key, and the table has none: a batch that runs again repeats its records",
+        ),
+        (
+            {"primary_keys": ["id"], "options": {"log.system": "kafka", "log.consistency": "eventual"}},
+            UnsupportedError,
+            "which lakelog does not write yet; use 'transactional'",
+        ),
+        (
+            {"primary_keys": ["id"], "options": {"log.consistency": "eventual", "log.changelog-mode": "all"}},
+            InvalidRequestError,
+            "an UPDATE_BEFORE that is read twice is subtracted twice",
+        ),
         ({"options": {"log.system": "kafka", "log.kafka.group.id": "g"}}, OptionError, "belongs to lakelog itself"),
     ],
 )

@@ -66,7 +66,8 @@ class Pipeline:
     histories: dict[str, ChangeHistory] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, folder: Path, bootstrap_servers: str) -> Pipeline:
+    def create(cls, folder: Path, bootstrap_servers: str, *, has_key: bool = True) -> Pipeline:
+        """With a primary key, or with rows that are counted."""
         catalog = Catalog(str(folder / "lake"), bootstrap_servers=bootstrap_servers)
         options = {
             "bucket": "2",
@@ -75,7 +76,8 @@ class Pipeline:
             "log.kafka.bootstrap.servers": bootstrap_servers,
             "num-sorted-run.compaction-trigger": "2",
         }
-        catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"], options=options)
+        options |= {} if has_key else {"write-mode": "change-log"}
+        catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"] if has_key else [], options=options)
         return cls(folder, catalog)
 
     def feed(self, name: str, *, seed: int, first_key: int = 0) -> None:
@@ -189,6 +191,27 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
     if victim is Victim.ZOMBIE:
         plan.release.touch()
         wait_until_gone(int(str(hit["pid"])))
+    pipeline.check()
+
+
+@pytest.mark.parametrize(
+    ("step", "victim"),
+    [
+        pytest.param(Step.COMMIT, Victim.WORKER, id="worker at commit"),
+        pytest.param(Step.AFTER_COMMIT, Victim.DRIVER, id="driver after commit", marks=pytest.mark.full),
+    ],
+)
+def test_a_kill_at_a_table_without_key_loses_and_doubles_nothing(
+    step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    pipeline = Pipeline.create(tmp_path, bootstrap_servers, has_key=False)
+    pipeline.feed("job", seed=hash_of(step, victim))
+    plan = pipeline.plan(step, victim)
+    job = pipeline.start(env=plan.to_env())
+    wait_for(plan.marker, job, pipeline)
+    assert job.wait(JOB_SECONDS_MAX) != 0
+
+    pipeline.finish()
     pipeline.check()
 
 

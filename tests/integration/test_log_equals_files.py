@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # Any: values of every column type
@@ -20,9 +19,8 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
 from lakelog.filestore.formats.parquet_layout import has_nanos
 from lakelog.filestore.schema.schema_rules import check_types
-from lakelog.protocol.steps import Step
 from tests.support.column_types import column_types, exact_rows, values_of
-from tests.support.local_writer import LocalWriter
+from tests.support.crashing_writer import CrashingWriter, table_of
 from tests.support.promises import log_changes, snapshot_states
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -31,10 +29,6 @@ KEYS = 6
 COARSE_MOMENTS = [f"TIMESTAMP({digits})" for digits in range(7)]
 Row = tuple[Any, ...]
 Change = tuple[RowKind, Row]
-
-
-class InjectedCrash(Exception):
-    """The process dies here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +103,12 @@ def check(history: History, bootstrap_servers: str, folder: Path) -> None:
 def _write(table: Table, history: History) -> list[dict[int, Any]]:
     """Write all batches with the crashes; the rows by key that must be there after each batch."""
     schema = to_arrow_schema(table.schema.fields)
-    crashes = iter(history.crashes)
-    countdown = _countdown(next(crashes, None))
-
-    def observe(step: Step, user: str, identifier: int, bucket: int | None) -> None:
-        if next(countdown) == 0:
-            raise InjectedCrash(step)
-
-    writer = LocalWriter(table, "q", observe=observe)
+    writer = CrashingWriter(table, history.crashes)
     truths: list[dict[int, Any]] = []
     rows: dict[int, pa.Table] = {}
     for identifier, batch in enumerate(history.batches):
-        given_rows = _table([row for _, row in batch], schema)
-        kinds = pa.array([kind.value for kind, _ in batch], pa.int8())
-        while True:
-            try:
-                writer.write(identifier, given_rows, kinds)
-                break
-            except InjectedCrash:
-                countdown = _countdown(next(crashes, None))
-                writer = LocalWriter(table, "q", observe=observe)
+        given_rows = table_of([row for _, row in batch], schema)
+        writer.write(identifier, given_rows, pa.array([kind.value for kind, _ in batch], pa.int8()))
         for place, (kind, row) in enumerate(batch):
             if kind.is_add:
                 rows[row[0]] = given_rows.slice(place, 1)
@@ -136,18 +116,6 @@ def _write(table: Table, history: History) -> list[dict[int, Any]]:
                 rows.pop(row[0], None)
         truths.append({key: _exact(one) for key, one in rows.items()})
     return truths
-
-
-def _countdown(steps: int | None) -> Iterator[int]:
-    """Counts to 0 in so many steps; never gets there for None."""
-    return itertools.count(1 if steps is None else -steps)
-
-
-def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in schema]
-    return pa.table(
-        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
-    )
 
 
 def _exact(row: pa.Table) -> str:

@@ -7,14 +7,15 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import check_known
 from lakelog.logstore.options import (
-    CONSISTENCY,
+    FORMAT,
+    KEY_FORMAT,
     LOG_SYSTEM,
     LOGSTORE_OPTIONS,
     PREFIXES,
     ChangelogMode,
     LogSystem,
     changelog_mode,
-    check_consistency,
+    check_log_modes,
     client_config,
     topic_config,
 )
@@ -50,10 +51,42 @@ def test_upsert_without_a_key_is_refused() -> None:
         changelog_mode({"log.changelog-mode": "upsert"}, has_primary_key=False)
 
 
-def test_eventual_consistency_is_not_supported_yet() -> None:
-    check_consistency({})
-    with pytest.raises(UnsupportedError, match=CONSISTENCY.key):
-        check_consistency({CONSISTENCY.key: "eventual"})
+UPSERT_NEEDS_A_KEY = "'log.changelog-mode' has the value 'upsert', which needs a primary key, and the table has none"
+EVENTUAL_NEEDS_A_KEY = "'log.consistency' has the value 'eventual', which needs a primary key, and the table has none"
+EVENTUAL_WITH_ALL = "'log.consistency' has the value 'eventual', which does not go with log.changelog-mode=all"
+NOT_WRITTEN_YET = "'log.consistency' has the value 'eventual', which lakelog does not write yet"
+
+
+@pytest.mark.parametrize(
+    ("consistency", "has_primary_key", "refused"),
+    [
+        ("transactional", True, {}),
+        ("transactional", False, {"upsert": UPSERT_NEEDS_A_KEY}),
+        ("eventual", True, {"auto": NOT_WRITTEN_YET, "upsert": NOT_WRITTEN_YET, "all": EVENTUAL_WITH_ALL}),
+        ("eventual", False, dict.fromkeys(ChangelogMode, EVENTUAL_NEEDS_A_KEY)),
+    ],
+)
+def test_consistency_and_changelog_mode_go_together_as_flip_188_has_it(
+    consistency: str, has_primary_key: bool, refused: dict[str, str]
+) -> None:
+    for mode in ChangelogMode:
+        given = {"log.consistency": consistency, "log.changelog-mode": mode.value}
+        if mode.value not in refused:
+            check_log_modes(given, has_primary_key=has_primary_key)
+            continue
+        error = UnsupportedError if refused[mode.value] is NOT_WRITTEN_YET else InvalidRequestError
+        with pytest.raises(error, match=refused[mode.value]):
+            check_log_modes(given, has_primary_key=has_primary_key)
+
+
+def test_formats_have_the_values_that_exist() -> None:
+    assert (FORMAT.of({"log.format": "debezium-json"}), KEY_FORMAT.of({"log.key.format": "json"})) == (
+        FORMAT.default,
+        KEY_FORMAT.default,
+    )
+    for key, expected in (("log.format", "debezium-json"), ("log.key.format", "json")):
+        with pytest.raises(OptionError, match=rf"option '{key}' has the value 'avro'; expected {expected}"):
+            check_log_modes({key: "avro"}, has_primary_key=True)
 
 
 def test_kafka_itself_compacts_and_deletes_nothing_in_a_topic() -> None:

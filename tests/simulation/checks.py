@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from lakelog.filestore.metadata.users import CommitUser
-from tests.simulation.log import TWO_USERS
+from tests.simulation.log import TWO_USERS, Transaction
 from tests.simulation.model import History, Reader, Stream, marker, source_digest
-from tests.simulation.world import Key, Row, SimSnapshot, Value, World
+from tests.simulation.world import Key, Operation, Row, SimSnapshot, Value, World
 
 
 def check(history: History) -> None:
@@ -59,7 +59,7 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
             violations["a file that is not in the folder"] += 1
         position = snapshot.state.logged.position(bucket)
         held = [entry for offset, entry in committed if offset < position.offset]
-        from_log = base | {key: value for entry in held for key, value in entry.operations}
+        from_log = base | {key: value for entry in held for key, value in _changes(world, entry)}
         rows = _by_sequence(world, snapshot, bucket)
         from_files = {key: value for key, _, value in rows}
         if _present(from_log) != _present(from_files):
@@ -73,6 +73,11 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
     end = world.snapshots[-1].state.logged.position(bucket).offset
     if not history.is_stopped and any(offset >= end for offset, _ in committed):
         violations["a tail was left"] += 1
+
+
+def _changes(world: World, entry: Transaction) -> Sequence[Operation]:
+    """What a transaction changes: what it logs, or for a header record what the files hold that it names."""
+    return entry.operations or [(key, value) for key, _, value in world.rows(entry.header.files)]
 
 
 def _by_sequence(world: World, snapshot: SimSnapshot, bucket: int) -> list[Row]:

@@ -14,10 +14,10 @@ from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.metadata.users import LOG_STATE_KEY
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.header import BucketFile
-from lakelog.protocol.ports import Decide, PreparedBucket
+from lakelog.protocol.ports import Decide, PartBase, PreparedBucket
 from lakelog.protocol.state import Batch, TableState
 from tests.simulation.log import SimLog
-from tests.simulation.world import Line, Operation, Rows, SimSnapshot, World
+from tests.simulation.world import SILENT, Line, Operation, Rows, SimSnapshot, World
 
 ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
 
@@ -37,20 +37,24 @@ class SimFiles:
         names = (file.meta.file_name for file in files)
         return next((name for name in names if name in world.removed or name not in world.contents), None)
 
-    def prepare(self, bucket: int, rows: Rows, first_sequence: int) -> PreparedBucket[tuple[Operation, ...]]:
+    def prepare(self, bucket: int, rows: Rows, base: PartBase) -> PreparedBucket[tuple[Operation, ...]]:
         world, started = self.world, self.world.now
         world.pause()
         operations = rows()
-        last = {key: (first_sequence + place, value) for place, (key, value) in enumerate(operations)}
+        logged = tuple(operations)
+        if operations[0] == SILENT:
+            operations, logged = operations[1:], ()
+            world.events["a part without records"] += 1
+        last = {key: (base.first_sequence + place, value) for place, (key, value) in enumerate(operations)}
         meta = world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
         world.written[meta.file_name] = world.now
         world.pause()
         return PreparedBucket(
             files=(BucketFile(partition=b"", meta=meta),),
             changelog=(),
-            record_count=len(operations),
-            size_bytes=10 * len(operations) + bucket,
-            payload=tuple(operations),
+            record_count=max(len(logged), 1),
+            size_bytes=10 * len(logged) + bucket,
+            payload=logged,
             age_seconds=lambda: world.now - started,
         )
 

@@ -22,7 +22,7 @@ STALL_PAUSES_MAX = 3
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction in the log; it takes one offset, its control record another."""
+    """A transaction in the log; it takes one offset, its control record another. Without operations it is a header."""
 
     header: CommitHeader
     operations: tuple[Operation, ...]
@@ -144,7 +144,7 @@ class SimLog:
                 header=entry.header,
                 first_offset=offset,
                 end_offset=offset + 1,
-                record_count=len(entry.operations),
+                record_count=max(len(entry.operations), 1),
             )
             for offset, entry in enumerate(entries[:high_watermark])
             if offset >= max(base, log_start) and entry is not None and entry.state == "committed"

@@ -21,13 +21,24 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.task import OldFilesError
-from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Key, Operation, Operations, Value, World
+from tests.simulation.world import (
+    SILENT,
+    UNAVAILABLE_SECONDS,
+    Actor,
+    AwayError,
+    Key,
+    Operation,
+    Operations,
+    Value,
+    World,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.backups import Backup
 
 RUNNABLE_MAX = 16
 REFUSED_FOLDER = "a writer of a restored folder was refused"
+SILENT_SHARE = 0.1
 
 Pool = KeptProducers[tuple[Operation, ...]]
 
@@ -115,14 +126,18 @@ def random_operations(world: World, user: str, number: int) -> Operations:
     """Changes of a few contended keys, and one key that only this batch writes here.
 
     Every call gives values of its own, as a query without deterministic values would: log = files must hold even then.
+    Some parts change nothing that is logged: they have a file, and a header record that names it.
     """
     rng = world.rng
     keys = [rng.choice("xyz") for _ in range(rng.randint(1, 3))]
     deleted = [rng.random() < 0.25 for _ in keys]
+    is_silent = world.silences.random() < SILENT_SHARE
     calls = [0]
 
     def make(plan: int) -> list[Operation]:
         calls[0] += 1
+        if is_silent:
+            return [SILENT, (marker(user, number), plan)]
         operations: list[Operation] = [
             (key, None if is_deleted else (user, number, calls[0]))
             for key, is_deleted in zip(keys, deleted, strict=True)

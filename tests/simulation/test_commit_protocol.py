@@ -15,6 +15,7 @@ from lakelog.filestore.commit import batches
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, place, state, task
 from lakelog.protocol.kept_producers import ProducerPool
+from lakelog.protocol.ports import PreparedBucket
 from lakelog.protocol.state import LogPosition, LogState, TableState
 from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import log as sim_log
@@ -55,7 +56,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
     for event in (
         "killed", "zombie", "fenced", "replay", "conflict", "unknown, not committed", "unknown, yet committed",
         "snapshot race lost", "compacted", "compaction dropped", "stalled", "changed", "changed, refused",
-        "upkeep by others",
+        "upkeep by others", "a part without records",
         "records expired", "slept", "a transaction timed out", "an orphan was removed",
         "speculated", "an attempt lost against another one",
         "copied", "copied with a checkpoint", "a writer of a copy was refused", "a copy got an identity", "moved",
@@ -208,6 +209,14 @@ def test_without_numbers_after_the_tail_promises_break(monkeypatch: pytest.Monke
         return newest.logged.position(bucket).sequence
 
     monkeypatch.setattr(task, "next_sequence", of_snapshot)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_part_with_files_that_is_not_logged_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def has_no_changes(part: PreparedBucket[tuple[object, ...]]) -> bool:
+        return not part.payload
+
+    monkeypatch.setattr(PreparedBucket, "is_empty", property(has_no_changes))
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

@@ -37,6 +37,7 @@ TOPIC_ID = "the-topic"
 Key = object
 Value = object
 Operation = tuple[Key, Value | None]
+SILENT: Operation = ("silent", None)  # the first of a part whose changes are in its files and in no record
 Row = tuple[Key, int, Value | None]
 Operations = Callable[[int], list[Operation]]  # of the plan of the batch
 Rows = Callable[[], list[Operation]]
@@ -119,6 +120,7 @@ class World:
     bucket_count: int
     rng: random.Random = field(init=False)
     outsiders: random.Random = field(init=False)  # of expiry and readers, who change nothing in what writers do
+    silences: random.Random = field(init=False)  # of parts that have files and nothing to log
     log: list[list[Transaction | None]] = field(init=False)
     log_starts: list[int] = field(init=False)
     first_snapshot: int = 0  # those before it have expired
@@ -142,6 +144,7 @@ class World:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.outsiders = random.Random(f"outsiders {self.seed}")
+        self.silences = random.Random(f"silences {self.seed}")
         self.begin_log()
         empty = TableState(snapshot_id=0, users={}, log=LogState(topic_id=self.topic_id), place=self.path)
         self.snapshots = [SimSnapshot(empty, ((),) * self.bucket_count)]

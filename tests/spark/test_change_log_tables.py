@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import LakelogError
 from lakelog.protocol.state import Batch
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
@@ -148,8 +147,3 @@ def test_a_write_counts_though_another_one_came_first(table: Table) -> None:
     plan.commit([message], Batch(user="u", identifier=1, source_digest=None), is_stream=False)
     assert table._files.snapshots.latest_id() == 3
     assert table.to_arrow().to_pylist() == [{"id": 1, "day": "mon"}] * 2
-
-
-def test_a_log_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LakelogError, match="has no primary key: such tables have no log yet"):
-        Catalog(tmp_path).create_table("db.t", schema=SCHEMA, options={**OPTIONS, "log.system": "kafka"})

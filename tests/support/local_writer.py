@@ -24,7 +24,7 @@ from lakelog.protocol.stores import (
     LogTarget,
     TaskFiles,
     TaskLog,
-    encode_bucket,
+    encode_part,
 )
 from lakelog.protocol.table_log import kafka_topic
 from lakelog.protocol.task import BucketTask, write_bucket
@@ -52,7 +52,7 @@ class LocalWriter:
     is_first: bool = True
     kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
 
-    def write(self, identifier: int, rows: pa.Table, kinds: pa.Array) -> Verdict:
+    def write(self, identifier: int, rows: pa.Table, kinds: pa.Array | None) -> Verdict:
         """Write a batch; a replay of the last one changes nothing."""
         batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier))
         snapshots = DriverSnapshots(self.table._files, log_target(self.table).topic_id)
@@ -67,7 +67,7 @@ class LocalWriter:
         self.is_first = False
         return verdict
 
-    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array) -> list[BucketTask[Encoded, EncodedRecords]]:
+    def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array | None) -> list[BucketTask[Encoded, EncodedRecords]]:
         store, target = self.table._files, log_target(self.table)
         schema = store.schema
         rows = validate_rows(schema, rows, table_name=store.name)
@@ -76,8 +76,8 @@ class LocalWriter:
         for bucket in range(store.bucket_count):
             is_mine = pa.array(buckets == bucket)
             mine = rows.filter(is_mine)
-            changes = ChangeRows(rows=mine, kinds=kinds.filter(is_mine))
-            encode: Encoded = partial(encode_bucket, store, target, bucket, changes)
+            changes = ChangeRows(rows=mine, kinds=None if kinds is None else kinds.filter(is_mine))
+            encode: Encoded = partial(encode_part, store, target, bucket, changes)
             if mine.num_rows or self.is_first:
                 tasks.append(
                     BucketTask(

@@ -42,8 +42,7 @@ from lakelog.logstore.options import (
     TOPIC,
     TOPIC_ID,
     LogSystem,
-    changelog_mode,
-    check_consistency,
+    check_log_modes,
     client_config,
 )
 from lakelog.protocol.kafka_profiles import call_settings, without_call_settings
@@ -322,17 +321,11 @@ class Catalog:
         check_new_table(schema)
         given = dict(schema.options) | {TABLE_UUID.key: str(uuid.uuid4())}
         client_config(given)
-        if LOG_SYSTEM.of(given) is LogSystem.KAFKA:
-            check_consistency(given)
-            changelog_mode(given, has_primary_key=bool(schema.primary_keys))
-            if schema.bucket_count < 1:
-                raise InvalidRequestError(
-                    f"a table with a log needs a fixed number of buckets, found bucket={schema.bucket_count};"
-                    " its topic has one partition for each: set the option 'bucket' to 1 or more"
-                )
-            if self._bootstrap_servers and not (BOOTSTRAP_SERVERS.of(given) or PROFILE.of(given)):
-                given[BOOTSTRAP_SERVERS.key] = self._bootstrap_servers
-                client_config(given)
+        check_log_modes(given, has_primary_key=bool(schema.primary_keys))
+        names_servers = bool(BOOTSTRAP_SERVERS.of(given) or PROFILE.of(given))
+        if LOG_SYSTEM.of(given) is LogSystem.KAFKA and self._bootstrap_servers and not names_servers:
+            given[BOOTSTRAP_SERVERS.key] = self._bootstrap_servers
+            client_config(given)
         return replace(schema, options=given)
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ROWKIND_FIELD, ChangelogProducer
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.schema.schema import TableSchema
 
 
 def check_loggable(schema: TableSchema, *, table_name: str) -> None:
-    """Raise UnsupportedError for a schema whose rows cannot be logged."""
-    if not schema.primary_keys:
-        raise UnsupportedError(f"table {table_name} has no primary key: such tables have no log yet")
-    if schema.has_dynamic_buckets:
-        raise UnsupportedError(
-            f"table {table_name} has a log, whose partitions are the buckets of the table: their number must be fixed, "
-            "found bucket=-1; set bucket to a positive number"
-        )
+    """Raise InvalidRequestError, or UnsupportedError, for a table whose files and log would hold different rows."""
+    _check_buckets(schema, table_name)
     if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
         raise UnsupportedError(
             f"table {table_name} has a log, which holds every change that is written: leave out "
             f"{CHANGELOG_PRODUCER.key}=input"
-        )
-    if ROWKIND_FIELD.of(schema.options) is not None:
-        raise UnsupportedError(
-            f"table {table_name} has a log, whose records hold the row kinds: write the kinds in a column _row_kind, "
-            f"and leave out {ROWKIND_FIELD.key}"
         )
     if DELETION_VECTORS.of(schema.options):
         raise UnsupportedError(
             f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
             f"{DELETION_VECTORS.key} rows are shown once they are compacted; leave it out"
         )
-    if row_merge(schema) is not None:
-        raise UnsupportedError(
-            f"table {table_name} has a log, whose records are the last change of a key: merge-engine, sequence.field "
-            "and ignore-delete are for tables without a log"
-        )
+
+
+def _check_buckets(schema: TableSchema, table_name: str) -> None:
+    if schema.bucket_count >= 1:
+        return
+    found = f"found bucket={schema.bucket_count}, with which "
+    if not schema.primary_keys:
+        why = "rows have none"
+    elif schema.has_dynamic_buckets:
+        why = "the bucket of a new key is chosen when a snapshot is made, and the log needs it before"
+    else:
+        why = "rows get theirs when they are compacted, and the log needs it before"
+    raise InvalidRequestError(
+        f"table {table_name} has a log, whose Kafka partitions are the buckets of the table; {found}{why}; set bucket "
+        "to a positive number"
+    )

@@ -13,21 +13,23 @@ import pyarrow as pa
 
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.merge.deduplicate import newest_rows
+from lakelog.filestore.merge.counted_rows import counted_rows
+from lakelog.filestore.merge.deduplicate import Slice, newest_rows
+from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
-from lakelog.filestore.schema.schema import VALUE_KIND, TableSchema
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.write.places import parts_of, places_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewestRows:
-    """The last row of each key among rows of one bucket, in key order, deletes too.
+class StayingRows:
+    """What level 0 holds of rows of one bucket, in the columns and the order of its files, deletes too.
 
-    `kinds` are their kinds as given (int8), `positions` their indexes in the `given_count` rows (uint32).
+    `kinds` are row kinds (int8), `positions` their indexes in the `given_count` rows (uint32).
     """
 
     rows: pa.Table
@@ -45,10 +47,19 @@ class BucketRows:
     kinds: pa.Array
 
 
-def newest_of(schema: TableSchema, rows: pa.Table, kinds: pa.Array) -> NewestRows:
-    """The rows that stay of checked rows of one bucket in arrival order. `kinds` are their kinds as int8."""
-    positions = newest_rows(key_frame(rows, schema.key_fields)).to_arrow()
-    return NewestRows(
+def staying_rows(table: TableStore, rows: pa.Table, kinds: pa.Array) -> StayingRows:
+    """The rows that stay of checked rows of one bucket in arrival order. `kinds` are their kinds as int8.
+
+    With a primary key it is the last row of each key, in key order; in a value-count table each row once, with how
+    often the rows add it, unless that is 0; in an append-only table every row.
+    """
+    if table.schema.is_change_log:
+        return _counted(table.stored, rows, kinds)
+    if not table.schema.primary_keys:
+        every = np.arange(rows.num_rows, dtype=np.uint32)
+        return StayingRows(rows=rows, kinds=kinds, positions=every, given_count=rows.num_rows)
+    positions = newest_rows(key_frame(rows, table.schema.key_fields)).to_arrow()
+    return StayingRows(
         rows=rows.take(positions),
         kinds=kinds.take(positions),
         positions=positions.to_numpy(),
@@ -56,21 +67,37 @@ def newest_of(schema: TableSchema, rows: pa.Table, kinds: pa.Array) -> NewestRow
     )
 
 
+def _counted(stored: TableStore, rows: pa.Table, kinds: pa.Array) -> StayingRows:
+    merge = row_merge(stored.schema)
+    assert merge is not None, "the files of a value-count table sum counts"
+    counted, adds = counted_rows(rows, kinds)
+    numbered = counted.append_column(SEQUENCE_NUMBER, pa.array(np.arange(rows.num_rows)))
+    given = numbered.append_column(VALUE_KIND, adds)
+    merged = merge.merge([Slice(keys=key_frame(given, stored.schema.key_fields), rows=given)], keeps_deletes=True)
+    return StayingRows(
+        rows=merged.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]),
+        kinds=merged.column(VALUE_KIND).combine_chunks(),
+        positions=merged.column(SEQUENCE_NUMBER).to_numpy().astype(np.uint32),
+        given_count=rows.num_rows,
+    )
+
+
 def write_level0(
     table: TableStore,
     bucket: BucketId,
-    newest: NewestRows,
+    staying: StayingRows,
     *,
     first_sequence: int,
     names: FileNames | None = None,
 ) -> tuple[DataFileMeta, ...]:
-    """Write the rows of one bucket to level-0 files in key order: one, or more above the target file size.
+    """Write the rows of one bucket to level-0 files: one, or more above the target file size; none without rows.
 
     A row's sequence number is `first_sequence` plus its position.
     """
-    sequences = pa.array(newest.positions.astype(np.int64) + first_sequence)
-    stored = StoredRows(rows=newest.rows, sequences=sequences, kinds=newest.kinds)
-    return tuple(write_data_files(table, bucket, [stored], level=0, source=FileSource.APPEND, names=names))
+    sequences = pa.array(staying.positions.astype(np.int64) + first_sequence)
+    pieces = [StoredRows(rows=staying.rows, sequences=sequences, kinds=staying.kinds)]
+    files = write_data_files(table.stored, bucket, pieces, level=0, source=FileSource.APPEND, names=names)
+    return tuple(files)
 
 
 def split_rows(table: TableStore, rows: pa.Table, kinds: pa.Array) -> list[BucketRows]:

@@ -23,10 +23,24 @@ Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartBase:
+    """What a bucket is when its part of a batch is made: a snapshot, 0 before the first, and behind it the tail.
+
+    `tail` are headers in log order. The part's rows have sequence numbers from `first_sequence` on: where it stays, the
+    rows of the bucket do.
+    """
+
+    first_sequence: int
+    snapshot_id: int
+    tail: tuple[CommitHeader, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBucket(Generic[Payload]):
     """A bucket's part of a batch, ready to be logged: files are written, records are encoded.
 
-    `age_seconds` gives the time since the first file was begun.
+    `record_count` is 1 for a part with files and no changes to log: its header record. `age_seconds` gives the time
+    since the first file was begun.
     """
 
     files: tuple[BucketFile, ...]
@@ -35,6 +49,11 @@ class PreparedBucket(Generic[Payload]):
     size_bytes: int
     payload: Payload
     age_seconds: Callable[[], float]
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the part changes neither log nor files."""
+        return not (self.record_count or self.files or self.changelog)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +137,11 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
         """The path of the first missing one of these files; None without any."""
         ...
 
-    def prepare(self, bucket: int, rows: Rows_contra, first_sequence: int) -> PreparedBucket[Payload]:
-        """Validate, sort and write level-0 files, and encode the log records. Logs nothing."""
+    def prepare(self, bucket: int, rows: Rows_contra, base: PartBase) -> PreparedBucket[Payload]:
+        """Validate, sort and write level-0 files, and encode the log records. Logs nothing.
+
+        Raises NotFoundError where old rows are looked up in files that have expired.
+        """
         ...
 
 

@@ -17,6 +17,7 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.encoding.binary_row import serialize_row
+from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.metadata.foreign_rows import foreign_rows_text, snapshot_with_rows
 from lakelog.filestore.metadata.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
 from lakelog.filestore.metadata.manifest_entries import BucketId
@@ -30,8 +31,8 @@ from lakelog.filestore.metadata.users import (
     users_properties,
 )
 from lakelog.filestore.schema.paths import FileNames
-from lakelog.filestore.write.row_kinds import checked_kinds
-from lakelog.filestore.write.write import add_entry, check_table_writable
+from lakelog.filestore.write.row_kinds import written_kinds
+from lakelog.filestore.write.write import add_entry, check_kinds_taken, check_table_writable
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import Position
@@ -43,15 +44,17 @@ from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.loggable import check_loggable
-from lakelog.protocol.logged_rows import BucketRows, NewestRows, newest_of, split_rows, write_level0
+from lakelog.protocol.logged_rows import BucketRows, StayingRows, split_rows, staying_rows, write_level0
 from lakelog.protocol.ports import (
     BucketTail,
     Decide,
     LoggedTransaction,
+    PartBase,
     PreparedBucket,
     Producer,
     SnapshotChange,
 )
+from lakelog.protocol.resolving import distinct_keys, old_rows, resolved
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
 # The buckets of a task have a thread each, to wait for the broker in parallel. Computations take turns: threads that
@@ -138,48 +141,94 @@ def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snap
 class EncodedChanges:
     """A bucket's part of a batch before it has sequence numbers: the rows that stay, by partition, and its records."""
 
-    parts: tuple[tuple[BucketId, NewestRows], ...]
+    parts: tuple[tuple[BucketId, StayingRows], ...]
     records: EncodedRecords
 
 
-Encoded = Callable[[], EncodedChanges]
+Encoded = Callable[[PartBase], EncodedChanges]
+"""Makes a bucket's part on what the bucket has; asked behind the fence, and again when others have moved it on."""
+
+
+def encode_part(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase) -> EncodedChanges:
+    """Make the part of rows that `validate_rows` has checked. Raises as `encode_bucket`, and NotFoundError."""
+    if table.schema.is_merged_at_write:
+        return resolve_bucket(table, target, bucket, rows, base)
+    return encode_bucket(table, target, bucket, rows)
+
+
+def resolve_bucket(
+    table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase
+) -> EncodedChanges:
+    """Merge rows with those that their keys have, and encode what that changes; for tables merged at write.
+
+    Raises NotFoundError for files that have expired, and as `encode_bucket`.
+    """
+    check_table_writable(table)
+    check_loggable(table.schema, table_name=table.name)
+    merge = row_merge(table.schema)
+    assert merge is not None, "a table merged at write has a merge"
+    with _turn:
+        parts = _by_partition(table, bucket, rows.rows, _kinds(table, rows))
+        found = []
+        for part in parts:
+            old = old_rows(table, part.bucket_id, base, distinct_keys(table, part.rows))
+            found.append((part.bucket_id, resolved(table, merge, part, old)))
+        changes = pa.concat_tables([one.changes for _, one in found])
+        kinds = pa.chunked_array([one.kinds for _, one in found], pa.int8())
+        return EncodedChanges(
+            parts=tuple((bucket_id, one.staying) for bucket_id, one in found),
+            records=_encoded(table, target, changes, kinds),
+        )
 
 
 def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows) -> EncodedChanges:
     """Encode the records of rows that `validate_rows` has checked. Logs nothing.
 
-    Raises InvalidRequestError for invalid row kinds, UnsupportedError for a table that cannot have a log.
+    Raises InvalidRequestError for row kinds that are invalid or that the table does not take, UnsupportedError for a
+    table that cannot have a log.
     """
     check_table_writable(table)
     check_loggable(table.schema, table_name=table.name)
     with _turn:
+        given = _kinds(table, rows)
         parts = tuple(
-            (part.bucket_id, newest_of(table.schema, part.rows, part.kinds))
-            for part in _by_partition(table, bucket, rows)
+            (part.bucket_id, staying_rows(table, part.rows, part.kinds))
+            for part in _by_partition(table, bucket, rows.rows, given)
         )
-        logged, kinds = (rows.rows, rows.kinds) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-        limit = record_limit(target.topic)
-        records = encode_changes(
-            logged,
-            kinds,
-            table.schema.fields,
-            table.schema.primary_keys,
-            target.mode,
-            update_bytes_max=limit.record_bytes,
-        )
-        return EncodedChanges(parts=parts, records=records)
+        logged, kinds = (rows.rows, given) if target.mode is ChangelogMode.ALL else _last_changes(parts)
+        return EncodedChanges(parts=parts, records=_encoded(table, target, logged, kinds))
 
 
-def _by_partition(table: TableStore, bucket: int, rows: ChangeRows) -> Sequence[BucketRows]:
-    kinds = checked_kinds(rows.kinds, rows.rows.num_rows)
+def _encoded(
+    table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray | None
+) -> EncodedRecords:
+    limit = record_limit(target.topic)
+    return encode_changes(
+        rows,
+        kinds,
+        table.schema.fields,
+        table.schema.primary_keys,
+        target.mode,
+        update_bytes_max=limit.record_bytes,
+    )
+
+
+def _kinds(table: TableStore, rows: ChangeRows) -> pa.Array:
+    """The kinds of rows (int8), as the table takes them."""
+    kinds = written_kinds(table.schema, rows.rows, rows.kinds, table_name=table.name)
+    check_kinds_taken(table, kinds)
+    return kinds
+
+
+def _by_partition(table: TableStore, bucket: int, rows: pa.Table, kinds: pa.Array) -> Sequence[BucketRows]:
     if not table.schema.partition_keys:
-        return [BucketRows(bucket_id=BucketId(serialize_row([], []), bucket), rows=rows.rows, kinds=kinds)]
-    parts = split_rows(table, rows.rows, kinds)
+        return [BucketRows(bucket_id=BucketId(serialize_row([], []), bucket), rows=rows, kinds=kinds)]
+    parts = split_rows(table, rows, kinds)
     assert all(part.bucket_id.number == bucket for part in parts), "the task was given another bucket's rows"
     return parts
 
 
-def _last_changes(parts: Sequence[tuple[BucketId, NewestRows]]) -> tuple[pa.Table, pa.ChunkedArray]:
+def _last_changes(parts: Sequence[tuple[BucketId, StayingRows]]) -> tuple[pa.Table, pa.ChunkedArray]:
     """The last change of each key. A key whose last change is -U is not in the files, so its record is a delete."""
     kinds = pa.chunked_array([newest.kinds for _, newest in parts], pa.int8())
     is_deleted = pc.equal(kinds, pa.scalar(RowKind.UPDATE_BEFORE.value, pa.int8()))
@@ -203,22 +252,26 @@ class TaskFiles:
         paths = (self.table.data_path(file.bucket_id(bucket), file.meta) for file in files)
         return next((path for path in paths if not self.table.file_io.exists(path)), None)
 
-    def prepare(self, bucket: int, rows: Encoded, first_sequence: int) -> PreparedBucket[EncodedRecords]:
-        """Write level-0 files, one set a partition. `rows` may still be in preparation."""
-        encoded = rows()
+    def prepare(self, bucket: int, rows: Encoded, base: PartBase) -> PreparedBucket[EncodedRecords]:
+        """Write level-0 files, one set a partition. `rows` may still be in preparation.
+
+        Files without a record get a header record, see `TransactionalProducer.produce`.
+        """
+        encoded = rows(base)
+        first_sequence = base.first_sequence
         names = FileNames()
         files: list[BucketFile] = []
         with _turn:
             age = Stopwatch()
-            for bucket_id, newest in encoded.parts:
+            for bucket_id, staying in encoded.parts:
                 assert bucket_id.number == bucket, "the rows are of another bucket"
-                metas = write_level0(self.table, bucket_id, newest, first_sequence=first_sequence, names=names)
+                metas = write_level0(self.table, bucket_id, staying, first_sequence=first_sequence, names=names)
                 files.extend(BucketFile(partition=bucket_id.partition, meta=meta) for meta in metas)
-                first_sequence += newest.given_count
+                first_sequence += staying.given_count
         return PreparedBucket(
             files=tuple(files),
             changelog=(),
-            record_count=len(encoded.records),
+            record_count=len(encoded.records) or min(len(files), 1),
             size_bytes=encoded.records.size_bytes,
             payload=encoded.records,
             age_seconds=age.seconds,

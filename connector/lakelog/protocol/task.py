@@ -11,6 +11,7 @@ from lakelog.common.errors import (
     ConflictError,
     CorruptDataError,
     FencedError,
+    NotFoundError,
     StalledError,
     TransactionTimeoutError,
     UnavailableError,
@@ -28,6 +29,7 @@ from lakelog.protocol.ports import (
     BucketLog,
     BucketTail,
     LoggedTransaction,
+    PartBase,
     PreparedBucket,
     Producer,
 )
@@ -51,7 +53,7 @@ FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 
 
 
 class OvertakenError(ConflictError):
-    """Other writers have advanced the bucket since it was read, and its log has expired up to there: read again."""
+    """Other writers have advanced the bucket since it was read, and its log or files have expired: read again."""
 
 
 class StaleAttemptError(ConflictError):
@@ -114,7 +116,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     if producer is not None:
         try:
             answer = _write_with_kept(task, prepared, *producer)
-        except (FencedError, UnknownOutcomeError, OldFilesError):
+        except (FencedError, UnknownOutcomeError, OldFilesError, OvertakenError):
             answer = None
         except TransactionTimeoutError:
             answer, timeouts = None, 1
@@ -222,8 +224,9 @@ def _log_and_answer(
     headers = [transaction.header for transaction in tail.transactions]
     end = tail.transactions[-1].end_offset if tail.transactions else base
     if not has_own(task.batch, headers) and task.rows is not None:
-        part = prepared.after(next_sequence(state, task.bucket, headers))
-        if part.record_count:
+        first = next_sequence(state, task.bucket, headers)
+        part = prepared.on(PartBase(first_sequence=first, snapshot_id=state.snapshot_id, tail=tuple(headers)))
+        if not part.is_empty:
             header = _header(task, state, part)
             _observe(task, Step.BEGIN)
             producer.begin(part.payload, header)
@@ -249,21 +252,37 @@ def _log_and_answer(
 
 
 class _Preparation(Generic[Rows, Payload]):
-    """The prepared part, made again only when its sequence numbers must change, or when its files have become old."""
+    """The prepared part, made again only when its sequence numbers must change, or when its files have become old.
+
+    Every transaction with files changes them: while they stay, the bucket has the same rows.
+    """
 
     def __init__(self, task: BucketTask[Rows, Payload]) -> None:
         self._task = task
-        self._first_sequence: int | None = None
+        self._base: PartBase | None = None
         self._part: PreparedBucket[Payload] | None = None
 
-    def after(self, first_sequence: int) -> PreparedBucket[Payload]:
-        """The part with sequence numbers from `first_sequence` on: a writer renumbers its files before it logs."""
-        assert self._task.rows is not None
-        if self._part is None or self._first_sequence != first_sequence or not is_young(self._part.age_seconds()):
-            _observe(self._task, Step.PREPARE)
-            self._part = self._task.files.prepare(self._task.bucket, self._task.rows, first_sequence)
-            self._first_sequence = first_sequence
+    def on(self, base: PartBase) -> PreparedBucket[Payload]:
+        """The part on top of what the bucket has: a writer renumbers its files before it logs.
+
+        Raises OvertakenError when other writers have replaced the files in which old rows are looked up.
+        """
+        is_same = self._base is not None and self._base.first_sequence == base.first_sequence
+        if self._part is None or not is_same or not is_young(self._part.age_seconds()):
+            self._part = self._prepare(base)
+            self._base = base
         return self._part
+
+    def _prepare(self, base: PartBase) -> PreparedBucket[Payload]:
+        task = self._task
+        assert task.rows is not None
+        _observe(task, Step.PREPARE)
+        try:
+            return task.files.prepare(task.bucket, task.rows, base)
+        except NotFoundError as error:
+            if task.files.newest().snapshot_id == base.snapshot_id:
+                raise
+            raise OvertakenError from error
 
 
 def check_not_stale(state: TableState, batch: Batch) -> None:

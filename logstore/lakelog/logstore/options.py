@@ -34,6 +34,18 @@ class LogConsistency(StrEnum):
     EVENTUAL = "eventual"
 
 
+class LogFormat(StrEnum):
+    """What the value of a record is."""
+
+    DEBEZIUM_JSON = "debezium-json"
+
+
+class LogKeyFormat(StrEnum):
+    """What the key of a record is."""
+
+    JSON = "json"
+
+
 class LogScan(StrEnum):
     """Where a streaming read of a table with a log starts."""
 
@@ -84,16 +96,31 @@ CHANGELOG_MODE = Option(
     key="log.changelog-mode",
     parse=ChangelogMode,
     default=ChangelogMode.AUTO,
-    doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all`, or `auto`: "
-    "upsert with a primary key, all without.",
+    doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all` (needs "
+    "`log.consistency`=`transactional`), or `auto`: upsert with a primary key, all without.",
     kind="auto, upsert or all",
 )
 CONSISTENCY = Option(
     key="log.consistency",
     parse=LogConsistency,
     default=LogConsistency.TRANSACTIONAL,
-    doc="`transactional`: readers of the log see committed batches only. `eventual` is not supported yet.",
+    doc="`transactional`: readers of the log see committed batches only. `eventual`, which would need a primary key "
+    "and `upsert`, is not written yet.",
     kind="transactional or eventual",
+)
+FORMAT = Option(
+    key="log.format",
+    parse=LogFormat,
+    default=LogFormat.DEBEZIUM_JSON,
+    doc="What the values of records are: `debezium-json`.",
+    kind="debezium-json",
+)
+KEY_FORMAT = Option(
+    key="log.key.format",
+    parse=LogKeyFormat,
+    default=LogKeyFormat.JSON,
+    doc="What the keys of records are: `json`, an object of the primary key; null in a table without one.",
+    kind="json",
 )
 SCAN = Option(
     key="log.scan",
@@ -149,6 +176,8 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     TOPIC_ID,
     CHANGELOG_MODE,
     CONSISTENCY,
+    FORMAT,
+    KEY_FORMAT,
     SCAN,
     SCAN_TIMESTAMP_MILLIS,
     REPLICATION_FACTOR,
@@ -190,15 +219,36 @@ def changelog_mode(options: Mapping[str, str], *, has_primary_key: bool) -> Chan
         return ChangelogMode.UPSERT if has_primary_key else ChangelogMode.ALL
     if mode is ChangelogMode.UPSERT and not has_primary_key:
         raise InvalidRequestError(
-            f"option {CHANGELOG_MODE.key!r} has the value 'upsert', which needs a primary key, and the table has"
-            " none; expected 'all' or 'auto'"
+            f"option {CHANGELOG_MODE.key!r} has the value 'upsert', which needs a primary key, and the table has none:"
+            " without a key no record replaces another one; use 'all' or 'auto'"
         )
     return mode
 
 
-def check_consistency(options: Mapping[str, str]) -> None:
-    """Raise UnsupportedError for a consistency that lakelog does not have yet."""
+def check_log_modes(options: Mapping[str, str], *, has_primary_key: bool) -> None:
+    """Check that consistency, changelog mode and key go together. Source: FLIP-188, "Consistency & Visibility".
+
+    Raises OptionError for a value that does not exist, InvalidRequestError for values that do not go together, and
+    UnsupportedError for a consistency that lakelog does not write yet.
+    """
+    FORMAT.of(options)
+    KEY_FORMAT.of(options)
     if CONSISTENCY.of(options) is LogConsistency.EVENTUAL:
-        raise UnsupportedError(
-            f"option {CONSISTENCY.key!r} has the value 'eventual', which is not supported yet; use 'transactional'"
+        _check_eventual(changelog_mode(options, has_primary_key=True), has_primary_key=has_primary_key)
+    changelog_mode(options, has_primary_key=has_primary_key)
+
+
+def _check_eventual(mode: ChangelogMode, *, has_primary_key: bool) -> None:
+    found = f"option {CONSISTENCY.key!r} has the value 'eventual', which"
+    if not has_primary_key:
+        raise InvalidRequestError(
+            f"{found} needs a primary key, and the table has none: a batch that runs again repeats its records, and"
+            " readers know repeated ones by their key; give the table a primary key, or use 'transactional'"
         )
+    if mode is ChangelogMode.ALL:
+        raise InvalidRequestError(
+            f"{found} does not go with {CHANGELOG_MODE.key}=all: a batch that runs again repeats its records, and an"
+            f" UPDATE_BEFORE that is read twice is subtracted twice; use {CHANGELOG_MODE.key}=upsert, or"
+            " 'transactional'"
+        )
+    raise UnsupportedError(f"{found} lakelog does not write yet; use 'transactional'")

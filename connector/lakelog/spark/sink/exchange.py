@@ -24,9 +24,11 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.encoding.bucket import bucket_of, hashes_of
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.filestore.write.assigning import AssignRules
-from lakelog.filestore.write.row_kinds import split_kinds
+from lakelog.filestore.write.row_kinds import split_kinds, written_kinds
 from lakelog.filestore.write.validate import validate_rows
+from lakelog.filestore.write.write import check_kinds_taken
 from lakelog.logstore.kafka.record_limit import RecordLimit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.spark.failures import ANSWERED
@@ -89,10 +91,18 @@ class Sender:
     def _checked(self, piece: pa.Table) -> pa.Table:
         schema = self.table.schema
         rows = validate_rows(schema, piece.select(schema.field_names), table_name=self.table.name)
+        self._check_kinds(rows, piece)
         for name in piece.column_names:
             if name == ROW_KIND_COLUMN or name.startswith(SORT_PREFIX):
                 rows = rows.append_column(name, piece.column(name))
         return rows
+
+    def _check_kinds(self, rows: pa.Table, piece: pa.Table) -> None:
+        """Raise InvalidRequestError for row kinds that the table does not take, before anything is logged."""
+        if ROW_KIND_COLUMN in piece.column_names:
+            check_kinds_taken(self.table, piece.column(ROW_KIND_COLUMN))
+        elif ROWKIND_FIELD.of(self.table.schema.options) is not None:
+            check_kinds_taken(self.table, written_kinds(self.table.schema, rows, None, table_name=self.table.name))
 
     def _check_records(self, part: pa.Table) -> None:
         if self.limit is not None and self.mode is not None:

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -26,7 +27,15 @@ from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept_producers import KeptProducers, ProducerPool
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import process_observer
-from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket
+from lakelog.protocol.stores import (
+    ChangeRows,
+    Encoded,
+    LogTarget,
+    TaskFiles,
+    TaskLog,
+    encode_bucket,
+    resolve_bucket,
+)
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.sink.exchange import check_owned, received
@@ -78,8 +87,8 @@ def _changes(part: pa.Table) -> ChangeRows:
 def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) -> list[BucketAnswer]:
     """Write each bucket, or only visit it where there are no rows, in a thread of its own.
 
-    One more thread encodes the records, bucket after bucket, while the others wait for the broker. Raises the first
-    error after all have ended.
+    One more thread encodes the records, bucket after bucket, while the others wait for the broker, but for those that
+    depend on what the bucket has. Raises the first error after all have ended.
     """
     if not changes:
         return []
@@ -88,13 +97,19 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
         ThreadPoolExecutor(len(changes), thread_name_prefix="lakelog-bucket") as pool,
     ):
         encoded = {
-            bucket: None
-            if rows is None
-            else encoder.submit(encode_bucket, write.table, write.target, bucket, rows).result
+            bucket: None if rows is None else _encoding(write, bucket, rows, encoder)
             for bucket, rows in changes.items()
         }
         size_bytes = sum(rows.rows.nbytes for rows in changes.values() if rows is not None)
         return list(pool.map(write_bucket, _bucket_tasks(write, encoded, size_bytes)))
+
+
+def _encoding(write: LoggedWrite, bucket: int, rows: ChangeRows, encoder: ThreadPoolExecutor) -> Encoded:
+    """What makes the part of a bucket: already under way, unless it needs what the bucket has."""
+    if write.table.schema.is_merged_at_write:
+        return partial(resolve_bucket, write.table, write.target, bucket, rows)
+    under_way = encoder.submit(encode_bucket, write.table, write.target, bucket, rows)
+    return lambda _base: under_way.result()
 
 
 def _bucket_tasks(

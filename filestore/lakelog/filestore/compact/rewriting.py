@@ -31,8 +31,8 @@ from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableSt
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
-from lakelog.filestore.schema.counted_schema import stored_schema
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakelog.filestore.schema.stored_schema import stored_schema
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import check_table_writable
 

@@ -27,9 +27,9 @@ from lakelog.filestore.merge.order import key_at, key_frame, rows_before, rows_u
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.schema.counted_schema import stored_schema
 from lakelog.filestore.schema.evolution import FieldMapping, check_not_narrowed
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.stored_schema import stored_schema
 
 _BATCH_ROWS_MAX = 65_536
 _BATCH_ROWS_MIN = 64

@@ -62,22 +62,27 @@ class Aggregate:
 
         Raises InvalidRequestError for a retraction that the function cannot take back.
         """
-        name = self.field.name
         used = np.ones(given.rows.num_rows, np.bool_) if counts is None else counts
         if self.ignores_retract:
             used = used & given.adds
         retracts = ~given.adds & used
-        if retracts.any() and self.function not in _RETRACTING:
-            raise InvalidRequestError(
-                f"column {name!r} is aggregated by {self.function}, which cannot take back a -U or -D; set "
-                f"{field_key(name, _IGNORE_RETRACT)}=true, or write no retractions"
-            )
+        if retracts.any():
+            self.check_takes_back()
         is_late = np.zeros_like(used) if late is None else late & used
         if self._is_folded(given, retracts, is_late):
             values = self._folded(given, used, is_late)
         else:
             values = _FUNCTIONS[self.function](self, given, used, retracts)
         return values if values.type == to_arrow_type(self.field.type) else values.cast(to_arrow_type(self.field.type))
+
+    def check_takes_back(self) -> None:
+        """Raise InvalidRequestError for a function that cannot take back a retraction."""
+        if not self.ignores_retract and self.function not in _RETRACTING:
+            name = self.field.name
+            raise InvalidRequestError(
+                f"column {name!r} is aggregated by {self.function}, which cannot take back a -U or -D; set "
+                f"{field_key(name, _IGNORE_RETRACT)}=true, or write no retractions"
+            )
 
     def _is_folded(self, given: GroupedRows, retracts: Flags, late: Flags) -> bool:
         """Whether the values are folded one by one."""

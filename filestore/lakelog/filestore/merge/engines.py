@@ -16,7 +16,7 @@ from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.aggregates import aggregate_of, has_aggregate, last_value
 from lakelog.filestore.merge.counted_rows import without_uncounted
-from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, without_deletes
+from lakelog.filestore.merge.deduplicate import Slice, are_adds, merge_ordered, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.merge.order import key_frame, to_series
@@ -89,6 +89,18 @@ class RowMerge:
         if self.schema.is_counted:  # a count of 0 adds nothing to those of older rows
             merged = without_uncounted(merged)
         return merged if keeps_deletes else without_deletes(merged)
+
+    def check_kinds(self, kinds: pa.Array | pa.ChunkedArray) -> None:
+        """Raise InvalidRequestError for retractions among row kinds that the merge takes back from no row."""
+        options = self.schema.options
+        retractions = to_series(kinds).filter(~are_adds(to_series(kinds)))
+        if retractions.is_empty() or IGNORE_DELETE.of(options):
+            return
+        if self.engine is MergeEngine.PARTIAL_UPDATE and not self.groups and not self._may_remove:
+            raise _no_deletes()
+        removes = AGGREGATION_REMOVE_ON_DELETE.of(options) and (retractions == int(RowKind.DELETE)).all()
+        for field in () if removes else self.aggregated:
+            aggregate_of(field, options).check_takes_back()
 
     def _with_one_whole(self, slices: Sequence[Slice]) -> list[Slice]:
         """The slices, with the youngest row of each key in place of all those above level 0."""
@@ -172,10 +184,7 @@ class RowMerge:
         if not self.groups and PARTIAL_UPDATE_REMOVE_ON_DELETE.of(self.schema.options):
             return given.deletes
         if not self.groups and not given.adds.all():
-            raise InvalidRequestError(
-                "merge-engine=partial-update takes no -U and -D unless ignore-delete, "
-                f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups define their effect"
-            )
+            raise _no_deletes()
         return np.zeros(given.rows.num_rows, np.bool_)
 
     def _group(self, given: GroupedRows, group: SequenceGroup, options: Mapping[str, str], bases: Flags) -> Columns:
@@ -201,6 +210,13 @@ class RowMerge:
     def _columns(self, given: GroupedRows) -> list[DataField]:
         present = set(given.rows.column_names)
         return [field for field in self.schema.fields if field.name in present]
+
+
+def _no_deletes() -> InvalidRequestError:
+    return InvalidRequestError(
+        "merge-engine=partial-update takes no -U and -D unless ignore-delete, "
+        f"{PARTIAL_UPDATE_REMOVE_ON_DELETE.key} or sequence groups define their effect"
+    )
 
 
 def _with_adds(given: GroupedRows, which: Flags) -> GroupedRows:

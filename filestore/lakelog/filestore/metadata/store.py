@@ -17,7 +17,6 @@ from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
-from lakelog.filestore.schema.counted_schema import stored_schema
 from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema.schema import (
     SEQUENCE_NUMBER,
@@ -27,6 +26,7 @@ from lakelog.filestore.schema.schema import (
     TableSchema,
 )
 from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.schema.stored_schema import stored_schema
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.data_file import DataFileMeta
@@ -124,15 +124,18 @@ class TableStore:
 
     @property
     def stored(self) -> TableStore:
-        """The table with the schema of its files, which differs for value-count tables: their files count rows."""
-        return self._counted if self.schema.is_change_log else self
+        """The table with the schema of its files.
+
+        It differs for value-count tables, whose files count rows, and for tables that are merged when they are written.
+        """
+        return self._of_files if self.schema.is_change_log or self.schema.is_merged_at_write else self
 
     @cached_property
-    def _counted(self) -> TableStore:
-        counted = replace(self, schema=stored_schema(self.schema))
+    def _of_files(self) -> TableStore:
+        stored = replace(self, schema=stored_schema(self.schema))
         shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
-        vars(counted).update(shared, state_keeper=self.state_keeper)  # shared, so that they are read once
-        return counted
+        vars(stored).update(shared, state_keeper=self.state_keeper)  # shared, so that they are read once
+        return stored
 
     @cached_property
     def key_types(self) -> tuple[DataType, ...]:

@@ -106,7 +106,7 @@ ROWKIND_FIELD = Option(
     key="rowkind.field",
     parse=str,
     default=None,
-    doc="A column whose value (+I, -U, +U or -D) is the row kind of a written row, in tables without a log.",
+    doc="A column whose value (+I, -U, +U or -D) is the row kind of a written row.",
     kind="a column name",
 )
 CHANGELOG_PRODUCER = Option(

@@ -40,7 +40,8 @@ def check_followable(table: TableStore) -> None:
     check_foreign_options(options, Use.FOLLOW, table_name=table.name)
     engine = MERGE_ENGINE.of(options)
     folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
-    if folds and CHANGELOG_PRODUCER.of(options) is ChangelogProducer.NONE:
+    has_parts = folds and not table.schema.is_merged_at_write
+    if has_parts and CHANGELOG_PRODUCER.of(options) is ChangelogProducer.NONE:
         raise UnsupportedError(
             f"table {table.name} has merge-engine={engine} and no changelog-producer: its files hold parts of rows, "
             "which cannot be followed as changes; read it in batches"

@@ -28,9 +28,9 @@ from lakelog.filestore.predicate import (
     equal_rows,
     may_hold,
 )
-from lakelog.filestore.schema.counted_schema import stored_schema
 from lakelog.filestore.schema.evolution import keeps_order
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.stored_schema import stored_schema
 
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)

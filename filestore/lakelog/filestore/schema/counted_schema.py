@@ -57,13 +57,11 @@ def count_field(schema: TableSchema) -> DataField:
     )
 
 
-def stored_schema(schema: TableSchema) -> TableSchema:
-    """The schema that files have, for one as users see it: they differ for value-count tables only.
+def counted_schema(schema: TableSchema) -> TableSchema:
+    """The schema that the files of a value-count table have, for one as users see it.
 
     The key has the columns in the order in which they were added, whatever their order in the table is.
     """
-    if not is_change_log(schema):
-        return schema
     count = count_field(schema)
     return replace(
         schema,
@@ -74,8 +72,8 @@ def stored_schema(schema: TableSchema) -> TableSchema:
     )
 
 
-def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
-    """The schema as users see it, for the one in the file at `path`.
+def schema_without_count(schema: TableSchema, *, path: str) -> TableSchema:
+    """The schema as users see it, for the one in the file at `path`: they differ for value-count tables only.
 
     Raises UnsupportedError for value-count tables whose files have another layout than lakelog's.
     """
@@ -94,7 +92,7 @@ def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
         primary_keys=(),
         options={key: value for key, value in schema.options.items() if key not in _OF_THE_FILES},
     )
-    if stored_schema(shown) != schema:
+    if counted_schema(shown) != schema:
         raise UnsupportedError(
             f"schema file {path} is of a value-count table, whose key is the whole row, and another engine has changed "
             "its columns or options: lakelog cannot read its rows any more; undo the change with that engine"

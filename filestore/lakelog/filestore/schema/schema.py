@@ -21,6 +21,7 @@ from lakelog.filestore.io.integrity import damaged, json_digest
 from lakelog.filestore.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL, FileFormat
 from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, BucketFunction
 from lakelog.filestore.schema.counted_schema import is_change_log, is_counted
+from lakelog.filestore.schema.merged_schema import is_merged_at_write
 from lakelog.filestore.schema.schema_rules import UNAWARE_BUCKET
 
 SCHEMA_VERSION = 3
@@ -147,6 +148,11 @@ class TableSchema:
     def is_change_log(self) -> bool:
         """Whether this is a value-count table: it has no primary key, counts equal rows and takes deletes."""
         return is_change_log(self)
+
+    @cached_property
+    def is_merged_at_write(self) -> bool:
+        """Whether rows are merged when they are written: in tables with a log that do not keep the last row."""
+        return is_merged_at_write(self)
 
     @cached_property
     def is_counted(self) -> bool:

@@ -10,9 +10,9 @@ from lakelog.common.file_names import numbers_of
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.schema.counted_schema import shown_schema, stored_schema
 from lakelog.filestore.schema.paths import SCHEMA_PREFIX, TablePaths
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema, parse_schema_file
+from lakelog.filestore.schema.stored_schema import shown_schema, stored_schema
 
 
 @dataclass(frozen=True, slots=True)

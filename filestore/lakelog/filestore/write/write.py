@@ -122,13 +122,10 @@ def placed_rows(
     if table.schema.is_change_log:
         rows, kinds = counted_rows(rows, kinds)
         table = table.stored
-    if not table.schema.primary_keys:
-        _check_inserts(table, kinds)
-    elif IGNORE_DELETE.of(table.schema.options):
+    check_kinds_taken(table, kinds)
+    if table.schema.primary_keys and IGNORE_DELETE.of(table.schema.options):
         adds = are_adds(to_series(kinds)).to_arrow()
         rows, kinds = rows.filter(adds), kinds.filter(adds)
-    if table.schema.primary_keys:
-        _check_kinds(table, kinds)
     if not rows.num_rows:
         return None
     return PlacedRows(table, rows, kinds, places_of(table, rows, assigner), first_sequence)
@@ -237,28 +234,28 @@ def _newest_by_bucket(given: PlacedRows) -> tuple[list[tuple[BucketId, int, int]
     return found, staying[order]
 
 
-def _check_inserts(table: TableStore, kinds: pa.Array) -> None:
-    adds = are_adds(to_series(kinds))
-    if not adds.all():
-        odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
-        raise InvalidRequestError(
-            f"table {table.name} has no primary key and takes inserts only, found a {odd}; give the table a "
-            "primary key, or make it with write-mode=change-log"
-        )
+def check_kinds_taken(table: TableStore, kinds: pa.Array | pa.ChunkedArray) -> None:
+    """Raise InvalidRequestError for deletes where the table has no place for them.
 
-
-def _check_kinds(table: TableStore, kinds: pa.Array) -> None:
-    """Raise InvalidRequestError for deletes in a table with the merge engine first-row."""
-    options = table.schema.options
-    if MERGE_ENGINE.of(options) is not MergeEngine.FIRST_ROW or IGNORE_DELETE.of(options):
+    Without a log a fold may refuse more of them, by the rows that they meet.
+    """
+    schema = table.schema
+    merge = row_merge(schema) if schema.is_merged_at_write else None
+    if merge is not None:
+        merge.check_kinds(kinds)
+    if schema.primary_keys:
+        is_refused = MERGE_ENGINE.of(schema.options) is MergeEngine.FIRST_ROW and not IGNORE_DELETE.of(schema.options)
+        what, advice = "has merge-engine=first-row and takes no {}", "set ignore-delete=true to leave deletes out"
+    else:
+        is_refused = not schema.is_change_log
+        what = "has no primary key and takes inserts only, found a {}"
+        advice = "give the table a primary key, or make it with write-mode=change-log"
+    if not is_refused:
         return
     adds = are_adds(to_series(kinds))
     if not adds.all():
         odd = ROW_KIND_TEXTS[kinds[(~adds).arg_max() or 0].as_py()]
-        raise InvalidRequestError(
-            f"table {table.name} has merge-engine=first-row and takes no {odd}; set ignore-delete=true to leave "
-            "deletes out"
-        )
+        raise InvalidRequestError(f"table {table.name} {what.format(odd)}; {advice}")
 
 
 def add_entry(table: TableStore, bucket: BucketId, file: DataFileMeta) -> ManifestEntry:

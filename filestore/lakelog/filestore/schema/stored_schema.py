@@ -1,0 +1,35 @@
+"""The schema that the files of a table have, and the one that users see: two for tables without key that take deletes,
+and for tables with a log that merge otherwise than by the last row. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakelog.filestore.schema.counted_schema import counted_schema, is_change_log, schema_without_count
+from lakelog.filestore.schema.merged_schema import (
+    has_hidden_rules,
+    is_merged_at_write,
+    schema_with_rules,
+    whole_row_schema,
+)
+
+if TYPE_CHECKING:
+    from lakelog.filestore.schema.schema import TableSchema
+
+
+def stored_schema(schema: TableSchema) -> TableSchema:
+    """The schema that files have, of one as users see it."""
+    if is_change_log(schema):
+        return counted_schema(schema)
+    return whole_row_schema(schema) if is_merged_at_write(schema) else schema
+
+
+def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
+    """The schema as users see it, of one that the file at `path` has.
+
+    Raises UnsupportedError for tables that are not laid out like ours.
+    """
+    if has_hidden_rules(schema):
+        return schema_with_rules(schema, path=path)
+    return schema_without_count(schema, path=path)
