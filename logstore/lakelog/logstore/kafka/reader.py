@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,14 @@ from lakelog.logstore.kafka.consumer import HoldsNothing, commit_header, nothing
 from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.offsets import Position, high_watermark
+from lakelog.logstore.kafka.read_ahead import Ahead
 from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
 
 OFFSET_COLUMN = "_offset"
+TIMESTAMP_COLUMN = "_timestamp"
+_TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
+
+OnHeader = Callable[[int, bytes], None]  # (offset, header) of the first record of a transaction
 
 logger = logging.getLogger("lakelog.logstore")
 
@@ -109,26 +115,45 @@ def read_range(
     end: int,
     batch_rows: int = 65_536,
     with_offset: bool = False,
+    with_timestamp: bool = False,
+    on_header: OnHeader | None = None,
     timeout_seconds: float = 10.0,
     holds_nothing: HoldsNothing = nothing_known,
     patience: Patience | None = None,
+    ahead: Ahead | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """The committed changes in [start, end): the columns, `_row_kind` (int8), and with `with_offset` `_offset`.
+    """The committed changes in [start, end): the columns, `_row_kind` (int8), and as asked for `_offset`, `_timestamp`.
 
-    A batch has about `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing`
-    tests deleted offsets at the start, where the log itself does not show that they held no record. With `patience`
-    requests to a broker that does not answer are repeated. Raises LogTruncatedError, StalledError when nothing
-    comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
+    `on_header` is called for each transaction that begins in the range, before its rows come. A batch has about
+    `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` tests deleted
+    offsets at the start, where the log itself does not show that they held no record. With `patience` requests to a
+    broker that does not answer are repeated. `ahead` are the first records of the range, which were read already, see
+    `read_ahead`. Raises LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`,
+    CorruptDataError, UnavailableError.
     """
+    columns = [
+        name for name, is_asked in ((OFFSET_COLUMN, with_offset), (TIMESTAMP_COLUMN, with_timestamp)) if is_asked
+    ]
     gathered: list[Message] = []
-    pieces = _pieces(partition, start, end, timeout_seconds, holds_nothing, patience)
-    for messages in pieces:
+    pieces = _pieces(
+        partition, start if ahead is None else ahead.position, end, timeout_seconds, holds_nothing, patience
+    )
+    for messages in pieces if ahead is None else chain([ahead.messages], pieces):
+        if on_header is not None:
+            _give_headers(messages, on_header)
         gathered += messages
         if len(gathered) >= batch_rows:
-            yield from _record_batches(partition, gathered, fields, with_offset=with_offset)
+            yield from _record_batches(partition, gathered, fields, columns)
             gathered = []
     if gathered:
-        yield from _record_batches(partition, gathered, fields, with_offset=with_offset)
+        yield from _record_batches(partition, gathered, fields, columns)
+
+
+def _give_headers(messages: Sequence[Message], on_header: OnHeader) -> None:
+    for message in messages:
+        header, offset = commit_header(message), message.offset()
+        if header is not None and offset is not None:
+            on_header(offset, header)
 
 
 def _pieces(  # noqa: PLR0917  # the arguments of `read_range`
@@ -202,16 +227,19 @@ class _TailBuilder:
 
 
 def _record_batches(
-    partition: KafkaPartition, messages: Sequence[Message], fields: Sequence[DataField], *, with_offset: bool
+    partition: KafkaPartition, messages: Sequence[Message], fields: Sequence[DataField], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of records; none for header records."""
+    """The changes of records with these columns about them; none for header records."""
     changes = decode_records(
         [message.value() for message in messages],
         fields,
         name=lambda number: f"{partition}, offset {messages[number].offset()}",
     )
     table = changes.rows.append_column(pa.field(ROW_KIND_COLUMN, pa.int8(), nullable=False), pa.array(changes.kinds))
-    if with_offset:
+    if OFFSET_COLUMN in columns:
         offsets = np.array([message.offset() for message in messages], np.int64)[changes.records]
         table = table.append_column(pa.field(OFFSET_COLUMN, pa.int64(), nullable=False), pa.array(offsets))
+    if TIMESTAMP_COLUMN in columns:
+        times = np.array([message.timestamp()[1] for message in messages], np.int64)[changes.records]
+        table = table.append_column(pa.field(TIMESTAMP_COLUMN, _TIMESTAMP_TYPE), pa.array(times).cast(_TIMESTAMP_TYPE))
     yield from table.combine_chunks().to_batches()
