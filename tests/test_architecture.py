@@ -54,6 +54,8 @@ BASE = {
     "spark": frozenset(
         {
             "failures",
+            "log_offsets",
+            "log_options",
             "logging_level",
             "options",
             "projection",

@@ -22,7 +22,6 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
-from lakelog.logstore.options import LogScan
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS
 from lakelog.spark.source.input_partitions import TableRows
@@ -90,11 +89,11 @@ class HybridReader:
             columns=None,
             where=None,
             has_row_kind=True,
-            scan=LogScan.FULL,
             max_rows=None,
             max_bytes=None,
         )
-        self._rows = TableRows.of(table._files, log_target(table), read_schema(table.schema, options), options)
+        schema = read_schema(table.schema, options, table_name=table.name)
+        self._rows = TableRows.of(table._files, log_target(table), schema, options)
         self._planner = StreamPlanner(table._files, log_target(table), options)
         self._at: Offset = self._planner.initial()
         self.seen: dict[int, Row] = {}

@@ -29,6 +29,7 @@ GIVEN = {
     "scan.timestamp-millis": str(NOON_MILLIS),
     "scan.tag-name": "base",
     "log.scan.timestamp-millis": str(NOON_MILLIS),
+    "log.scan.timestamp-mills": str(NOON_MILLIS),
 }
 
 

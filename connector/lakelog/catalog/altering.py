@@ -27,6 +27,7 @@ from lakelog.logstore.options import (
     RETENTION,
     SCAN,
     SCAN_TIMESTAMP_MILLIS,
+    SCAN_TIMESTAMP_MILLS,
     UNAVAILABLE_TIMEOUT,
     LogSystem,
     client_config,
@@ -37,7 +38,13 @@ from lakelog.protocol.table_log import log_of
 
 _LOG_PREFIX = "log."
 _OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key)
-_CHANGEABLE = (SCAN.key, SCAN_TIMESTAMP_MILLIS.key, RETENTION.key, UNAVAILABLE_TIMEOUT.key)
+_CHANGEABLE = (
+    SCAN.key,
+    SCAN_TIMESTAMP_MILLIS.key,
+    SCAN_TIMESTAMP_MILLS.key,
+    RETENTION.key,
+    UNAVAILABLE_TIMEOUT.key,
+)
 
 
 def alter_table(

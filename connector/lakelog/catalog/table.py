@@ -274,6 +274,19 @@ class Table:
         """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one."""
         self._files.delete_consumer(consumer_id)
 
+    def abandon_writer(self, user: str) -> Snapshot:
+        """Let streams with `stream.align=snapshot` wait no more for a writer that never comes back; gives a snapshot.
+
+        `user` is the commit user that their error names, whose batch the newest snapshot holds in part. Nothing is
+        dropped: the part stays, and should the writer come back, it completes the batch in a later snapshot. Raises
+        NotFoundError when no batch of the user is unfinished, InvalidRequestError for a table without a log.
+        """
+        from lakelog.protocol.unfinished import abandon_writer
+
+        if self.log is None:
+            raise InvalidRequestError(f"table {self.name} has no log: its snapshots hold no batch in part")
+        return abandon_writer(self._files, self.log.topic_id, user)
+
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
         return self._files.find_commit(commit_uuid, snapshot_id=snapshot_id)

@@ -1,8 +1,8 @@
-"""`lakelog log`: check and repair a table's log."""
+"""`lakelog log`: check and repair a table's log, and abandon a writer that never comes back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -102,6 +102,29 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
         print_lines([f"{len(done.buckets)} buckets repaired{made}" if has_done else "nothing to repair"])
     if done.left:
         raise typer.Exit(PROBLEM_CODE)
+
+
+@app.command()
+def abandon(
+    table: TableName,
+    user: Annotated[str, typer.Argument(help="The commit user, as the stream's error names it.")],
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Let streams with stream.align=snapshot wait no more for a writer that never comes back.
+
+    Nothing is dropped: the part of its batch that is in the table stays. Should the writer come back, it completes the
+    batch in a later snapshot.
+    """
+    opened = find_table(table, warehouse)
+    snapshot = opened.abandon_writer(user)
+    say(
+        as_json,
+        f"{opened.name}: streams no longer wait for the unfinished batch of {user}, from snapshot {snapshot.id} on",
+        table=opened.name,
+        user=user,
+        snapshot=snapshot.id,
+    )
 
 
 def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:

@@ -26,6 +26,7 @@ from lakelog.protocol.state import (
     advance,
     check_same_batch,
     is_committed,
+    prune_abandoned,
     prune_ledger,
 )
 from lakelog.protocol.steps import Step, StepObserver
@@ -119,6 +120,7 @@ def take_answers(
     positions = dict(log.positions)
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
     lineage: list[Mapping[str, object]] = [_lineage_of(batch.user, batch.identifier, batch.lineage)]
+    watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
     for answer in answers:
         position = log.position(answer.bucket)
         if compare_and_set(position, answer) is AnswerDecision.DROP:
@@ -128,18 +130,23 @@ def take_answers(
         for header in answer.transactions:
             files.extend((answer.bucket, file) for file in header.files)
             changelog.extend((answer.bucket, file) for file in header.changelog)
+            if header.watermark_millis is not None:
+                watermarks.append(header.watermark_millis)
             before = taken.get(header.user)
             if before is None or header.identifier >= before.identifier:
                 taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
             if header.user != batch.user:
                 lineage.append(_lineage_of(header.user, header.identifier, header.lineage))
     users = _users_after(state.users, batch, now_millis)
+    left = prune_ledger(ledger, users)
+    abandoned = prune_abandoned(log.abandoned, left)
     return SnapshotChange(
         files=files,
         changelog=changelog,
         users=users,
-        log=LogState(topic_id=log.topic_id, positions=positions, ledger=prune_ledger(ledger, users)),
+        log=LogState(topic_id=log.topic_id, positions=positions, ledger=left, abandoned=abandoned),
         lineage=_unique(lineage),
+        watermark_millis=max(watermarks, default=None),
     )
 
 
@@ -190,6 +197,7 @@ def commit_files(
             changelog=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in changelog],
             hashes=hashes,
             lineage={"batches": [_lineage_of(batch.user, batch.identifier, batch.lineage)]},
+            watermark_millis=batch.watermark_millis,
         )
     except OvertakenError as error:
         raise BucketConflictError(str(error)) from error

@@ -60,7 +60,8 @@ class CommitHeader:
 
     JSON keys: v version, table uuid, user, id identifier, digest, schema id, base snapshot id (0 before the first),
     records in the transaction, bytes of their keys and values, files and changelog [[partition base64, file meta]],
-    lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent).
+    lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent), watermark (of the
+    batch, milliseconds since 1970, absent without one).
     Source: the write-ahead use of the log is lakelog's own.
     """
 
@@ -76,6 +77,7 @@ class CommitHeader:
     changelog: tuple[BucketFile, ...] = ()
     lineage: Mapping[str, object] = field(default_factory=dict)
     statement: str | None = None
+    watermark_millis: int | None = None
 
     @property
     def next_sequence(self) -> int:
@@ -100,6 +102,8 @@ class CommitHeader:
         }
         if self.statement is not None:
             fields["statement"] = self.statement
+        if self.watermark_millis is not None:
+            fields["watermark"] = self.watermark_millis
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -122,6 +126,7 @@ class CommitHeader:
                 changelog=tuple(_parse_file(file) for file in items(fields, "changelog")),
                 lineage=member(fields, "lineage"),
                 statement=optional(string, fields, "statement"),
+                watermark_millis=optional(whole, fields, "watermark"),
             )
         except (KeyError, ValueError) as error:
             raise unreadable_header(where, error) from error

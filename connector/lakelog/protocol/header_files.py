@@ -5,8 +5,10 @@ the statistics of its files. Its size has no limit, and the first transaction of
 known: a header that the topic refuses would leave the batch half in the log forever. So before a transaction begins, a
 large header becomes a file in the table's `manifest` folder, and the record carries in its place
 
-    {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>"}
+    {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>", "user": <user>,
+     "id": <identifier>, "watermark": <milliseconds, where the batch has one>}
 
+Behind the name stands what readers of the log show of a batch, where there is room for it: the file is deleted one day.
 The file holds the header as it would be in the record. It is younger than the data files that it names, the log names
 it as it names them, and it is an orphan once a snapshot has taken the transaction in.
 """
@@ -21,11 +23,13 @@ from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.io.integrity import read_checked
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
+from lakelog.protocol.batch_marks import BatchMark
 from lakelog.protocol.header import CommitHeader, LostFilesError, unreadable_header
 
 RECORD_BYTES_MAX = (
     256 << 10
 )  # a larger header is a file even where it fits: every reader of the topic reads its records
+_MARKED_BYTES_MAX = 512
 _VERSION = 2
 _START = b'{"v":2,'
 _NAME = re.compile(r"header-[0-9a-f-]{36}-0-blake2b-[0-9a-f]{32}")
@@ -46,7 +50,22 @@ class HeaderFiles:
         if not self.table.file_io.create_new(self.table.paths.manifest(name), whole):
             raise ConflictError(f"{self.table.paths.manifest(name)} is there already, with a name that is new")
         fields = {"v": _VERSION, "table": header.table_uuid, "file": name}
+        mark = BatchMark(user=header.user, identifier=header.identifier, watermark_millis=header.watermark_millis)
+        marked = json.dumps(fields | mark.to_json(), separators=(",", ":")).encode()
+        if len(marked) <= min(room_bytes, _MARKED_BYTES_MAX):
+            return marked
         return json.dumps(fields, separators=(",", ":")).encode()
+
+    def read_mark(self, data: bytes, *, where: str) -> BatchMark | None:
+        """The batch of a header; None for one in a file that was deleted. Raises CorruptDataError."""
+        mark = BatchMark.from_bytes(data, where=where)
+        if mark is not None:
+            return mark
+        try:
+            header = self.read(data, where=where)
+        except LostFilesError:
+            return None
+        return BatchMark(user=header.user, identifier=header.identifier, watermark_millis=header.watermark_millis)
 
     def read(self, data: bytes, *, where: str) -> CommitHeader:
         """The header that a record carries or names; `where` is the record. Raises CorruptDataError."""

@@ -24,7 +24,7 @@ from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.ports import SnapshotChange
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
+from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.stores import DriverSnapshots, newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
@@ -238,7 +238,7 @@ def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequ
                     f" {expected[repair.bucket]} to {found.offset} while it was repaired; run the repair again"
                 )
             positions[repair.bucket] = _position_after(found, repair)
-        log_state = LogState(topic_id=logged.topic_id, positions=positions, ledger=logged.ledger)
+        log_state = replace(logged, positions=positions)
         lost = [
             {"user": batch.user, "identifier": 0, "log_repair": {"bucket": r.bucket, "lost": r.lost}} for r in repairs
         ]

@@ -147,13 +147,17 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChange:
-    """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order."""
+    """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order.
+
+    `watermark_millis` is the latest watermark of its batches; None without one.
+    """
 
     files: Sequence[tuple[int, BucketFile]]
     changelog: Sequence[tuple[int, BucketFile]]
     users: Mapping[str, CommitUser]
     log: LogState | None
     lineage: Sequence[Mapping[str, object]]
+    watermark_millis: int | None = None
 
 
 Decide = Callable[[TableState], SnapshotChange | None]

@@ -49,15 +49,18 @@ class LogState:
     """The state of the log in one snapshot. Stored as JSON in the snapshot's property `lakelog.log`:
 
     {"topicId": string, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence, epoch offset]},
-     "ledger": {bucket: {user: [identifier, digest or null]}}}
+     "ledger": {bucket: {user: [identifier, digest or null]}}, "abandoned": {user: identifier}}
 
-    The ledger names transactions in the snapshot that belong to a batch whose own snapshot is still to come. Ledgers of
-    older snapshots have the identifier alone, and their positions no epoch offset.
+    The ledger names transactions in the snapshot that belong to a batch whose own snapshot is still to come; of those,
+    `abandoned` are the batches for which readers do not wait, see `lakelog.protocol.unfinished`. Ledgers of older
+    snapshots have the identifier alone, and their positions no epoch offset; without abandoned batches the key is
+    absent.
     """
 
     topic_id: str
     positions: Mapping[int, LogPosition] = field(default_factory=dict)
     ledger: Mapping[int, Mapping[str, TakenBatch]] = field(default_factory=dict)
+    abandoned: Mapping[str, int] = field(default_factory=dict)
 
     def position(self, bucket: int) -> LogPosition:
         """The position of `bucket`; the start of the log for a bucket without one."""
@@ -74,7 +77,10 @@ class LogState:
             for bucket, users in sorted(self.ledger.items())
             if users
         }
-        return json.dumps({"topicId": self.topic_id, "positions": positions, "ledger": ledger})
+        fields: dict[str, object] = {"topicId": self.topic_id, "positions": positions, "ledger": ledger}
+        if self.abandoned:
+            fields["abandoned"] = dict(sorted(self.abandoned.items()))
+        return json.dumps(fields)
 
     @classmethod
     def from_json(cls, text: str, *, where: str) -> LogState:
@@ -82,10 +88,12 @@ class LogState:
         try:
             fields = parse_object(text)
             positions, ledger = member(fields, "positions"), member(fields, "ledger")
+            abandoned = member(fields, "abandoned") if "abandoned" in fields else {}
             return cls(
                 topic_id=take_text(fields, "topicId"),
                 positions={number_of(bucket): _parse_position(positions, bucket) for bucket in positions},
                 ledger={number_of(bucket): _parse_ledger(member(ledger, bucket)) for bucket in ledger},
+                abandoned={user: whole(abandoned, user) for user in abandoned},
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {cause(error)}") from error
@@ -149,12 +157,14 @@ class Batch:
 
     `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` distinguishes a replay
     (same source offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
+    `watermark_millis` is the event-time watermark in force, milliseconds since 1970; None without one.
     """
 
     user: str
     identifier: int
     source_digest: str | None
     lineage: Mapping[str, object] = field(default_factory=dict)
+    watermark_millis: int | None = None
 
 
 def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where: str) -> None:
@@ -193,6 +203,12 @@ def prune_ledger(
         if left:
             kept[bucket] = left
     return kept
+
+
+def prune_abandoned(abandoned: Mapping[str, int], ledger: Mapping[int, Mapping[str, TakenBatch]]) -> dict[str, int]:
+    """The abandoned batches that a ledger still names."""
+    named = {(user, one.identifier) for taken in ledger.values() for user, one in taken.items()}
+    return {user: identifier for user, identifier in abandoned.items() if (user, identifier) in named}
 
 
 def advance(

@@ -415,4 +415,5 @@ class DriverSnapshots:
             entries=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.files],
             changelog=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.changelog],
             properties=properties,
+            watermark=change.watermark_millis,
         )

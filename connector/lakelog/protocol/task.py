@@ -415,6 +415,7 @@ def _header(task: BucketTask[Rows, Payload], state: TableState, part: PreparedBu
         files=part.files,
         changelog=part.changelog,
         lineage=task.batch.lineage,
+        watermark_millis=task.batch.watermark_millis,
     )
 
 

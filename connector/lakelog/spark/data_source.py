@@ -28,7 +28,10 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.session import prepare_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakelog.catalog import Table
+    from lakelog.protocol.stores import LogTarget
     from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
 
@@ -51,11 +54,12 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.source.read_schema import read_schema
 
         table, options = self._read()
-        return read_schema(table.schema, options)
+        return read_schema(table.schema, options, table_name=table.name)
 
     @sentence_first()
     def reader(self, schema: spark.StructType) -> DataSourceReader:
-        """Reads a snapshot."""
+        """Reads a snapshot, or a part of the log."""
+        from lakelog.spark.log_options import check_log_batch
         from lakelog.spark.options import CONSUMER_ID
         from lakelog.spark.source.input_partitions import TableRows
         from lakelog.spark.source.snapshot_reader import SnapshotReader
@@ -63,26 +67,27 @@ class LakelogDataSource(DataSource):
         table, options = self._read()
         if options.consumer_id is not None:
             raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
+        check_log_batch(options.log, options.state, table_name=table.name, has_log=table.log is not None)
+        if options.log.reads_batch:
+            from lakelog.spark.source.log_reader import LogReader
+
+            target, check_log = _log_of(table)
+            check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)
+            assert target is not None
+            rows = TableRows.of(table._files, target, schema, options)
+            return LogReader(rows, target, options, check_log=check_log)
         return SnapshotReader(TableRows.of(table._files, None, schema, options), options)
 
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
-        from lakelog.protocol.place import original_of, recorded_place
         from lakelog.spark.shown_state import check_followed
         from lakelog.spark.source.input_partitions import TableRows
         from lakelog.spark.source.source import LakelogStreamReader
-        from lakelog.spark.tables import log_target
 
         table, options = self._read()
         check_followed(options.state, options.branch)
-        target = check_log = None
-        if table.log is not None:
-            original = original_of(table._files, recorded_place(table._files))
-            if original is None:
-                target, check_log = log_target(table), table.log.check_topic
-            else:
-                logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
+        target, check_log = _log_of(table)
         rows = TableRows.of(table._files, target, schema, options)
         return LakelogStreamReader(table._files, target, rows, options, check_log=check_log)
 
@@ -132,6 +137,20 @@ class LakelogDataSource(DataSource):
         level = logging_level_of(self.options)
         show_log(level)
         return level
+
+
+def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
+    """Where the table's log is, and what checks its topic; nothing for a table without one, and for a copy."""
+    from lakelog.protocol.place import original_of, recorded_place
+    from lakelog.spark.tables import log_target
+
+    if table.log is None:
+        return None, None
+    original = original_of(table._files, recorded_place(table._files))
+    if original is not None:
+        logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
+        return None, None
+    return log_target(table), table.log.check_topic
 
 
 def register(spark: SparkSession) -> None:

@@ -17,8 +17,8 @@ from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import SCAN as LOG_SCAN
-from lakelog.logstore.options import LogScan
 from lakelog.protocol.kafka_profiles import CALL_PREFIX
+from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
 from lakelog.spark.logging_level import LOGGING_LEVEL
 from lakelog.spark.shown_state import BRANCH, NEWEST, PAIMON_STATE_OPTIONS, STATE_OPTIONS, ShownState, parse_state
 from lakelog.spark.tables import resolve_table
@@ -160,6 +160,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     ROW_KIND,
     MAX_ROWS_PER_TRIGGER,
     MAX_BYTES_PER_TRIGGER,
+    *LOG_READ_OPTIONS,
     CONSUMER_ID,
     COMMIT_USER,
     MERGE_SCHEMA,
@@ -186,12 +187,12 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     where: Predicate | None
     has_row_kind: bool
-    scan: LogScan
     max_rows: int | None
     max_bytes: int | None
     consumer_id: str | None = None
     state: ShownState = NEWEST
     branch: str | None = None
+    log: LogReading = DEFAULT_READING
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
@@ -247,14 +248,13 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     if columns is not None:
         columns = tuple(field.name for field in table.schema.chosen(columns))
     where = _parse_where(options, table)
-    scan = LOG_SCAN.of({**table.schema.options, **options})
     return ReadOptions(
         columns=columns,
         where=where,
         state=parse_state(options, TIMEZONE.of(options)),
         branch=BRANCH.of(options),
         has_row_kind=ROW_KIND.of(options),
-        scan=scan,
+        log=parse_log_reading(options, table.schema.options),
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),
         max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
         consumer_id=CONSUMER_ID.of(options) or None,

@@ -22,6 +22,7 @@ from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.options.parsing import parse_branch, positive
 from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
+from lakelog.logstore.options import SCAN_TIMESTAMP_MILLS as LOG_SCAN_TIMESTAMP_MILLS
 
 SNAPSHOT_ID: Option[int | None] = Option(
     key="snapshot_id",
@@ -62,6 +63,7 @@ PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
     SCAN_TIMESTAMP_MILLIS,
     _SCAN_TAG_NAME,
     LOG_SCAN_TIMESTAMP_MILLIS,
+    LOG_SCAN_TIMESTAMP_MILLS,
 )
 
 
@@ -89,9 +91,8 @@ def parse_state(options: Mapping[str, str], zone: ZoneInfo) -> ShownState:
             f"{' and '.join(f'{key}={options[key]}' for key in given)} each name a state of the table, and a read "
             "shows one: give one of them"
         )
-    millis = SCAN_TIMESTAMP_MILLIS.of(options)
-    if millis is None:
-        millis = LOG_SCAN_TIMESTAMP_MILLIS.of(options)
+    given_millis = (SCAN_TIMESTAMP_MILLIS, LOG_SCAN_TIMESTAMP_MILLIS, LOG_SCAN_TIMESTAMP_MILLS)
+    millis = next((found for option in given_millis if (found := option.of(options)) is not None), None)
     return ShownState(
         snapshot_id=SNAPSHOT_ID.of(options) or SCAN_SNAPSHOT_ID.of(options),
         timestamp_millis=_parsed_time(options, zone) if millis is None else millis,

@@ -53,6 +53,7 @@ class LogScan(StrEnum):
     LATEST = "latest"
     FROM_TIMESTAMP = "from-timestamp"
     FROM_SNAPSHOT = "from-snapshot"
+    FROM_OFFSETS = "from-offsets"
 
 
 KAFKA_PREFIX = "log.kafka."
@@ -127,14 +128,22 @@ SCAN = Option(
     parse=LogScan,
     default=LogScan.FULL,
     doc="Where a streaming read starts: `full` reads the newest snapshot, then the log from its offsets; "
-    "`latest` the log from now on; `from-timestamp` and `from-snapshot` the log from a point in time.",
-    kind="full, latest, from-timestamp or from-snapshot",
+    "`latest` the log from now on; `from-timestamp` and `from-snapshot` the log from a point in time; `from-offsets` "
+    "the log from `startingOffsets`. A stream with a checkpoint continues from there.",
+    kind="full, latest, from-timestamp, from-snapshot or from-offsets",
 )
 SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
     key="log.scan.timestamp-millis",
     parse=int,
     default=None,
     doc="Milliseconds since 1970 at which `log.scan`=`from-timestamp` starts.",
+    kind="a whole number",
+)
+SCAN_TIMESTAMP_MILLS: Option[int | None] = Option(
+    key="log.scan.timestamp-mills",
+    parse=int,
+    default=None,
+    doc="`log.scan.timestamp-millis`, as FLIP-188 spells it.",
     kind="a whole number",
 )
 REPLICATION_FACTOR: Option[int | None] = Option(
@@ -180,6 +189,7 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     KEY_FORMAT,
     SCAN,
     SCAN_TIMESTAMP_MILLIS,
+    SCAN_TIMESTAMP_MILLS,
     REPLICATION_FACTOR,
     RETENTION,
     UNAVAILABLE_TIMEOUT,

@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.metadata.users import is_same_source
 from lakelog.spark.sink import alignment
 from lakelog.spark.sink.alignment import MicroBatch, digest_of, identify_batch
-from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
+from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 
 
 def run_batches(
@@ -120,6 +120,19 @@ def test_on_connect_the_user_names_the_writer() -> None:
 
 def test_an_offset_log_gives_its_source_lines() -> None:
     assert parse_offset_log('v1\n{"batchWatermarkMs":0}\n5\n-\n', path="p") == ["5", "-"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "watermark"), [('{"batchWatermarkMs":1700}', 1700), ('{"batchWatermarkMs":0}', None), ("{}", None)]
+)
+def test_an_offset_log_has_the_watermark_of_the_batch(metadata: str, watermark: int | None) -> None:
+    assert parse_watermark(f"v1\n{metadata}\n5\n", path="p") == watermark
+
+
+@pytest.mark.parametrize("metadata", ['{"batchWatermarkMs":"7"}', "-", "[1]"])
+def test_a_watermark_that_is_no_number_names_its_file(metadata: str) -> None:
+    with pytest.raises(CorruptDataError, match="p is no offset log of Spark"):
+        parse_watermark(f"v1\n{metadata}\n5\n", path="p")
 
 
 @pytest.mark.parametrize("text", ["", "v1", "5\n6\n"])

@@ -7,6 +7,7 @@ import pickle
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundEr
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
@@ -152,6 +156,36 @@ def test_an_empty_table_gives_no_batch_until_there_are_rows(table: Table) -> Non
     assert drain(reader_of(table), start)[0] == [[(1, "a")]]
 
 
+def test_an_idle_stream_looks_at_its_table_ten_times_a_second_and_lets_spark_wait(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(stream_head, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    looks: list[float] = []
+
+    def looked(found: TableStore) -> Snapshot | None:
+        looks.append(now[0])
+        return latest_of(found)
+
+    monkeypatch.setattr(stream_head, "latest_of", looked)
+    idle = reader_of(table)
+    questions = 0
+    while now[0] < 1:
+        assert idle.latestOffset(reached, ReadAllAvailable()) == reached
+        questions += 1
+        now[0] += 0.01  # what Spark waits
+
+    assert len(looks) <= 11
+    assert questions <= 22
+
+
 def test_latest_and_from_snapshot_start_with_changes(table: Table) -> None:
     put(table, {1: "a"})
     put(table, {2: "b"})
@@ -204,7 +238,7 @@ def test_the_checkpoint_of_another_table_is_refused(table: Table, tmp_path: Path
     ("options", "message"),
     [
         ({"maxRowsPerTriger": "1"}, "did you mean 'maxRowsPerTrigger'"),
-        ({"log.scan": "earliest"}, "full, latest, from-timestamp or from-snapshot"),
+        ({"log.scan": "earliest"}, "full, latest, from-timestamp, from-snapshot or from-offsets"),
         ({"maxBytesPerTrigger": "much"}, "'maxBytesPerTrigger' has the value 'much'"),
         ({"scan.timestamp": "yesterday"}, "a timestamp such as"),
         ({"columns": "id,nam"}, "column 'nam' does not exist"),

@@ -24,11 +24,12 @@ from lakelog.spark.source.offsets import (
 MARK = TableMark(uuid="u-1", name="db.t")
 numbers = st.integers(0, 1 << 60)
 commits = st.none() | st.text(min_size=1)
+flags = st.none() | st.booleans()
 counts = st.builds(BucketCount, records=numbers, size_bytes=numbers)
 offsets = st.one_of(
     st.builds(StartOffset, start=st.sampled_from(("full", "latest"))),
     st.builds(SnapshotOffset, snapshot=numbers, split=numbers, commit=commits),
-    st.builds(FollowOffset, consumed=numbers, commit=commits),
+    st.builds(FollowOffset, consumed=numbers, commit=commits, reads_rows=flags),
     st.builds(
         LogOffset,
         topic_id=st.text(),
@@ -36,6 +37,7 @@ offsets = st.one_of(
         counts=st.dictionaries(numbers, counts),
         consumed=numbers,
         epochs=st.dictionaries(numbers, numbers),
+        reads_rows=flags,
     ),
 )
 

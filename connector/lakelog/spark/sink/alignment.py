@@ -7,6 +7,7 @@
 | source digest | hash of the batch's source lines in `<checkpoint>/offsets/<batch id>`, written before the batch runs |
 | | of file sources, which number what they read: the files, too, by `<checkpoint>/sources` |
 | | where the user is named by `commit_user`, a hash of the query id: other sources that number what they read |
+| watermark | `batchWatermarkMs` in `<checkpoint>/offsets/<batch id>`: `eventTime.watermark` of the batch's progress |
 
 On Spark Connect a foreachBatch function sees none of these: the user names the writer (`commit_user`).
 """
@@ -24,7 +25,7 @@ from pyspark.sql import DataFrame
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import parse_json
-from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
+from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 from lakelog.spark.source.offsets import OFFSET_MARK
 
 QUERY_ID = "sql.streaming.queryId"
@@ -37,6 +38,7 @@ class MicroBatch:
 
     `run` is Spark's id of this run of the query, None on Spark Connect. `sources` are the lakelog tables it reads:
     {"table", "uuid", "start", "end"}, the two offsets as the source writes them, `start` None in a first batch.
+    `watermark_millis` is the event-time watermark in force, None without one and on Spark Connect.
     """
 
     user: str
@@ -44,6 +46,7 @@ class MicroBatch:
     run: str | None
     source_digest: str | None
     sources: Sequence[Mapping[str, object]] = field(default=())
+    watermark_millis: int | None = None
 
     @property
     def lineage(self) -> Mapping[str, object]:
@@ -75,7 +78,9 @@ def identify_batch(
     checkpoint: str = execution.resolvedCheckpointRoot()
     if _is_temporary(execution):
         raise no_checkpoint()
-    lines = _source_lines(batch, checkpoint, batch_id)
+    path = f"{checkpoint}/offsets/{batch_id}"
+    text = _read_text(batch, path)
+    lines = parse_offset_log(text, path=path)
     files = files_of_batch(batch_id, lines, lambda name: _find_text(batch, f"{checkpoint}/{name}"))
     return MicroBatch(
         user=_named(commit_user or query_id, writer_name),
@@ -83,6 +88,7 @@ def identify_batch(
         run=execution.runId().toString(),
         source_digest=digest_of(lines, query_id=None if commit_user is None else query_id, files=files),
         sources=_lakelog_sources(batch, checkpoint, batch_id, lines),
+        watermark_millis=parse_watermark(text, path=path),
     )
 
 

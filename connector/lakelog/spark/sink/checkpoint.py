@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, parse_json, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, optional, parse_json, parse_object, string, whole
 from lakelog.common.quoting import cause
 
 ReadText = Callable[[str], str | None]
 """The text of a file below the checkpoint's folder; None when it is not there."""
 
 _FILE_OFFSET_KEY = "logOffset"
+_WATERMARK_KEY = "batchWatermarkMs"
 
 
 def parse_offset_log(text: str, *, path: str) -> list[str]:
@@ -27,6 +28,21 @@ def parse_offset_log(text: str, *, path: str) -> list[str]:
     if not version.startswith("v") or not rest:
         raise CorruptDataError(f"{path} is no offset log of Spark: it begins with {version[:20]!r}, expected 'v1'")
     return rest[1:]
+
+
+def parse_watermark(text: str, *, path: str) -> int | None:
+    """The event-time watermark of a batch, in milliseconds since 1970, from its file in `<checkpoint>/offsets`.
+
+    It is the one in force when the batch runs, from the rows of the batches before: what the progress of the batch has
+    as `eventTime.watermark`. Spark's 0, of a query without a watermark and of one that has seen no row, is None. Raises
+    CorruptDataError.
+    """
+    parse_offset_log(text, path=path)
+    metadata = text.split("\n")[1]
+    try:
+        return optional(whole, parse_object(metadata), _WATERMARK_KEY) or None
+    except ValueError as error:
+        raise CorruptDataError(f"{path} is no offset log of Spark: {cause(error)}") from error
 
 
 def files_of_batch(batch_id: int, lines: Sequence[str], read: ReadText) -> list[str] | None:

@@ -40,7 +40,7 @@ from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
-from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log
+from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered
 
@@ -183,6 +183,7 @@ class FilesPlan:
                 ],
                 hashes=self._on_top_of(replaced, hashes),
                 properties=properties,
+                watermark=batch.watermark_millis,
             )
 
         if TableCommit(self.table).commit(resolve) is not None:
@@ -267,18 +268,23 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
         user = self._commit_user or query_id
         if user is None or not (self._plan.is_overwrite or any(message.row_count for message in written)):
             return
-        batch = Batch(user=user, identifier=batchId, source_digest=self._digest(batchId, query_id))
+        batch = self._identified(Batch(user=user, identifier=batchId, source_digest=None), query_id)
         self._plan.commit(written, batch, is_stream=True)
 
-    def _digest(self, batch_id: int, query_id: str | None) -> str | None:
-        """The digest of the batch's source offsets; None where Python cannot read the checkpoint by itself."""
+    def _identified(self, batch: Batch, query_id: str | None) -> Batch:
+        """The batch with the digest of its source offsets and its watermark.
+
+        Both stay None where Python cannot read the checkpoint by itself.
+        """
         folder = None if self._checkpoint is None else local_path(self._checkpoint)
         if folder is None:
-            return None
-        path = folder / "offsets" / str(batch_id)
-        lines = parse_offset_log(path.read_text(encoding="utf-8"), path=str(path))
-        files = files_of_batch(batch_id, lines, lambda name: text_of(folder / name))
-        return digest_of(lines, query_id=None if self._commit_user is None else query_id, files=files)
+            return batch
+        path = folder / "offsets" / str(batch.identifier)
+        text = path.read_text(encoding="utf-8")
+        lines = parse_offset_log(text, path=str(path))
+        files = files_of_batch(batch.identifier, lines, lambda name: text_of(folder / name))
+        digest = digest_of(lines, query_id=None if self._commit_user is None else query_id, files=files)
+        return replace(batch, source_digest=digest, watermark_millis=parse_watermark(text, path=str(path)))
 
 
 class AwayStreamWriter(DataSourceStreamArrowWriter):

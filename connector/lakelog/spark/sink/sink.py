@@ -135,7 +135,11 @@ class LakelogSink:
         write = BatchWrite(
             table=self.table._files,
             batch=Batch(
-                user=micro.user, identifier=micro.identifier, source_digest=micro.source_digest, lineage=micro.lineage
+                user=micro.user,
+                identifier=micro.identifier,
+                source_digest=micro.source_digest,
+                lineage=micro.lineage,
+                watermark_millis=micro.watermark_millis,
             ),
             snapshots=DriverSnapshots(self.table._files, None if target is None else target.topic_id, self.table.kafka),
             task_count=self._tasks_of(rows),

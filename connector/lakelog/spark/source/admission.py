@@ -72,6 +72,31 @@ def advance_log(start: LogOffset, snapshots: Iterable[LogOffset], ends: Mapping[
     return walk.offset()
 
 
+def advance_to_snapshot(start: LogOffset, snapshots: Iterable[LogOffset], limits: Limits) -> LogOffset:
+    """Where the batch that begins at `start` ends when it is to end at a snapshot: at one of `snapshots`.
+
+    They are oldest first; one of them that is before `start` in a bucket is left out. The batch goes up to the newest
+    one within the limits, and to the first one at least; `start` itself when none moves a bucket on.
+    """
+    reached = start
+    for snapshot in snapshots:
+        if any(offset < start.offsets.get(bucket, 0) for bucket, offset in snapshot.offsets.items()):
+            continue
+        has_moved = any(offset > start.offsets.get(bucket, 0) for bucket, offset in snapshot.offsets.items())
+        if has_moved and reached is not start and not limits.hold(*_passed(start, snapshot)):
+            break
+        if has_moved:
+            reached = snapshot
+    return reached
+
+
+def _passed(start: LogOffset, end: LogOffset) -> tuple[int, int]:
+    """The most records, and about the bytes, between two positions."""
+    walk = _Walk(start, NO_LIMITS)
+    walk.take(end.offsets, end.counts)
+    return walk.passed
+
+
 class _Walk:
     """A position that moves on, and what has been passed."""
 
@@ -112,6 +137,11 @@ class _Walk:
         self._rows += rows
         self._size_bytes += size_bytes
         return True
+
+    @property
+    def passed(self) -> tuple[int, int]:
+        """Records and bytes so far."""
+        return self._rows, self._size_bytes
 
     def offset(self) -> LogOffset:
         """Where the walk stands; the start itself when no bucket has moved."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -22,13 +23,17 @@ from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits, read_splits_as_changes
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.failures import sentence_first
+from lakelog.spark.log_options import MetadataColumn
 from lakelog.spark.options import ReadOptions
+from lakelog.spark.source.metadata_columns import LogMetadata, SnapshotMark, with_snapshot_metadata
 from lakelog.spark.source.read_schema import check_read_schema
 from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
     from lakelog.protocol.stores import LogTarget
+
+logger = logging.getLogger("lakelog.spark")
 
 BATCH_BYTES = 16 << 20
 BATCH_RECORDS = 65_536
@@ -38,19 +43,25 @@ Item = TypeVar("Item")
 
 
 class SplitsPartition(InputPartition):
-    """Splits of a snapshot."""
+    """Splits of a snapshot, which is named where its metadata may be asked for."""
 
-    def __init__(self, splits: Sequence[DataSplit]) -> None:
+    def __init__(self, splits: Sequence[DataSplit], snapshot: SnapshotMark | None = None) -> None:
         super().__init__(tuple(splits))
         self.splits = tuple(splits)
+        self.snapshot = snapshot
 
 
 class LogPartition(InputPartition):
-    """Ranges of the log, each (bucket, start, end)."""
+    """Ranges of the log, each (bucket, start, end); of a bucket which snapshots end where, see `snapshot_ends`."""
 
-    def __init__(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(
+        self,
+        ranges: Sequence[tuple[int, int, int]],
+        snapshot_ends: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    ) -> None:
         super().__init__(tuple(ranges))
         self.ranges = tuple(ranges)
+        self.snapshot_ends = dict(snapshot_ends or {})
 
 
 class DeltaPartition(InputPartition):
@@ -71,14 +82,18 @@ class TableRows:
     where: Predicate | None
     has_row_kind: bool
     schema: pa.Schema
+    metadata: tuple[MetadataColumn, ...] = ()
+    fails_on_loss: bool = True
 
     @classmethod
     def of(
         cls, table: FileStoreTable, target: LogTarget | None, schema: spark.StructType, options: ReadOptions
     ) -> TableRows:
         """The rows in the columns of `schema`, which a user may have given. Raises InvalidRequestError."""
-        check_read_schema(schema, table.schema, table_name=table.name)
-        names = [name for name in schema.names if name != ROW_KIND_COLUMN]
+        check_read_schema(schema, table.schema, options, table_name=table.name)
+        metadata = tuple(one for one in options.log.metadata if one.column in schema.names)
+        own = {ROW_KIND_COLUMN, *(one.column for one in metadata)}
+        names = [name for name in schema.names if name not in own]
         return cls(
             table=table,
             target=target,
@@ -86,6 +101,8 @@ class TableRows:
             where=options.where,
             has_row_kind=ROW_KIND_COLUMN in schema.names,
             schema=spark_arrow_schema(schema),
+            metadata=metadata,
+            fails_on_loss=options.log.fails_on_loss,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -97,41 +114,90 @@ class TableRows:
     def _rows_of(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:
             case SplitsPartition():
-                return self._splits(partition.splits)
+                return self._snapshot(partition)
             case LogPartition():
-                return self._log(partition.ranges)
+                return self._log(partition)
             case DeltaPartition():
                 return self._deltas(partition.entries)
             case _:  # Spark's own, where a plan has no partition
                 return iter(())
 
-    def _splits(self, splits: Sequence[DataSplit]) -> Iterator[pa.RecordBatch]:
+    def _snapshot(self, partition: SplitsPartition) -> Iterator[pa.RecordBatch]:
+        if not self.metadata:
+            yield from self._splits(partition.splits, lambda batch: batch)
+            return
+        assert partition.snapshot is not None
+        for split in partition.splits:
+            add = partial(
+                with_snapshot_metadata,
+                columns=self.metadata,
+                bucket=split.bucket_id.number,
+                snapshot=partition.snapshot,
+            )
+            yield from self._splits([split], add)
+
+    def _splits(
+        self, splits: Sequence[DataSplit], add: Callable[[pa.RecordBatch], pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         columns = [field.name for field in self.fields]
         if self.has_row_kind:
             for batch, kinds in read_splits_as_changes(
                 self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES
             ):
-                yield self._shaped(batch, kinds)
+                yield self._shaped(add(batch), kinds)
             return
         for batch in read_splits(self.table, splits, columns=columns, where=self.where, batch_bytes=BATCH_BYTES):
-            yield self._shaped(batch, None)
+            yield self._shaped(add(batch), None)
 
-    def _log(self, ranges: Sequence[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
+    def _log(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
+        from lakelog.logstore.kafka.read_ahead import read_ahead
         from lakelog.logstore.kafka.reader import read_range
-        from lakelog.protocol.log_gaps import gap_test
 
         assert self.target is not None
-        for bucket, start, end in ranges:
+        ranges = {bucket: (start, end) for bucket, start, end in partition.ranges}
+        ahead = read_ahead(self.target.topic, ranges) if len(ranges) > 1 else {}
+        for bucket, start, end in partition.ranges:
+            source = self.target.topic.partition(bucket)
+            about = LogMetadata(
+                self.table,
+                self.metadata,
+                bucket=bucket,
+                where=str(source),
+                snapshot_ends=partition.snapshot_ends.get(bucket, ()),
+            )
             for batch in read_range(
-                self.target.topic.partition(bucket),
+                source,
                 self._read_fields(),
                 start=start,
                 end=end,
                 batch_rows=BATCH_RECORDS,
-                holds_nothing=gap_test(self.table, self.target.topic_id, bucket),
+                with_offset=bool(self.metadata),
+                with_timestamp=about.has_timestamp,
+                on_header=about.on_header,
+                holds_nothing=self._gap_test(bucket),
                 patience=Patience(self.target.unavailable_seconds),
+                ahead=ahead.pop(bucket, None),
             ):
-                yield from self._changes(batch)
+                yield from self._changes(about.add_to(batch) if self.metadata else batch)
+
+    def _gap_test(self, bucket: int) -> Callable[[int, int], bool]:
+        """The test of deleted offsets; where losses are accepted, all that are reported pass it."""
+        from lakelog.protocol.log_gaps import gap_test
+
+        assert self.target is not None
+        held_nothing = gap_test(self.table, self.target.topic_id, bucket)
+        if self.fails_on_loss:
+            return held_nothing
+        source = self.target.topic.partition(bucket)
+
+        def accepted(start: int, log_start: int) -> bool:
+            if not held_nothing(start, log_start):
+                logger.warning(
+                    "%s: offsets %d to %d were deleted by retention, and are left out", source, start, log_start
+                )
+            return True
+
+        return accepted
 
     def _deltas(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
         for entry in entries:
@@ -156,6 +222,7 @@ class TableRows:
         if kinds is not None and self.has_row_kind:
             columns = {field.name: batch.column(field.name) for field in self.fields}
             columns[ROW_KIND_COLUMN] = _kind_strings().take(kinds)
+            columns |= {one.column: batch.column(one.column) for one in self.metadata}
             batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return conform(batch, self.schema)
 

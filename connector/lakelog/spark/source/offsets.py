@@ -6,8 +6,9 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
     snapshot    {"snapshot": id, "split": k, "commit": uuid}
                                                       the first k splits of this snapshot are read
     log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id,
-                 "epochs": {bucket: leader epoch}}
-    follow      {"consumed": id, "commit": uuid}      a table without a log: snapshots up to this one are read
+                 "epochs": {bucket: leader epoch}, "rows": boolean}
+    follow      {"consumed": id, "commit": uuid, "rows": boolean}
+                                                      a table without a log: snapshots up to this one are read
 
 `table` is the uuid, or of a table of others when it was made; `commit` is the uuid of the snapshot, where it has one:
 another engine's rollback gives its number to another snapshot. Offsets of older versions have no `commit`, and an empty
@@ -17,6 +18,8 @@ the bucket is not past `log`: differences of them say exactly how many records l
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
 own log offsets. `epochs` were current when the log had reached these offsets: they show whether it is still the same
 log. Offsets that older versions wrote have none.
+`rows` stands at the end of a stream's first batch: whether the batch reads the rows of the snapshot `consumed`, or only
+fixes where the stream starts. A batch that is run again does the same, whatever the options are by then.
 """
 
 from __future__ import annotations
@@ -73,13 +76,14 @@ class BucketCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOffset:
-    """The log is read up to these offsets, exclusive."""
+    """The log is read up to these offsets, exclusive. `reads_rows` is set at the end of a first batch."""
 
     topic_id: str
     offsets: Mapping[int, int]
     counts: Mapping[int, BucketCount]
     consumed: int
     epochs: Mapping[int, int] = field(default_factory=dict)
+    reads_rows: bool | None = None
 
     @classmethod
     def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int) -> LogOffset:
@@ -98,10 +102,14 @@ class LogOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowOffset:
-    """The snapshots up to `consumed`, made by `commit`, are read. None is unknown."""
+    """The snapshots up to `consumed`, made by `commit`, are read. None is unknown.
+
+    `reads_rows` is set at the end of a first batch.
+    """
 
     consumed: int
     commit: str | None = None
+    reads_rows: bool | None = None
 
 
 Offset = StartOffset | SnapshotOffset | LogOffset | FollowOffset
@@ -128,6 +136,8 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
             fields["consumed"] = offset.consumed
     if isinstance(offset, SnapshotOffset | FollowOffset) and offset.commit is not None:
         fields["commit"] = offset.commit
+    if isinstance(offset, LogOffset | FollowOffset) and offset.reads_rows is not None:
+        fields["rows"] = offset.reads_rows
     return fields
 
 
@@ -159,12 +169,24 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
                 counts={number_of(bucket, COUNT): _parse_count(counts, bucket) for bucket in counts},
                 consumed=whole(fields, "consumed", COUNT),
                 epochs={number_of(bucket, COUNT): whole(epochs, bucket, COUNT) for bucket in epochs},
+                reads_rows=optional(_flag, fields, "rows"),
             )
-        return FollowOffset(consumed=whole(fields, "consumed", COUNT), commit=optional(string, fields, "commit"))
+        return FollowOffset(
+            consumed=whole(fields, "consumed", COUNT),
+            commit=optional(string, fields, "commit"),
+            reads_rows=optional(_flag, fields, "rows"),
+        )
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
             f"the source offset {cut(str(dict(fields)), CAUSE_MAX)} in the checkpoint is not readable: {cause(error)}"
         ) from error
+
+
+def _flag(fields: Mapping[str, Any], key: str) -> bool:
+    found = fields[key]
+    if not isinstance(found, bool):
+        raise ValueError(f"{key} must be true or false, found {shown(found)}")  # noqa: TRY004  # one error
+    return found
 
 
 def _parse_count(counts: Mapping[str, Any], bucket: str) -> BucketCount:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.consumers import ConsumerManager, check_reader_id
 from lakelog.filestore.metadata.identity import identity_of
@@ -31,8 +32,9 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
+from lakelog.spark.log_options import MetadataColumn, check_stream
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
-from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, take_splits
+from lakelog.spark.source.admission import NO_LIMITS, Limits, take_splits
 from lakelog.spark.source.input_partitions import (
     PARTITION_BYTES,
     SplitsPartition,
@@ -41,6 +43,7 @@ from lakelog.spark.source.input_partitions import (
     partition_count,
 )
 from lakelog.spark.source.lease import SnapshotLease
+from lakelog.spark.source.metadata_columns import SnapshotMark
 from lakelog.spark.source.offsets import (
     FollowOffset,
     LogOffset,
@@ -54,6 +57,7 @@ from lakelog.spark.source.offsets import (
 from lakelog.spark.source.stream_follow import FollowPhase
 from lakelog.spark.source.stream_head import TableHead, check_same_commit
 from lakelog.spark.source.stream_log import LogPhase
+from lakelog.spark.source.stream_start import ReadStart
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -104,7 +108,10 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the batch that begins at `start` ends."""
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
-        end = self.planner.end_of_batch(self.planner.from_json(start), limits)
+        begin = self.planner.from_json(start)
+        end = self.planner.end_of_batch(begin, limits)
+        if end == begin:
+            self.planner.rest()
         return self.planner.to_json(end)
 
     @sentence_first()
@@ -156,10 +163,12 @@ class StreamPlanner:
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
         self._head = TableHead(table, target)
-        self._log = None if target is None else LogPhase(table, target, self._head)
+        self._log = None if target is None else LogPhase(table, target, self._head, options.log)
+        self._start = ReadStart(table, target, options, self._head, self._log)
         self._following = FollowPhase(table, self._head)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
+        self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
         self._splits: tuple[Snapshot, tuple[DataSplit, ...]] | None = None
         self._is_waiting = False  # for a log that does not answer
         self._patience = Patience(0 if target is None else target.unavailable_seconds)
@@ -170,10 +179,7 @@ class StreamPlanner:
             )
         if options.consumer_id is not None:
             check_reader_id(options.consumer_id)
-        if options.scan is LogScan.FROM_SNAPSHOT and options.state.snapshot_id is None:
-            raise InvalidRequestError("log.scan=from-snapshot needs snapshot_id")
-        if options.scan is LogScan.FROM_TIMESTAMP and options.state.timestamp_millis is None:
-            raise InvalidRequestError("log.scan=from-timestamp needs timestamp")
+        check_stream(options.log, options.state, table_name=table.name, has_log=target is not None)
 
     @property
     def log(self) -> LogPhase:
@@ -206,7 +212,7 @@ class StreamPlanner:
             following = self._consumers.find(self._options.consumer_id)
             if following is not None:
                 return FollowOffset(consumed=following - 1)
-        return StartOffset(start=self._options.scan.value)
+        return StartOffset(start=self._options.log.scan.value)
 
     def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
         """Where the batch that begins at `start` ends; `start` when there is nothing to read.
@@ -225,6 +231,8 @@ class StreamPlanner:
             self._is_waiting = True
             return start
         self._is_waiting = False
+        if self._log is not None:
+            self._log.wait.check(is_fixed=self._head.is_fixed)
         return end
 
     def _check_log_once(self) -> None:
@@ -243,6 +251,10 @@ class StreamPlanner:
             case FollowOffset():
                 return self._following.end(start, limits)
 
+    def rest(self) -> None:
+        """Wait a little where there was nothing to read."""
+        self._head.rest()
+
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """What lies between two offsets."""
         self._patience.keep_trying(self._check_log_once)  # a batch that is run again is not asked for its end
@@ -254,7 +266,7 @@ class StreamPlanner:
         if isinstance(start, StartOffset):
             return self._first_partitions(start, end)
         if isinstance(start, LogOffset) and isinstance(end, LogOffset):
-            return self.log.partitions(start.offsets, end.offsets)
+            return self.log.partitions(start, end, has_snapshots=self._has_snapshots)
         if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
             return self._following.partitions(start, end)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
@@ -295,48 +307,21 @@ class StreamPlanner:
 
     def _first_end(self, start: StartOffset, limits: Limits) -> Offset:
         scan = LogScan(start.start)
-        base = self._base_snapshot(scan)
-        if scan is LogScan.FULL and base is not None:
+        if scan is not LogScan.FULL:
+            return replace(self._start.changes(scan), reads_rows=False)
+        base = self._start.snapshot()
+        if base is not None:
             self._lease.hold(base.id)
             return self._snapshot_end(SnapshotOffset(snapshot=base.id, split=0, commit=base.uuid), limits)
-        offset = self._after(base)
-        if scan is LogScan.FULL:  # nothing to read at once, and maybe nothing at all yet
-            return start if self._end_of_batch(offset, limits) == offset else offset
-        if scan is LogScan.LATEST and isinstance(offset, LogOffset):
-            return advance_log(offset, (), self._head.now().ends, NO_LIMITS)
-        return offset
-
-    def _base_snapshot(self, scan: LogScan) -> Snapshot | None:
-        """The snapshot that the stream starts with (full) or after (otherwise); None before the first."""
-        state = self._options.state
-        snapshots = self._table.snapshots
-        if state.snapshot_id is not None:
-            chosen = snapshots.get(state.snapshot_id)
-            if scan is not LogScan.FROM_SNAPSHOT:
-                return chosen
-            return snapshots.get(chosen.id - 1) if chosen.id > 1 else None
-        if state.timestamp_millis is not None:
-            found = snapshots.at_or_before(state.timestamp_millis)
-            if found is None and (snapshots.earliest_id() or 1) > 1:
-                raise NotFoundError(
-                    f"table {self._mark.name} has no snapshot at or before {state.timestamp_millis} ms any more; "
-                    "name a later timestamp"
-                )
-            return found
-        newest = self._head.now().snapshot_id
-        return snapshots.get(newest) if newest else None
-
-    def _after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
-        """Where the changes after a snapshot begin."""
-        if self._log is None:
-            if snapshot is None:
-                return FollowOffset(consumed=0)
-            return FollowOffset(consumed=snapshot.id, commit=snapshot.uuid)
-        return self._log.after(snapshot)
+        offset = self._start.after(None)
+        # Nothing to read at once, and maybe nothing at all yet.
+        return start if self._end_of_batch(offset, limits) == offset else replace(offset, reads_rows=False)
 
     def _first_partitions(self, start: StartOffset, end: Offset) -> list[InputPartition]:
-        is_full = LogScan(start.start) is LogScan.FULL
-        if is_full and isinstance(end, LogOffset | FollowOffset) and end.consumed:
+        if not isinstance(end, LogOffset | FollowOffset):
+            return []
+        reads_rows = LogScan(start.start) is LogScan.FULL if end.reads_rows is None else end.reads_rows
+        if reads_rows and end.consumed:
             commit = end.commit if isinstance(end, FollowOffset) else None
             return self._split_partitions(end.consumed, commit, 0, None)
         return []
@@ -349,7 +334,8 @@ class StreamPlanner:
         end = take_splits([(split.row_count, split.size_bytes) for split in splits], start.split, limits)
         if end < len(splits):
             return SnapshotOffset(snapshot=snapshot.id, split=end, commit=snapshot.uuid)
-        return self._after(self._table.snapshots.get(snapshot.id))
+        reads_rows = True if start.split == 0 else None
+        return replace(self._start.after(self._table.snapshots.get(snapshot.id)), reads_rows=reads_rows)
 
     def _splits_of(self, snapshot_id: int, commit: str | None) -> tuple[Snapshot, tuple[DataSplit, ...]]:
         """A snapshot, and all splits, also those without a row that passes `where`: their numbers are in offsets.
@@ -367,6 +353,7 @@ class StreamPlanner:
         self, snapshot_id: int, commit: str | None, first: int, end: int | None
     ) -> list[InputPartition]:
         self._lease.hold(snapshot_id)
-        splits = self._splits_of(snapshot_id, commit)[1][first:end]
+        snapshot, found = self._splits_of(snapshot_id, commit)
+        splits = found[first:end]
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
-        return [SplitsPartition(group) for group in groups]
+        return [SplitsPartition(group, SnapshotMark.of(snapshot)) for group in groups]

@@ -17,6 +17,7 @@ from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.source.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
+REST_SECONDS_MAX = 0.05
 _OTHER_HISTORY = "The table was rolled back or created again, or another one is read: use a new checkpoint location"
 
 
@@ -61,6 +62,16 @@ class TableHead:
             self._seen = (time.monotonic(), self._look())
         return self._seen[1]
 
+    def rest(self) -> None:
+        """Wait until the table may be looked at again, but not for long; at once when that is never.
+
+        Spark asks for the next offset about 85 times a second while there is nothing to read, and each question takes
+        processor time of two processes. A query with several sources asks one after the other: hence not for long.
+        """
+        if self._fixed is None and self._seen is not None:
+            left = self._seen[0] + HEAD_SECONDS - time.monotonic()
+            time.sleep(max(0.0, min(left, REST_SECONDS_MAX)))
+
     def _look(self) -> Head:
         newest = latest_of(self._table)
         self._check_same_table(newest)
@@ -100,14 +111,17 @@ def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> N
         )
 
 
+def log_after(table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget) -> LogState:
+    """The state of the log in a snapshot; that before the first one for None."""
+    if snapshot is None:
+        return LogState(topic_id=target.topic_id)
+    return read_state(table, snapshot, topic_id=target.topic_id).logged
+
+
 def position_after(table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget) -> LogOffset:
     """Where the log goes on after a snapshot; its beginning before the first."""
-    if snapshot is None:
-        log, snapshot_id = LogState(topic_id=target.topic_id), 0
-    else:
-        log = read_state(table, snapshot, topic_id=target.topic_id).logged
-        snapshot_id = snapshot.id
-    return LogOffset.of_snapshot(snapshot_id, log, table.bucket_count)
+    snapshot_id = 0 if snapshot is None else snapshot.id
+    return LogOffset.of_snapshot(snapshot_id, log_after(table, snapshot, target), table.bucket_count)
 
 
 def readable_end(held: int, stable: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pyspark.sql.datasource import InputPartition
@@ -13,23 +13,27 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.offsets import Position
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log
+from lakelog.spark.log_options import Align, LogReading
+from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
 from lakelog.spark.source.input_partitions import LogPartition, pack, partition_count
 from lakelog.spark.source.lease import LogLease
 from lakelog.spark.source.offsets import LogOffset
-from lakelog.spark.source.stream_head import Head, TableHead, position_after
+from lakelog.spark.source.stream_align import SnapshotPlace, WriterWait
+from lakelog.spark.source.stream_head import Head, TableHead, log_after, position_after
 
 
 class LogPhase:
     """Plans batches of the log, and holds the records that are still to be read."""
 
-    def __init__(self, table: FileStoreTable, target: LogTarget, head: TableHead) -> None:
+    def __init__(self, table: FileStoreTable, target: LogTarget, head: TableHead, reading: LogReading) -> None:
         """Hold nothing yet."""
         self.lease = LogLease(table, target.topic_id)
+        self.wait = WriterWait(table.name, reading.align_timeout_millis)
+        self.is_aligned = reading.align is Align.SNAPSHOT
         self._table = table
         self._target = target
         self._head = head
-        self._positions: dict[int, LogOffset] = {}
+        self._places: dict[int, SnapshotPlace] = {}
         self._same_log: set[tuple[int, Position, int]] = set()  # what was asked of leader epochs, and is well
 
     def after(self, snapshot: Snapshot | None) -> LogOffset:
@@ -39,11 +43,45 @@ class LogPhase:
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
         """Where the batch that begins at `start` ends."""
         self.lease.renew(start.offsets)
+        self._places = {at: place for at, place in self._places.items() if at >= start.consumed}
         head = self._head.now()
         self._check_same_log(start, head)
+        end = self._aligned_end(start, head, limits) if self.is_aligned else self._end(start, head, limits)
+        return end if end == start else replace(end, epochs=head.epochs, reads_rows=None)
+
+    def _end(self, start: LogOffset, head: Head, limits: Limits) -> LogOffset:
         first = head.snapshot_id if limits == NO_LIMITS else start.consumed + 1
-        end = advance_log(start, self._positions_from(first, head.snapshot_id), head.ends, limits)
-        return end if end == start else replace(end, epochs=head.epochs)
+        positions = (place.position for place in self.places(first, head.snapshot_id))
+        return advance_log(start, positions, head.ends, limits)
+
+    def _aligned_end(self, start: LogOffset, head: Head, limits: Limits) -> LogOffset:
+        if limits == NO_LIMITS:
+            newest = self.newest_whole(start.consumed, head.snapshot_id)
+            found: Iterable[SnapshotPlace] = () if newest is None else (newest,)
+        else:
+            found = (place for place in self.places(start.consumed + 1, head.snapshot_id) if place.is_whole)
+        end = advance_to_snapshot(start, (place.position for place in found), limits)
+        if end == start:
+            self._wait_for_writers(start, head)
+        else:
+            self.wait.proceeds()
+        return end
+
+    def newest_whole(self, consumed: int, newest: int) -> SnapshotPlace | None:
+        """The newest snapshot behind `consumed` that holds no batch in part."""
+        for snapshot_id in range(newest, consumed, -1):
+            place = next(self.places(snapshot_id, snapshot_id), None)
+            if place is not None and place.is_whole:
+                return place
+        return None
+
+    def _wait_for_writers(self, start: LogOffset, head: Head) -> None:
+        places = list(self.places(start.consumed + 1, head.snapshot_id))
+        whole = max((at for at, place in enumerate(places) if place.is_whole), default=-1)
+        if places[whole + 1 :]:
+            self.wait.waits_behind(places[whole + 1 :])
+        else:
+            self.wait.proceeds()
 
     def _check_same_log(self, start: LogOffset, head: Head) -> None:
         """Raise LogRewrittenError when a bucket was cut before `start`; asked once for each change of a leader."""
@@ -54,22 +92,48 @@ class LogPhase:
             check_not_rewritten(self._target.topic.partition(bucket), known)
             self._same_log.add((bucket, known, head.epochs[bucket]))
 
-    def _positions_from(self, first: int, newest: int) -> Iterator[LogOffset]:
-        """Log positions of the snapshots from `first` to `newest` that have not expired."""
-        self._positions = {at: position for at, position in self._positions.items() if at >= first}
+    def places(self, first: int, newest: int) -> Iterator[SnapshotPlace]:
+        """The snapshots from `first` to `newest` that have not expired, in the log."""
         earliest = self._table.snapshots.earliest_id() or 1
         for snapshot_id in range(max(first, earliest, 1), newest + 1):
-            if snapshot_id not in self._positions:
+            if snapshot_id not in self._places:
                 try:
                     snapshot = self._table.snapshots.get(snapshot_id)
-                    self._positions[snapshot_id] = self.after(snapshot)
+                    log = log_after(self._table, snapshot, self._target)
                 except NotFoundError:  # expired since we looked, or what it carried on has
                     continue
-            yield self._positions[snapshot_id]
+                self._places[snapshot_id] = SnapshotPlace.of(snapshot, log, self._table.bucket_count)
+            yield self._places[snapshot_id]
 
-    def partitions(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[InputPartition]:
-        """What the tasks of a batch between two offsets read."""
-        ranges = [(bucket, start.get(bucket, 0), offset) for bucket, offset in sorted(end.items())]
+    def partitions(self, start: LogOffset, end: LogOffset, *, has_snapshots: bool = False) -> list[InputPartition]:
+        """What the tasks of a batch between two offsets read.
+
+        With `has_snapshots` tasks know which snapshot has which records.
+        """
+        ranges = [(bucket, start.offsets.get(bucket, 0), offset) for bucket, offset in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
+        places = list(self.places(max(start.consumed, 1), end.consumed)) if has_snapshots else []
         groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
-        return [LogPartition(group) for group in groups]
+        return [LogPartition(group, snapshot_ends(group, start, places)) for group in groups]
+
+
+def snapshot_ends(
+    ranges: Iterable[tuple[int, int, int]], start: LogOffset, places: Iterable[SnapshotPlace]
+) -> dict[int, list[tuple[int, int]]]:
+    """Bucket -> (offset, snapshot): the snapshot has the records up to this offset, exclusive, from the one before on.
+
+    The ranges begin at `start`, whose snapshot is read. Where the one before a snapshot has expired, it is not known
+    which of the two has a record: 0 in place of the snapshot. Pure.
+    """
+    positions = [place.position for place in places]
+    found: dict[int, list[tuple[int, int]]] = {}
+    for bucket, first, _ in ranges:
+        before_id, ends = start.consumed, [(first, 0)]
+        for position in positions:
+            offset = position.offsets.get(bucket, 0)
+            if offset > ends[-1][0]:
+                is_next = position.consumed == before_id + 1
+                ends.append((offset, position.consumed if is_next else 0))
+            before_id = position.consumed
+        found[bucket] = ends
+    return found

@@ -72,13 +72,15 @@ def append_commit(
     changelog: Sequence[ManifestEntry] = (),
     hashes: HashIndexChange | None = None,
     lineage: Mapping[str, object] | None = None,
+    watermark_millis: int | None = None,
     clock: CommitClock | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Snapshot | None:
     """Commit one batch of a user to a table without log, once; None when it is in the table already.
 
-    `hashes` is the change of the HASH index by the assigner. Raises InvalidRequestError for an identifier below the
-    user's last one, or the same one with another digest; OvertakenError, see `is_overtaken`.
+    `hashes` is the change of the HASH index by the assigner, `watermark_millis` the event-time watermark of the batch.
+    Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest;
+    OvertakenError, see `is_overtaken`.
     """
     clock = clock or CommitClock()
 
@@ -96,6 +98,7 @@ def append_commit(
             hashes=hashes,
             properties=properties if lineage is None else properties | {LINEAGE_KEY: json.dumps(lineage)},
             operation="WRITE",
+            watermark=watermark_millis,
         )
 
     return TableCommit(table, clock=clock).commit(resolve, on_step=on_step)

@@ -1,0 +1,265 @@
+"""Options of reads of the log by `format("lakelog")`: where they start and end, and what they say of each record.
+
+| option | of |
+|---|---|
+| `log.scan`, `startingOffsets` | where a stream, or a batch read of the log, starts |
+| `endingOffsets` | where a batch read of the log ends |
+| `failOnDataLoss` | what deleted offsets mean |
+| `metadata-columns` | columns about each record |
+| `stream.align`, `stream.align.timeout` | where the batches of a stream end |
+
+Source: FLIP-188, "Table Options" (`log.scan`); Spark, "Structured Streaming + Kafka Integration Guide" (offsets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.options import Option, parse_bool, parse_duration_millis
+from lakelog.filestore.options.parsing import parse_names
+from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
+from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
+from lakelog.spark.shown_state import SNAPSHOT_ID, TIMESTAMP, ShownState
+
+
+class MetadataColumn(StrEnum):
+    """A column about a record of the log, or a row of a snapshot."""
+
+    BUCKET = "bucket"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+    USER = "user"
+    BATCH_ID = "batch_id"
+    SNAPSHOT_ID = "snapshot_id"
+    WATERMARK = "watermark"
+
+    @property
+    def column(self) -> str:
+        """The name of the column."""
+        return f"_{self.value}"
+
+
+def _parse_metadata(text: str) -> tuple[MetadataColumn, ...]:
+    if text.strip().lower() == "all":
+        return tuple(MetadataColumn)
+    return tuple(MetadataColumn(name) for name in parse_names(text))
+
+
+class Align(StrEnum):
+    """Where the batches of a stream end."""
+
+    TRANSACTION = "transaction"
+    SNAPSHOT = "snapshot"
+
+
+STARTING_OFFSETS: Option[GivenOffsets | None] = Option(
+    key="startingOffsets",
+    parse=parse_offsets,
+    default=None,
+    doc="Where a stream with `log.scan`=`from-offsets`, which this implies, or a batch read of the log starts. A "
+    "number is the next offset to read; -2 is the earliest, -1 the latest. Every bucket is named; the topic may be, as "
+    "for Spark's Kafka source. A batch that has `endingOffsets` alone starts at the earliest offset.",
+    kind=OFFSETS_KIND,
+)
+ENDING_OFFSETS: Option[GivenOffsets | None] = Option(
+    key="endingOffsets",
+    parse=parse_offsets,
+    default=None,
+    doc="Where a batch read of the log ends, exclusive. `latest`, the default where the start is given, is behind the "
+    "last committed transaction.",
+    kind=OFFSETS_KIND,
+)
+FAIL_ON_DATA_LOSS = Option(
+    key="failOnDataLoss",
+    parse=parse_bool,
+    default=True,
+    doc="Whether a read of the log fails when offsets that it is to read were deleted. With `false` it continues at "
+    "the oldest record that is left, with a warning. A log that lost or replaced its newest records is an error all "
+    "the same.",
+    kind="true or false",
+)
+METADATA_COLUMNS: Option[tuple[MetadataColumn, ...]] = Option(
+    key="metadata-columns",
+    parse=_parse_metadata,
+    default=(),
+    doc="Columns about each record of the log, with commas, or `all`: `bucket`, `offset`, `timestamp`, `user`, "
+    "`batch_id`, `snapshot_id`, `watermark`. Their names in the rows begin with `_`.",
+    kind=f"all, or names of {', '.join(MetadataColumn)}",
+)
+STREAM_ALIGN = Option(
+    key="stream.align",
+    parse=Align,
+    default=Align.TRANSACTION,
+    doc="Where micro-batches of a stream end: at a `transaction` of each bucket, or at a `snapshot` that holds no "
+    "unfinished batch of a writer in part.",
+    kind="transaction or snapshot",
+)
+STREAM_ALIGN_TIMEOUT = Option(
+    key="stream.align.timeout",
+    parse=parse_duration_millis,
+    default=10 * 60_000,
+    doc="How long a stream with `stream.align`=`snapshot` waits for a writer whose batch is in the newest snapshots in "
+    "part, before it fails with the writer's name.",
+    kind="a duration",
+)
+LOG_READ_OPTIONS: tuple[Option[object], ...] = (
+    STARTING_OFFSETS,
+    ENDING_OFFSETS,
+    FAIL_ON_DATA_LOSS,
+    METADATA_COLUMNS,
+    STREAM_ALIGN,
+    STREAM_ALIGN_TIMEOUT,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReading:
+    """How the log is read. `reads_batch` says that a batch reads the log, between `starting` and `ending`.
+
+    `table_millis` is where `from-timestamp` starts, in milliseconds since 1970, when the read names no timestamp.
+    """
+
+    scan: LogScan = LogScan.FULL
+    starting: GivenOffsets | None = None
+    ending: GivenOffsets | None = None
+    fails_on_loss: bool = True
+    metadata: tuple[MetadataColumn, ...] = ()
+    align: Align = Align.TRANSACTION
+    align_timeout_millis: int = STREAM_ALIGN_TIMEOUT.default
+    reads_batch: bool = False
+    table_millis: int | None = None
+
+
+DEFAULT_READING = LogReading()
+
+
+def parse_log_reading(given: Mapping[str, str], table_options: Mapping[str, str]) -> LogReading:
+    """How the log is read, by the options of the read, and where they say nothing, by those of the table.
+
+    Raises OptionError for a value. What options mean together is checked by `check_stream` and `check_log_batch`.
+    """
+    starting, ending = STARTING_OFFSETS.of(given), ENDING_OFFSETS.of(given)
+    scan = SCAN.of({**table_options, **given})
+    if starting is not None and SCAN.key not in given:
+        scan = LogScan.FROM_OFFSETS
+    has_point = SCAN.key in given and scan in (LogScan.FROM_SNAPSHOT, LogScan.FROM_TIMESTAMP)
+    reads_batch = has_point or starting is not None or ending is not None
+    if reads_batch and SCAN.key not in given:
+        scan = LogScan.FROM_OFFSETS
+    return LogReading(
+        scan=scan,
+        starting=starting,
+        ending=ending,
+        fails_on_loss=FAIL_ON_DATA_LOSS.of(given),
+        metadata=METADATA_COLUMNS.of(given),
+        align=STREAM_ALIGN.of(given),
+        align_timeout_millis=STREAM_ALIGN_TIMEOUT.of(given),
+        reads_batch=reads_batch,
+        table_millis=SCAN_TIMESTAMP_MILLIS.of(table_options) or SCAN_TIMESTAMP_MILLS.of(table_options),
+    )
+
+
+def check_stream(reading: LogReading, state: ShownState, *, table_name: str, has_log: bool) -> None:
+    """Raise InvalidRequestError for options that a stream cannot have together."""
+    if reading.ending is not None:
+        raise InvalidRequestError(
+            f"{ENDING_OFFSETS.key} is an option of batch reads: a stream has no end; read it with spark.read"
+        )
+    _check_start(reading, state)
+    if not has_log:
+        _check_needs_no_log(reading, table_name)
+
+
+def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, has_log: bool) -> None:
+    """Raise InvalidRequestError for options that a batch read cannot have together."""
+    if reading.align is Align.SNAPSHOT:
+        raise InvalidRequestError(f"{STREAM_ALIGN.key} is an option of streams: a batch read has one end")
+    if not reading.reads_batch:
+        if reading.metadata:
+            raise InvalidRequestError(
+                f"{METADATA_COLUMNS.key} is about records of the log, and this batch reads files: read the log with "
+                f"{STARTING_OFFSETS.key}=earliest, or a stream"
+            )
+        return
+    if reading.scan in (LogScan.FULL, LogScan.LATEST):
+        raise InvalidRequestError(
+            f"{SCAN.key}={reading.scan.value} is where a stream starts; a batch read of the log starts at "
+            f"{STARTING_OFFSETS.key}, or with {SCAN.key}=from-snapshot or from-timestamp"
+        )
+    if state.tag is not None:
+        raise InvalidRequestError("a tag keeps a snapshot's files, not its log: leave the tag out, or the offsets")
+    if reading.starting is None and reading.scan is LogScan.FROM_OFFSETS:
+        if state != ShownState():
+            raise _extra(state, LogScan.FROM_OFFSETS)
+    else:
+        _check_start(reading, state)
+    for option, given, refused in (
+        (STARTING_OFFSETS, reading.starting, Edge.LATEST),
+        (ENDING_OFFSETS, reading.ending, Edge.EARLIEST),
+    ):
+        if given is not None and refused in given.edges:
+            word, number = refused.value
+            raise InvalidRequestError(f"option {option.key!r} of a batch read cannot be {word} ({number}): it is empty")
+    if not has_log:
+        _check_needs_no_log(reading, table_name)
+        raise _needs_log(f"{SCAN.key}={reading.scan.value} of a batch read", table_name)
+
+
+def _check_start(reading: LogReading, state: ShownState) -> None:
+    """Raise InvalidRequestError unless the options name the start that `log.scan` takes, and no other."""
+    scan, needed = reading.scan, _NEEDED[reading.scan]
+    given = {
+        SNAPSHOT_ID.key: state.snapshot_id is not None,
+        TIMESTAMP.key: state.timestamp_millis is not None,
+        STARTING_OFFSETS.key: reading.starting is not None,
+    }
+    for key in needed:
+        if not given[key] and not (key == TIMESTAMP.key and reading.table_millis is not None):
+            also = f" or {SCAN_TIMESTAMP_MILLIS.key}" if key == TIMESTAMP.key else ""
+            raise InvalidRequestError(f"{SCAN.key}={scan.value} needs {key}{also}")
+    allowed: Sequence[str] = (SNAPSHOT_ID.key, TIMESTAMP.key) if scan is LogScan.FULL else needed
+    for key, is_given in given.items():
+        if is_given and key not in allowed:
+            raise _unused(key, scan)
+
+
+_NEEDED: dict[LogScan, tuple[str, ...]] = {
+    LogScan.FULL: (),
+    LogScan.LATEST: (),
+    LogScan.FROM_SNAPSHOT: (SNAPSHOT_ID.key,),
+    LogScan.FROM_TIMESTAMP: (TIMESTAMP.key,),
+    LogScan.FROM_OFFSETS: (STARTING_OFFSETS.key,),
+}
+
+
+def _unused(key: str, scan: LogScan) -> InvalidRequestError:
+    fitting = [one.value for one, keys in _NEEDED.items() if key in keys]
+    return InvalidRequestError(
+        f"{key} does not go with {SCAN.key}={scan.value}: leave it out, or set {SCAN.key}={fitting[0]}"
+    )
+
+
+def _extra(state: ShownState, scan: LogScan) -> InvalidRequestError:
+    return _unused(SNAPSHOT_ID.key if state.snapshot_id is not None else TIMESTAMP.key, scan)
+
+
+def _check_needs_no_log(reading: LogReading, table_name: str) -> None:
+    """Raise InvalidRequestError for options that only a log gives a meaning."""
+    asked = {
+        STARTING_OFFSETS.key: reading.starting is not None,
+        ENDING_OFFSETS.key: reading.ending is not None,
+        METADATA_COLUMNS.key: bool(reading.metadata),
+    }
+    for key, is_asked in asked.items():
+        if is_asked:
+            raise _needs_log(key, table_name)
+
+
+def _needs_log(what: str, table_name: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{what} is about the log, and table {table_name} has none, or is a copy, whose log belongs to the original:"
+        " read its snapshots, or Table.changes"
+    )
