@@ -1,7 +1,6 @@
-"""Looking up keys in the runs that a compaction leaves out, at a cost that grows with the keys, not with the runs.
+"""Looking up keys in the runs of a bucket, at a cost that grows with the keys, not with the runs.
 
-In a Parquet file the row groups that may hold a key are found by their statistics; their key columns are read first,
-and the other columns where a key was found. Files of other formats are read whole.
+A compaction looks its keys up in the runs that it leaves out; a table whose log has old values looks up each batch.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.data.data_reader import KeyRows, read_rows_of_keys
+from lakelog.filestore.data.group_cache import CacheShare
+from lakelog.filestore.data.key_lookup import KeyRows, read_rows_of_keys
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions
 from lakelog.filestore.merge.deduplicate import are_absent
@@ -30,7 +30,8 @@ from lakelog.filestore.metadata.store import TableStore
 class BucketLookup:
     """Finds rows of keys in runs, youngest first. `deletions` are the deletion vectors of files, by their names.
 
-    `met` collects the positions of the found rows, by the file's name.
+    `met` collects the positions of the found rows, by the file's name. With a `cache` what is read is kept for later
+    lookups.
     """
 
     table: TableStore
@@ -38,6 +39,7 @@ class BucketLookup:
     runs: Sequence[SortedRun]
     fields: Sequence[DataField]
     deletions: Mapping[str, DeletionFile]
+    cache: CacheShare | None = None
     met: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
     _deleted: dict[str, Positions] = field(default_factory=dict)
 
@@ -56,6 +58,8 @@ class BucketLookup:
 
     def _found(self, keys: pl.DataFrame, fields: Sequence[DataField]) -> Iterator[KeyRows]:
         left = keys
+        if self.cache is not None:
+            self.cache.cache.begin(self.table.bucket_dir(self.bucket))
         for run in self.runs:
             parts = [part for file in run.files for part in self._find_in(file, left, fields)]
             yield from parts
@@ -69,7 +73,13 @@ class BucketLookup:
         if not wanted.height:
             return
         for part in read_rows_of_keys(
-            self.table, self.bucket, file, fields, wanted, deleted=self._deleted_of(file.file_name)
+            self.table,
+            self.bucket,
+            file,
+            fields,
+            wanted,
+            deleted=self._deleted_of(file.file_name),
+            cache=self.cache,
         ):
             self.met.setdefault(file.file_name, []).append(part.positions)
             yield part

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_schema, to_arrow_type
+from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data.row_groups import RowFilter, groups_left
 from lakelog.filestore.formats.opening import DataFile, open_data_file
 from lakelog.filestore.formats.parquet import FETCH_BYTES_MIN, ParquetFile
 from lakelog.filestore.formats.stored_file import StoredFile
-from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions, without_deleted
+from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.merge.deduplicate import are_absent
-from lakelog.filestore.merge.order import key_at, key_frame, rows_before, rows_up_to
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
@@ -31,7 +25,7 @@ from lakelog.filestore.schema.evolution import FieldMapping, check_not_narrowed
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.stored_schema import stored_schema
 
-_BATCH_ROWS_MAX = 65_536
+BATCH_ROWS_MAX = 65_536
 _BATCH_ROWS_MIN = 64
 BLOBS_ELSEWHERE = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 _VARIABLE_BYTES = 32  # a guess for one string or nested value, until rows have been read
@@ -77,7 +71,7 @@ def parts_of(
     `columns` are those of the table's schema and those of the file's.
     """
     estimate = max(row_bytes(read), opened.row_bytes, 1)
-    batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
+    batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), BATCH_ROWS_MAX)
     if not isinstance(opened, ParquetFile):
         yield 0, opened.iter_batches(read, batch_rows=batch_rows)
         return
@@ -91,108 +85,6 @@ def parts_of(
     for _, numbered in itertools.groupby(enumerate(left), key=lambda item: item[1] - item[0]):
         neighbours = [group for _, group in numbered]
         yield starts[neighbours[0]], batches_of(row_groups=neighbours)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRows:
-    """Rows of a data file that have given keys: their key frame, and their positions in the file."""
-
-    rows: pa.Table
-    keys: pl.DataFrame
-    positions: npt.NDArray[np.int64]
-
-
-def read_rows_of_keys(
-    table: TableStore,
-    bucket: BucketId,
-    file: DataFileMeta,
-    fields: Sequence[DataField],
-    keys: pl.DataFrame,
-    *,
-    deleted: Positions | None = None,
-) -> Iterator[KeyRows]:
-    """The rows of a data file whose keys are in the key frame `keys`, in the columns `fields`.
-
-    `keys` is in key order. Rows at the positions `deleted` are left out. Without `fields` only key columns are read.
-    Raises as `read_data_file`.
-    """
-    stored = file_fields(table, file, fields)
-    key_fields = table.schema.key_fields
-    key_mapping, mapping = FieldMapping.of(key_fields, stored), FieldMapping.of(fields, stored)
-    with opened_file(table, bucket, file) as opened:
-        if isinstance(opened, ParquetFile):
-            pieces = _row_groups(opened, key_mapping, mapping, _groups_with(opened, key_mapping, key_fields, keys))
-        else:
-            pieces = _whole(opened, key_mapping, mapping)
-        for piece in pieces:
-            frame = key_frame(piece.keys, key_fields)
-            hits = np.flatnonzero(~are_absent(frame, _between(keys, frame)).to_numpy())
-            if deleted is not None:
-                hits = hits[~np.isin(hits + piece.start, deleted)]
-            if len(hits):
-                rows = (piece.rows() if fields else piece.keys.select([])).take(pa.array(hits))
-                yield KeyRows(rows=rows, keys=frame[hits], positions=hits + piece.start)
-
-
-def _between(keys: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The keys, in key order, from the first of `rows`, which are in key order too, to the last."""
-    start = rows_before(keys, key_at(rows, 0))
-    return keys.slice(start, rows_up_to(keys, key_at(rows, rows.height - 1)) - start)
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Rows of a file from a position on: their keys, and a function that reads them."""
-
-    start: int
-    keys: pa.Table
-    rows: Callable[[], pa.Table]
-
-
-def _row_groups(
-    opened: ParquetFile, key_mapping: FieldMapping, mapping: FieldMapping, groups: Sequence[int]
-) -> Iterator[_Piece]:
-    starts = np.cumsum([0, *(rows for rows, _ in opened.row_groups)])
-    for group in groups:
-        keys = _adapted(key_mapping, opened.read(key_mapping.stored, row_groups=[group]))
-        yield _Piece(int(starts[group]), keys, partial(_read_group, opened, mapping, group))
-
-
-def _read_group(opened: ParquetFile, mapping: FieldMapping, group: int) -> pa.Table:
-    return _adapted(mapping, opened.read(mapping.stored, row_groups=[group]))
-
-
-def _whole(opened: DataFile, key_mapping: FieldMapping, mapping: FieldMapping) -> Iterator[_Piece]:
-    start = 0
-    stored = tuple(dict.fromkeys([*key_mapping.stored, *mapping.stored]))
-    for batch in opened.iter_batches(stored, batch_rows=_BATCH_ROWS_MAX):
-        rows = pa.Table.from_batches([batch])
-        keys = _adapted(key_mapping, rows.select([field.name for field in key_mapping.stored]))
-        values = rows.select([field.name for field in mapping.stored])
-        yield _Piece(start, keys, partial(_adapted, mapping, values))
-        start += batch.num_rows
-
-
-def _adapted(mapping: FieldMapping, rows: pa.Table) -> pa.Table:
-    adapted = [mapping.adapt(batch) for batch in rows.to_batches()]
-    return pa.Table.from_batches(adapted) if adapted else to_arrow_schema(mapping.wanted).empty_table()
-
-
-def _groups_with(
-    opened: ParquetFile, key_mapping: FieldMapping, key_fields: Sequence[DataField], keys: pl.DataFrame
-) -> list[int]:
-    """The row groups that may hold one of the keys, by the bounds of their first key column."""
-    first, wanted = key_fields[0], keys.to_series(0)
-    if key_mapping.stored[0].type != first.type:  # widened since: its bounds are of another type
-        return list(range(len(opened.row_groups)))
-    bounds = opened.bounds_of(key_mapping.stored[0])
-    known = [group for group, found in enumerate(bounds) if found is not None]
-    if not known:
-        return list(range(len(bounds)))
-    ends = key_frame(pa.table({first.name: pa.concat_arrays([bounds[group] for group in known])}), [first]).to_series()
-    low, high = wanted.search_sorted(ends[::2], "left"), wanted.search_sorted(ends[1::2], "right")
-    ruled_out = {known[place] for place in np.flatnonzero((low == high).to_numpy())}
-    return [group for group in range(len(bounds)) if group not in ruled_out]
 
 
 def stored_columns(table: TableStore, file: DataFileMeta) -> list[DataField]:

@@ -209,6 +209,8 @@ class CheckedInput(io.RawIOBase):
 
     def hold(self, start: int, end: int) -> None:
         """Read a range of bytes at once, so that reads inside of it find it here. Raises CorruptDataError."""
+        if self._held_start <= start <= end <= self._held_start + self._held.size:
+            return
         self._held = pa.py_buffer(b"")  # before more is read
         self._held_start = start - start % BLOCK_BYTES
         self._held = self.blocks(self._held_start, min(end, self._size))

@@ -175,6 +175,16 @@ class ParquetFile:
             parts = [part.file.read_row_groups(groups, columns=part.names) for part in self._parts(fields)]
         return self._joined(parts, fields)
 
+    def read_groups(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> Iterator[pa.Table]:
+        """The columns `fields` of each of some row groups, fetched together where they are neighbours.
+
+        As `read` otherwise.
+        """
+        for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], row_groups, FETCH_BYTES):
+            self._hold(fetch)
+            for group in fetch.groups:
+                yield self.read(fields, row_groups=[group])
+
     def iter_batches(
         self,
         fields: Sequence[DataField],

@@ -21,7 +21,7 @@ _KEYS = {
     "lookups of Paimon's engines: what they keep, and when compactions look up": """
         changelog-producer.lookup-wait lookup-compact lookup-compact.max-interval lookup-wait lookup.async
         lookup.async-thread-number lookup.blob-as-descriptor lookup.bootstrap-parallelism lookup.cache
-        lookup.cache-file-retention lookup.cache-max-disk-size lookup.cache-max-memory-size
+        lookup.cache-file-retention lookup.cache-max-disk-size
         lookup.cache-rows lookup.cache-spill-compression lookup.cache.bloom.filter.enabled
         lookup.cache.bloom.filter.fpp lookup.cache.high-priority-pool-ratio
         lookup.continuous.discovery-interval lookup.dynamic-partition
@@ -173,7 +173,7 @@ _KEYS = {
         path root-path
     """,
     "the log of Paimon before 1.4, which is another than lakelog's": """
-        kafka.bootstrap.servers kafka.topic log.format log.key.format log.system.partitions
+        kafka.bootstrap.servers kafka.topic log.system.partitions
         log.system.replication streaming-read-mode
     """,
     "old writers, whose files are read without it": """

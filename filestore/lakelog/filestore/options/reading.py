@@ -84,3 +84,12 @@ READ_MEMORY_BUDGET = Option(
     "of lakelog.",
     kind="a size such as 256 mb",
 )
+LOOKUP_CACHE_MAX_MEMORY_SIZE = Option(
+    key="lookup.cache-max-memory-size",
+    parse=parse_size_bytes,
+    default=256 << 20,
+    doc="Memory of each Python process of Spark for what lookups of old rows have read: key columns, then rows. More "
+    "is read again for each batch. Counts for tables with a log that look old rows up when they are written "
+    "(`log.changelog-mode`=`all`, and tables that merge).",
+    kind="a size such as 256 mb",
+)
