@@ -26,6 +26,17 @@ assert stream.isStreaming
 assert sorted(row.id for row in then.collect()) == [1, 2, 3]
 assert late.rows() == [(2, 90)]
 """,
+    "docs/guide/streams.md": """
+from pathlib import Path
+
+Path("changes/2.json").write_text('{"id": 1, "carrier": "AA", "delay": 5}')
+first = write_stream(rows, "db.flights", catalog=catalog, checkpoint_location="ck/flights", available_now=True)
+first.awaitTermination()
+again = {"checkpoint_location": "ck/by_carrier", "output_mode": "update", "available_now": True}
+write_stream(sums, "db.by_carrier", catalog=catalog, **again).awaitTermination()
+counted = read(spark, "db.by_carrier", catalog=catalog).collect()
+assert {row.carrier: row.flights for row in counted} == {"UA": 0, "AA": 2, "B6": 1}
+""",
 }
 RUN_AGAIN = {"README.md"}  # readers run these again: twice in one process, and once in another
 LINE_LENGTH_MAX = 120

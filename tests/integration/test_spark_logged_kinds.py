@@ -179,6 +179,38 @@ def test_a_table_that_adds_up_has_its_sums_in_the_log_with_their_old_values(
         assert lake.read() == log_of(table) == lake.follow() == Counter(truth)
 
 
+def test_plain_upserts_have_their_old_rows_in_the_log_and_in_changelog_files(
+    spark: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
+    options = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": "all", "changelog-producer": "lookup"}
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["day"], options=options)
+    lake = Lake(spark, tmp_path, table)
+    batches: list[list[Change]] = [
+        [("+I", ("mon", 1)), ("+I", ("tue", 5)), ("+I", ("mon", 2))],
+        [("+I", ("mon", 4)), ("-D", ("sun", 1)), ("-U", ("tue", 9))],
+        [("-U", ("mon", 9)), ("+U", ("mon", 5)), ("+I", ("wed", None))],
+    ]
+    truths: list[set[Row]] = [{("mon", 2), ("tue", 5)}, {("mon", 4)}, {("mon", 5), ("wed", None)}]
+    for number, (changes, truth) in enumerate(zip(batches, truths, strict=True)):
+        lake.feed(number, changes)
+        lake.write()
+        assert lake.read() == log_of(table) == lake.follow() == Counter(truth)
+    filed = Counter(tuple(row.values()) for batch in table.changes() for row in batch.to_pylist())
+    assert filed == Counter(
+        [
+            ("+I", "mon", 2),
+            ("+I", "tue", 5),
+            ("-U", "mon", 2),
+            ("+U", "mon", 4),
+            ("-D", "tue", 5),
+            ("-U", "mon", 4),
+            ("+U", "mon", 5),
+            ("+I", "wed", None),
+        ]
+    )
+
+
 def test_deletes_that_a_merge_cannot_take_are_refused_before_anything_is_logged(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:

@@ -17,8 +17,8 @@ from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import check_kinds_taken
 from lakelog.logstore.options import LOGSTORE_OPTIONS
-from lakelog.protocol.logged_rows import BucketRows
-from lakelog.protocol.resolving import ResolvedRows, resolved
+from lakelog.protocol.logged_rows import BucketRows, ResolvedRows
+from lakelog.protocol.resolving import resolved
 from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.int64()), pa.field("v", pa.int64())])

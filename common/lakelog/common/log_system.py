@@ -1,4 +1,4 @@
-"""The option by which every part knows a table that has a log."""
+"""The options by which every part knows a table that has a log, and one whose log has old values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from collections.abc import Mapping
 
 LOG_SYSTEM_KEY = "log.system"
 NO_LOG = "none"
+CHANGELOG_MODE_KEY = "log.changelog-mode"
+ALL_CHANGES = "all"
 
 
 def has_log(options: Mapping[str, str]) -> bool:
     """Whether the options of a table say that it has a log."""
     return options.get(LOG_SYSTEM_KEY, NO_LOG) != NO_LOG
+
+
+def logs_old_values(options: Mapping[str, str]) -> bool:
+    """Whether the options of a table with primary key say that its log holds the rows before updates."""
+    return has_log(options) and options.get(CHANGELOG_MODE_KEY) == ALL_CHANGES

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    CHANGELOG_ROW_DEDUPLICATE,
+    CHANGELOG_ROW_DEDUPLICATE_IGNORED,
+    DELETION_VECTORS,
+    ChangelogProducer,
+)
 from lakelog.filestore.schema.schema import TableSchema
 
 
@@ -19,6 +25,12 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
         raise UnsupportedError(
             f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
             f"{DELETION_VECTORS.key} rows are shown once they are compacted; leave it out"
+        )
+    ignored = CHANGELOG_ROW_DEDUPLICATE_IGNORED.of(schema.options)
+    if schema.looks_up_old_rows and CHANGELOG_ROW_DEDUPLICATE.of(schema.options) and ignored:
+        raise InvalidRequestError(
+            f"table {table_name} has a log with the rows before updates, and {CHANGELOG_ROW_DEDUPLICATE_IGNORED.key}="
+            f"{','.join(ignored)}: files would hold values that no record has; leave it out"
         )
 
 

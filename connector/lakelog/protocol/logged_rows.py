@@ -20,6 +20,7 @@ from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.write.places import parts_of, places_of
@@ -36,6 +37,20 @@ class StayingRows:
     kinds: pa.Array
     positions: npt.NDArray[np.uint32]
     given_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRows:
+    """What rows of one partition of a bucket change: `changes` in key order, -U before its +U, with `kinds` (int8).
+
+    `positions` (uint32) are, for each change, the index of the last given row of its key. `staying` is what level 0
+    holds of the rows: those after the changes, and deletes.
+    """
+
+    changes: pa.Table
+    kinds: pa.Array
+    positions: npt.NDArray[np.uint32]
+    staying: StayingRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +112,22 @@ def write_level0(
     sequences = pa.array(staying.positions.astype(np.int64) + first_sequence)
     pieces = [StoredRows(rows=staying.rows, sequences=sequences, kinds=staying.kinds)]
     files = write_data_files(table.stored, bucket, pieces, level=0, source=FileSource.APPEND, names=names)
+    return tuple(files)
+
+
+def write_changelog(
+    table: TableStore, bucket: BucketId, resolved: ResolvedRows, *, first_sequence: int, names: FileNames
+) -> tuple[DataFileMeta, ...]:
+    """Write the changes of one bucket to changelog files; none without changes.
+
+    Both halves of an update have the sequence number of the row after it: `first_sequence` plus its position.
+    """
+    sequences = pa.array(resolved.positions.astype(np.int64) + first_sequence)
+    pieces = [StoredRows(rows=resolved.changes, sequences=sequences, kinds=resolved.kinds)]
+    prefix = CHANGELOG_FILE_PREFIX.of(table.schema.options)
+    files = write_data_files(
+        table.stored, bucket, pieces, level=0, source=FileSource.APPEND, names=names, prefix=prefix
+    )
     return tuple(files)
 
 

@@ -1,4 +1,4 @@
-"""Tables that are merged when they are written: old rows are looked up, folded with the new ones, and compared.
+"""Tables that look old rows up when they are written: to merge the new ones with them, or to log what they replace.
 
 What comes of it goes to both stores: the changes to the log, the rows after them to the files. It is right only behind
 the fence, on the newest snapshot and the tail: nobody else can change the bucket then, until the part is logged.
@@ -7,54 +7,69 @@ the fence, on the newest snapshot and the tail: nobody else can change the bucke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.common.types import RowKind
+from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.compact.change_merge import changes_between
 from lakelog.filestore.compact.lookup import BucketLookup
+from lakelog.filestore.data.group_cache import CacheShare, GroupCache
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows, without_deletes
-from lakelog.filestore.merge.engines import RowMerge
+from lakelog.filestore.merge.engines import RowMerge, row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.options.reading import LOOKUP_CACHE_MAX_MEMORY_SIZE
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.protocol.logged_rows import BucketRows, StayingRows
+from lakelog.protocol.logged_rows import BucketRows, ResolvedRows, StayingRows, staying_rows
+from lakelog.protocol.old_values import changed_rows
 from lakelog.protocol.ports import PartBase
 
+CACHE = GroupCache()  # of this process
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedRows:
-    """What rows of one partition of a bucket change: `changes` in key order, -U before its +U, with `kinds` (int8).
 
-    `staying` is what level 0 holds of them: the rows after the changes, and deletes.
+def resolve(table: TableStore, part: BucketRows, base: PartBase) -> ResolvedRows:
+    """What rows of one partition of a bucket change, by the rows that their keys have before the part.
+
+    Raises as `old_rows`.
     """
+    merge = row_merge(table.schema)
+    if merge is not None:
+        old = old_rows(table, part.bucket_id, base, distinct_keys(table, part.rows), also=(SEQUENCE_FIELD,))
+        return resolved(table, merge, part, old)
+    newest = staying_rows(table, part.rows, part.kinds)
+    old = old_rows(table, part.bucket_id, base, key_frame(newest.rows, table.schema.key_fields))
+    return changed_rows(table.schema, newest, old)
 
-    changes: pa.Table
-    kinds: pa.Array
-    staying: StayingRows
 
+def old_rows(
+    table: TableStore, bucket_id: BucketId, base: PartBase, keys: pl.DataFrame, *, also: Sequence[DataField] = ()
+) -> pa.Table | None:
+    """The rows that keys have in a bucket before the part, deletes too, with kinds and the columns `also`.
 
-def old_rows(table: TableStore, bucket_id: BucketId, base: PartBase, keys: pl.DataFrame) -> pa.Table | None:
-    """The rows that keys have in a bucket before the part, deletes too, with sequence numbers and kinds; None without.
-
-    `keys` is a key frame in key order, each key once. Raises NotFoundError for files that have expired, and
-    InvalidRequestError when the files have columns that the table did not have when it was opened.
+    `keys` is a key frame in key order, each key once; None when no key has a row. What is read stays in the cache of
+    the process. Raises NotFoundError for files that have expired, and InvalidRequestError when the files have columns
+    that the table did not have when it was opened.
     """
-    stored = table.stored
     files = _files(table, bucket_id, base)
     _check_columns(table, files)
     runs = runs_of(files, table.key_types)
-    fields = [*table.schema.fields, SEQUENCE_FIELD, KIND_FIELD]
-    lookup = BucketLookup(table=stored, bucket=bucket_id, runs=runs, fields=fields, deletions={})
+    lookup = BucketLookup(
+        table=table.stored,
+        bucket=bucket_id,
+        runs=runs,
+        fields=[*table.schema.fields, *also, KIND_FIELD],
+        deletions={},
+        cache=CacheShare(cache=CACHE, bytes_max=LOOKUP_CACHE_MAX_MEMORY_SIZE.of(table.schema.options)),
+    )
     return lookup.find(keys)
 
 
@@ -105,10 +120,10 @@ def resolved(table: TableStore, merge: RowMerge, part: BucketRows, old: pa.Table
     told = changes_between(without_deletes(old), without_deletes(merged), key_fields, compared=values)
     # A delete that differs from the one before is kept: later rows may have to lose against it.
     deletes = changes_between(_deletes(old), _deletes(merged), key_fields, compared=values)
-    rows = told.rows.drop_columns([SEQUENCE_NUMBER, VALUE_KIND])
     return ResolvedRows(
-        changes=rows,
+        changes=told.rows.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]),
         kinds=told.kinds,
+        positions=_last_positions(table, part, key_frame(told.rows, key_fields)),
         staying=_staying(table, part, [(told.rows, told.kinds), (deletes.rows, deletes.kinds)]),
     )
 
@@ -131,15 +146,20 @@ def _staying(table: TableStore, part: BucketRows, parts: Sequence[tuple[pa.Table
     rows = pa.concat_tables(after).drop_columns([SEQUENCE_NUMBER, VALUE_KIND])
     keys = key_frame(rows, table.schema.key_fields)
     order = keys.with_row_index("row").sort(keys.columns)["row"].to_numpy()
+    return StayingRows(
+        rows=rows.take(pa.array(order)),
+        kinds=pa.array(np.repeat([int(kind) for kind in kinds], counts).astype(np.int8)[order]),
+        positions=_last_positions(table, part, keys)[order],
+        given_count=part.rows.num_rows,
+    )
+
+
+def _last_positions(table: TableStore, part: BucketRows, keys: pl.DataFrame) -> npt.NDArray[np.uint32]:
+    """For each of `keys` the index of its last row in the part."""
     given = key_frame(part.rows, table.schema.key_fields)
     last = newest_rows(given)
     positions = keys.join(
         given[last].with_columns(last.alias("position")), on=keys.columns, how="left", nulls_equal=True,
         maintain_order="left",
     )["position"]  # fmt: skip
-    return StayingRows(
-        rows=rows.take(pa.array(order)),
-        kinds=pa.array(np.repeat([int(kind) for kind in kinds], counts).astype(np.int8)[order]),
-        positions=positions.to_numpy()[order].astype(np.uint32),
-        given_count=part.rows.num_rows,
-    )
+    return positions.to_numpy().astype(np.uint32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from threading import Lock
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.compact.committing import compact_request
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.encoding.binary_row import serialize_row
-from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.metadata.foreign_rows import foreign_rows_text, snapshot_with_rows
 from lakelog.filestore.metadata.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
 from lakelog.filestore.metadata.manifest_entries import BucketId
@@ -44,7 +44,15 @@ from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.header import BucketFile, CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.loggable import check_loggable
-from lakelog.protocol.logged_rows import BucketRows, StayingRows, split_rows, staying_rows, write_level0
+from lakelog.protocol.logged_rows import (
+    BucketRows,
+    ResolvedRows,
+    StayingRows,
+    split_rows,
+    staying_rows,
+    write_changelog,
+    write_level0,
+)
 from lakelog.protocol.ports import (
     BucketTail,
     Decide,
@@ -54,7 +62,7 @@ from lakelog.protocol.ports import (
     Producer,
     SnapshotChange,
 )
-from lakelog.protocol.resolving import distinct_keys, old_rows, resolved
+from lakelog.protocol.resolving import resolve
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
 # The buckets of a task have a thread each, to wait for the broker in parallel. Computations take turns: threads that
@@ -139,10 +147,14 @@ def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedChanges:
-    """A bucket's part of a batch before it has sequence numbers: the rows that stay, by partition, and its records."""
+    """A bucket's part of a batch before it has sequence numbers: the rows that stay, by partition, and its records.
+
+    `changes` are those of the same partitions where they go to changelog files too; else there are none.
+    """
 
     parts: tuple[tuple[BucketId, StayingRows], ...]
     records: EncodedRecords
+    changes: tuple[ResolvedRows, ...] = ()
 
 
 Encoded = Callable[[PartBase], EncodedChanges]
@@ -151,7 +163,7 @@ Encoded = Callable[[PartBase], EncodedChanges]
 
 def encode_part(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase) -> EncodedChanges:
     """Make the part of rows that `validate_rows` has checked. Raises as `encode_bucket`, and NotFoundError."""
-    if table.schema.is_merged_at_write:
+    if table.schema.looks_up_old_rows:
         return resolve_bucket(table, target, bucket, rows, base)
     return encode_bucket(table, target, bucket, rows)
 
@@ -159,25 +171,21 @@ def encode_part(table: TableStore, target: LogTarget, bucket: int, rows: ChangeR
 def resolve_bucket(
     table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase
 ) -> EncodedChanges:
-    """Merge rows with those that their keys have, and encode what that changes; for tables merged at write.
+    """Look up the rows that the keys of rows have, and encode what changes; for tables that look up at each write.
 
     Raises NotFoundError for files that have expired, and as `encode_bucket`.
     """
     check_table_writable(table)
     check_loggable(table.schema, table_name=table.name)
-    merge = row_merge(table.schema)
-    assert merge is not None, "a table merged at write has a merge"
     with _turn:
         parts = _by_partition(table, bucket, rows.rows, _kinds(table, rows))
-        found = []
-        for part in parts:
-            old = old_rows(table, part.bucket_id, base, distinct_keys(table, part.rows))
-            found.append((part.bucket_id, resolved(table, merge, part, old)))
+        found = [(part.bucket_id, resolve(table, part, base)) for part in parts]
         changes = pa.concat_tables([one.changes for _, one in found])
         kinds = pa.chunked_array([one.kinds for _, one in found], pa.int8())
         return EncodedChanges(
             parts=tuple((bucket_id, one.staying) for bucket_id, one in found),
             records=_encoded(table, target, changes, kinds),
+            changes=tuple(one for _, one in found) if table.schema.has_changelog_at_write else (),
         )
 
 
@@ -253,7 +261,7 @@ class TaskFiles:
         return next((path for path in paths if not self.table.file_io.exists(path)), None)
 
     def prepare(self, bucket: int, rows: Encoded, base: PartBase) -> PreparedBucket[EncodedRecords]:
-        """Write level-0 files, one set a partition. `rows` may still be in preparation.
+        """Write level-0 files and changelog files, one set a partition. `rows` may still be in preparation.
 
         Files without a record get a header record, see `TransactionalProducer.produce`.
         """
@@ -261,16 +269,20 @@ class TaskFiles:
         first_sequence = base.first_sequence
         names = FileNames()
         files: list[BucketFile] = []
+        changelog: list[BucketFile] = []
         with _turn:
             age = Stopwatch()
-            for bucket_id, staying in encoded.parts:
+            for (bucket_id, staying), changes in zip_longest(encoded.parts, encoded.changes):
                 assert bucket_id.number == bucket, "the rows are of another bucket"
                 metas = write_level0(self.table, bucket_id, staying, first_sequence=first_sequence, names=names)
                 files.extend(BucketFile(partition=bucket_id.partition, meta=meta) for meta in metas)
+                if changes is not None:
+                    metas = write_changelog(self.table, bucket_id, changes, first_sequence=first_sequence, names=names)
+                    changelog.extend(BucketFile(partition=bucket_id.partition, meta=meta) for meta in metas)
                 first_sequence += staying.given_count
         return PreparedBucket(
             files=tuple(files),
-            changelog=(),
+            changelog=tuple(changelog),
             record_count=len(encoded.records) or min(len(files), 1),
             size_bytes=encoded.records.size_bytes,
             payload=encoded.records,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.log_system import LOG_SYSTEM_KEY, NO_LOG
+from lakelog.common.log_system import ALL_CHANGES, CHANGELOG_MODE_KEY, LOG_SYSTEM_KEY, NO_LOG
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import check_settings_of_table
@@ -24,7 +24,7 @@ class ChangelogMode(StrEnum):
 
     AUTO = "auto"
     UPSERT = "upsert"
-    ALL = "all"
+    ALL = ALL_CHANGES
 
 
 class LogConsistency(StrEnum):
@@ -94,11 +94,11 @@ TOPIC_ID = Option(
     doc="The id that Kafka gave the topic; set when the table is created. Another topic is refused.",
 )
 CHANGELOG_MODE = Option(
-    key="log.changelog-mode",
+    key=CHANGELOG_MODE_KEY,
     parse=ChangelogMode,
     default=ChangelogMode.AUTO,
-    doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all` (needs "
-    "`log.consistency`=`transactional`), or `auto`: upsert with a primary key, all without.",
+    doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all` (old rows are looked up "
+    "in the files; needs `log.consistency`=`transactional`), or `auto`: upsert with a primary key, all without.",
     kind="auto, upsert or all",
 )
 CONSISTENCY = Option(

@@ -106,7 +106,7 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
 
 def _encoding(write: LoggedWrite, bucket: int, rows: ChangeRows, encoder: ThreadPoolExecutor) -> Encoded:
     """What makes the part of a bucket: already under way, unless it needs what the bucket has."""
-    if write.table.schema.is_merged_at_write:
+    if write.table.schema.looks_up_old_rows:
         return partial(resolve_bucket, write.table, write.target, bucket, rows)
     under_way = encoder.submit(encode_bucket, write.table, write.target, bucket, rows)
     return lambda _base: under_way.result()

@@ -21,7 +21,7 @@ from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row, st
 from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES
 from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.merge.deduplicate import are_adds
-from lakelog.filestore.merge.lookups import needs_lookup
+from lakelog.filestore.merge.lookups import is_looked_up
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
 from lakelog.filestore.metadata.levels import highest_level
@@ -94,7 +94,7 @@ def write_data_files(
     prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
     target = target_file_bytes(table.schema)
     folder = table.bucket_dir(bucket)
-    small_groups = LOOKED_UP_GROUP_BYTES if needs_lookup(table.schema) else None
+    small_groups = LOOKED_UP_GROUP_BYTES if is_looked_up(table.schema) else None
     group_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or small_groups
     # Rows of a group are held until it is written, so they count to the budget of the merge that makes them.
     block_bytes = group_bytes or min(ROW_GROUP_BYTES, READ_MEMORY_BUDGET.of(table.schema.options) // 4)

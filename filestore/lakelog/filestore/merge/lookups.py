@@ -9,6 +9,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
+from lakelog.filestore.schema.merged_schema import has_hidden_rules, looks_up_old_rows
 from lakelog.filestore.schema.schema import TableSchema
 
 _FORCE_LOOKUP = "force-lookup"  # of Paimon; lakelog reads such tables, and does not offer the option
@@ -27,3 +28,8 @@ def needs_lookup(schema: TableSchema) -> bool:
         or DELETION_VECTORS.of(options)
         or options.get(_FORCE_LOOKUP, "").lower() == "true"
     )
+
+
+def is_looked_up(schema: TableSchema) -> bool:
+    """Whether rows of some keys are read from the files that this schema is of: by compactions, or by each write."""
+    return needs_lookup(schema) or has_hidden_rules(schema) or looks_up_old_rows(schema)

@@ -126,9 +126,12 @@ class TableStore:
     def stored(self) -> TableStore:
         """The table with the schema of its files.
 
-        It differs for value-count tables, whose files count rows, and for tables that are merged when they are written.
+        It differs for value-count tables, whose files count rows, and for tables that are merged, or whose changelog
+        is written, with each batch.
         """
-        return self._of_files if self.schema.is_change_log or self.schema.is_merged_at_write else self
+        schema = self.schema
+        has_others = schema.is_change_log or schema.is_merged_at_write or schema.has_changelog_at_write
+        return self._of_files if has_others else self
 
     @cached_property
     def _of_files(self) -> TableStore:

@@ -50,7 +50,7 @@ def check_followable(table: TableStore) -> None:
 
 def files_in_changelogs(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
     """The files of a bucket whose rows are in changelogs: those that a reader starts with to follow the changes."""
-    options = table.schema.options
+    options = table.stored.schema.options
     match CHANGELOG_PRODUCER.of(options):
         case ChangelogProducer.LOOKUP:
             return [file for file in files if file.level > 0]

@@ -2,7 +2,11 @@
 
 Such a table is merged when it is written, since its log must say what a change made of a row. Its files hold whole
 rows, of which the last one of a key counts: for every engine it is a table with `merge-engine=deduplicate`. The options
-that say how rows are merged are in the schema file under names of lakelog's own. Source: docs/rfcs/0023-log-modes.md.
+that say how rows are merged are in the schema file under names of lakelog's own.
+
+A table that looks old rows up when it is written has `changelog-producer=lookup` in the same way: its changelog files
+come with each batch, which for every engine is `input`. Tables made before have `lookup` in their schema file, and
+their compactions write the changelog. Source: docs/rfcs/0023-log-modes.md, docs/rfcs/0025-old-values-in-the-log.md.
 """
 
 from __future__ import annotations
@@ -11,16 +15,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.log_system import has_log
+from lakelog.common.log_system import has_log, logs_old_values
 from lakelog.filestore.options.field_options import MAP_LAYOUT, PREFIX, STATS_MODE
 from lakelog.filestore.options.merging import (
     AGGREGATION_REMOVE_ON_DELETE,
+    CHANGELOG_PRODUCER,
     IGNORE_DELETE,
     MERGE_ENGINE,
     PARTIAL_UPDATE_REMOVE_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP,
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
+    ChangelogProducer,
     MergeEngine,
 )
 
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema.schema import TableSchema
 
 _AT_WRITE = "lakelog.merged-at-write."
+_BY_COMPACTION = "lakelog.changelog-by-compaction"  # only as users see a schema: `lookup` is in the schema file
 _RULES = {
     AGGREGATION_REMOVE_ON_DELETE.key,
     IGNORE_DELETE.key,
@@ -48,12 +55,32 @@ def is_merged_at_write(schema: TableSchema) -> bool:
     return has_log(options) and bool(schema.primary_keys) and not (keeps_last and not IGNORE_DELETE.of(options))
 
 
+def looks_up_old_rows(schema: TableSchema) -> bool:
+    """Whether each write looks up the rows that its keys have, by a schema as users see it."""
+    return is_merged_at_write(schema) or (bool(schema.primary_keys) and logs_old_values(schema.options))
+
+
+def has_changelog_at_write(schema: TableSchema) -> bool:
+    """Whether each batch writes changelog files of its changes, by a schema as users see it."""
+    is_lookup = CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.LOOKUP
+    return is_lookup and looks_up_old_rows(schema) and _BY_COMPACTION not in schema.options
+
+
+def has_own_rules(schema: TableSchema) -> bool:
+    """Whether a schema, as users see it, differs from the one that the files of such a table have."""
+    return is_merged_at_write(schema) or has_changelog_at_write(schema) or _BY_COMPACTION in schema.options
+
+
 def whole_row_schema(schema: TableSchema) -> TableSchema:
     """The schema that the files of such a table have."""
-    return replace(
-        schema,
-        options={f"{_AT_WRITE}{key}" if _is_rule(key) else key: value for key, value in schema.options.items()},
-    )
+    hidden = {key for key in schema.options if _is_rule(key)} if is_merged_at_write(schema) else set()
+    inputs = {}
+    if has_changelog_at_write(schema):
+        hidden.add(CHANGELOG_PRODUCER.key)
+        inputs = {CHANGELOG_PRODUCER.key: ChangelogProducer.INPUT.value}
+    options = {f"{_AT_WRITE}{key}" if key in hidden else key: value for key, value in schema.options.items()}
+    options.pop(_BY_COMPACTION, None)
+    return replace(schema, options=options | inputs)
 
 
 def has_hidden_rules(schema: TableSchema) -> bool:
@@ -66,8 +93,13 @@ def schema_with_rules(schema: TableSchema, *, path: str) -> TableSchema:
 
     Raises UnsupportedError where another engine has changed how the table merges.
     """
-    shown = replace(schema, options={key.removeprefix(_AT_WRITE): value for key, value in schema.options.items()})
-    if whole_row_schema(shown) != schema:
+    hidden = {key: value for key, value in schema.options.items() if key.startswith(_AT_WRITE)}
+    plain = {key: value for key, value in schema.options.items() if key not in hidden}
+    shown = replace(schema, options=plain | {key.removeprefix(_AT_WRITE): value for key, value in hidden.items()})
+    is_open = CHANGELOG_PRODUCER.of(plain) is ChangelogProducer.LOOKUP
+    if is_open and looks_up_old_rows(shown):
+        shown = replace(shown, options={**shown.options, _BY_COMPACTION: "true"})
+    if hidden and whole_row_schema(shown) != schema:
         raise UnsupportedError(
             f"schema file {path} is of a table that lakelog merges when it writes, and another engine has set options "
             "by which it would be merged when it is read: take the change back there"

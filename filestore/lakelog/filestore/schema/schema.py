@@ -21,7 +21,7 @@ from lakelog.filestore.io.integrity import damaged, json_digest
 from lakelog.filestore.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL, FileFormat
 from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, BucketFunction
 from lakelog.filestore.schema.counted_schema import is_change_log, is_counted
-from lakelog.filestore.schema.merged_schema import is_merged_at_write
+from lakelog.filestore.schema.merged_schema import has_changelog_at_write, is_merged_at_write, looks_up_old_rows
 from lakelog.filestore.schema.schema_rules import UNAWARE_BUCKET
 
 SCHEMA_VERSION = 3
@@ -153,6 +153,16 @@ class TableSchema:
     def is_merged_at_write(self) -> bool:
         """Whether rows are merged when they are written: in tables with a log that do not keep the last row."""
         return is_merged_at_write(self)
+
+    @cached_property
+    def looks_up_old_rows(self) -> bool:
+        """Whether each write looks up the rows that its keys have, for the log and for what it merges."""
+        return looks_up_old_rows(self)
+
+    @cached_property
+    def has_changelog_at_write(self) -> bool:
+        """Whether each write of rows to the log writes the changes to changelog files too."""
+        return has_changelog_at_write(self)
 
     @cached_property
     def is_counted(self) -> bool:

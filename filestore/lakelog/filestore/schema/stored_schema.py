@@ -1,15 +1,21 @@
 """The schema that the files of a table have, and the one that users see: two for tables without key that take deletes,
-and for tables with a log that merge otherwise than by the last row. Pure.
+and for tables with a log that merge otherwise than by the last row, or that write changelog files of what they look up.
+Pure.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakelog.filestore.schema.counted_schema import counted_schema, is_change_log, schema_without_count
+from lakelog.common.log_system import has_log
+from lakelog.filestore.schema.counted_schema import (
+    counted_schema,
+    is_change_log,
+    is_counted,
+    schema_without_count,
+)
 from lakelog.filestore.schema.merged_schema import (
-    has_hidden_rules,
-    is_merged_at_write,
+    has_own_rules,
     schema_with_rules,
     whole_row_schema,
 )
@@ -22,7 +28,7 @@ def stored_schema(schema: TableSchema) -> TableSchema:
     """The schema that files have, of one as users see it."""
     if is_change_log(schema):
         return counted_schema(schema)
-    return whole_row_schema(schema) if is_merged_at_write(schema) else schema
+    return whole_row_schema(schema) if has_own_rules(schema) else schema
 
 
 def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
@@ -30,6 +36,6 @@ def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
 
     Raises UnsupportedError for tables that are not laid out like ours.
     """
-    if has_hidden_rules(schema):
+    if schema.primary_keys and has_log(schema.options) and not is_counted(schema):
         return schema_with_rules(schema, path=path)
     return schema_without_count(schema, path=path)
