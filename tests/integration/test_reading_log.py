@@ -11,6 +11,7 @@ from typing import Any  # Any: rows and offsets as JSON
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as spark
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakelog.catalog import Catalog, SetOption, Table
@@ -251,6 +252,16 @@ def test_metadata_columns_say_of_each_record_where_it_is_and_who_wrote_it(table:
     times = {row["_timestamp"].timestamp() * 1000 for row in found}
     newest = list(table.snapshots())[-1].time_millis
     assert all(newest - 60_000 < at <= newest for at in times)
+
+
+def test_a_read_may_consist_of_metadata_alone(table: Table) -> None:
+    filled(table, "a", "b")
+    source = source_of(table, startingOffsets="earliest", metadata_columns="batch_id")
+
+    reader = source.reader(spark.StructType().add("_batch_id", "long"))
+
+    assert isinstance(reader, LogReader)
+    assert sorted(row["_batch_id"] for row in rows_of(reader, reader.partitions())) == [0] * 4 + [1] * 4
 
 
 def test_a_stream_shows_the_snapshot_then_records_with_the_chosen_columns(table: Table) -> None:

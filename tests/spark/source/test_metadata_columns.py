@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,17 @@ def test_a_row_of_a_snapshot_shows_snapshot_and_bucket_and_no_record() -> None:
     assert [at.timestamp() for at in batch.column("_watermark").to_pylist()] == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("watermark", [-(1 << 63), (1 << 63) - 1])
+def test_a_watermark_that_is_no_time_is_null(table: Table, watermark: int) -> None:
+    metadata = about(table)
+    assert metadata.on_header is not None
+    metadata.on_header(0, header("a", 1, watermark))
+    snapshot = table.write(pa.table({"id": pa.array([1], pa.int64())}))
+
+    assert shown(metadata.add_to(rows(0)), "_watermark") == [(None,)]
+    assert SnapshotMark.of(replace(snapshot, watermark=watermark)).watermark_millis is None
+
+
 def test_a_header_that_is_a_file_may_be_deleted_and_its_batch_is_still_shown(table: Table) -> None:
     named = b'{"v":2,"table":"%s","file":"header-%s-0-blake2b-%s","user":"a","id":4}'
     data = named % (table.uuid.encode(), b"0" * 36, b"0" * 32)
@@ -125,3 +137,12 @@ def test_a_column_of_the_table_is_never_hidden_by_one_about_it(tmp_path: Path) -
     with pytest.raises(InvalidRequestError, match=r"has a column '_offset' of its own: leave 'offset' out"):
         metadata_fields(ALL, own.schema, table_name="db.t")
     assert [field.name for field in metadata_fields(ALL[:1], own.schema, table_name="db.t")] == ["_bucket"]
+
+
+def test_the_offset_is_never_that_of_a_column_of_the_table(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("_offset", pa.int64())])
+    own = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])
+
+    with pytest.raises(InvalidRequestError, match="has a column '_offset' of its own"):
+        metadata_fields(ALL[:1], own.schema, table_name="db.t")
+    assert metadata_fields((), own.schema, table_name="db.t") == []

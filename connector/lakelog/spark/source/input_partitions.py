@@ -206,7 +206,8 @@ class TableRows:
 
     def _read_fields(self) -> list[DataField]:
         filtered = () if self.where is None else resolved_columns(self.where, self.table.schema.fields)
-        return [*self.fields, *(field for field in filtered if field not in self.fields)]
+        found = [*self.fields, *(field for field in filtered if field not in self.fields)]
+        return found or [self.table.schema.fields[0]]  # rows without a column would have no number
 
     def _changes(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes that are asked for; one without row kinds gives what is there after a change."""

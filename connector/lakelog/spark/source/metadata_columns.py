@@ -41,6 +41,7 @@ _TYPES: dict[MetadataColumn, spark.DataType] = {
     MetadataColumn.WATERMARK: spark.TimestampType(),
 }
 _MILLIS = pa.timestamp("ms", tz="UTC")
+_MILLIS_END = (1 << 63) // 1000  # Spark counts microseconds
 _ARROW_TYPES: dict[MetadataColumn, pa.DataType] = {
     MetadataColumn.BUCKET: pa.int32(),
     MetadataColumn.OFFSET: pa.int64(),
@@ -63,16 +64,24 @@ class SnapshotMark:
     @classmethod
     def of(cls, snapshot: Snapshot) -> SnapshotMark:
         """The mark of a snapshot."""
-        return cls(id=snapshot.id, watermark_millis=snapshot.watermark)
+        return cls(id=snapshot.id, watermark_millis=_shown_millis(snapshot.watermark))
+
+
+def _shown_millis(millis: int | None) -> int | None:
+    """A time that Spark can show; None for another one, as Flink's word for no watermark, the smallest number."""
+    return millis if millis is not None and abs(millis) < _MILLIS_END else None
 
 
 def metadata_fields(
     columns: Sequence[MetadataColumn], table: TableSchema, *, table_name: str
 ) -> list[spark.StructField]:
     """The columns of the rows. Raises InvalidRequestError for a table that has a column of the same name."""
-    names = {field.name.lower() for field in table.fields}
+    own = {field.name for field in table.fields}
+    spelled = {name.lower() for name in own}
+    if columns and MetadataColumn.OFFSET.column in own:  # by which the others are found
+        columns = (MetadataColumn.OFFSET, *columns)
     for one in columns:
-        if one.column in names:
+        if one.column in spelled:
             raise InvalidRequestError(
                 f"table {table_name} has a column {one.column!r} of its own: leave {one.value!r} out of "
                 f"{METADATA_COLUMNS.key}"
@@ -166,7 +175,7 @@ class LogMetadata:
             case MetadataColumn.BATCH_ID:
                 values = [None if mark is None else mark.identifier for mark in self._marks]
             case _:
-                values = [None if mark is None else mark.watermark_millis for mark in self._marks]
+                values = [None if mark is None else _shown_millis(mark.watermark_millis) for mark in self._marks]
         indices = pa.array(transactions, mask=transactions < 0)
         return pa.array(values, kind).take(indices)
 

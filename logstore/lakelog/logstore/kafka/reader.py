@@ -241,5 +241,6 @@ def _record_batches(
         table = table.append_column(pa.field(OFFSET_COLUMN, pa.int64(), nullable=False), pa.array(offsets))
     if TIMESTAMP_COLUMN in columns:
         times = np.array([message.timestamp()[1] for message in messages], np.int64)[changes.records]
-        table = table.append_column(pa.field(TIMESTAMP_COLUMN, _TIMESTAMP_TYPE), pa.array(times).cast(_TIMESTAMP_TYPE))
+        shown = pa.array(times, mask=times < 0).cast(_TIMESTAMP_TYPE)  # -1: the topic keeps none
+        table = table.append_column(pa.field(TIMESTAMP_COLUMN, _TIMESTAMP_TYPE), shown)
     yield from table.combine_chunks().to_batches()
