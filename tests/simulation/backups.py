@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.simulation.kinds import Row
 from tests.simulation.model import REFUSED_FOLDER, stop_all
-from tests.simulation.world import Row, SimConsumers, SimSnapshot, World
+from tests.simulation.world import SimConsumers, SimSnapshot, World
 
 if TYPE_CHECKING:
     from tests.simulation.model import History

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from lakelog.filestore.metadata.users import CommitUser
+from tests.simulation.kinds import SILENT, SUMMED, Key, Operation, Row, Value, added
 from tests.simulation.log import TWO_USERS, Transaction
 from tests.simulation.model import History, Reader, Stream, marker, source_digest
-from tests.simulation.world import Key, Operation, Row, SimSnapshot, Value, World
+from tests.simulation.world import SimSnapshot, World
 
 
 def check(history: History) -> None:
@@ -45,7 +46,7 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
     """Promise 2 at every snapshot since the log began, unique sequence numbers, exact counts, no tail at the end."""
     violations = history.violations
     own = world.snapshots[world.base_snapshot :]
-    base = {key: value for key, _, value in _by_sequence(world, own[0], bucket)}
+    base = [(key, value) for key, _, value in _by_sequence(world, own[0], bucket)]
     committed = [
         (offset, entry)
         for offset, entry in enumerate(world.log[bucket])
@@ -59,11 +60,13 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
             violations["a file that is not in the folder"] += 1
         position = snapshot.state.logged.position(bucket)
         held = [entry for offset, entry in committed if offset < position.offset]
-        from_log = base | {key: value for entry in held for key, value in _changes(world, entry)}
+        from_log = world.kind.fold([*base, *(change for entry in held for change in _changes(world, entry))])
         rows = _by_sequence(world, snapshot, bucket)
-        from_files = {key: value for key, _, value in rows}
-        if _present(from_log) != _present(from_files):
+        from_files = world.kind.fold((key, value) for key, _, value in rows)
+        if from_log != from_files:
             violations["log != files"] += 1
+        if world.kind is SUMMED and from_files != _sums(history, base, bucket, held):
+            violations["a merge lost a change"] += 1
         if len({sequence for _, sequence, _ in rows}) != len(rows):
             violations["equal sequence numbers"] += 1
         if position.records != sum(entry.header.record_count for entry in held):
@@ -80,18 +83,26 @@ def _changes(world: World, entry: Transaction) -> Sequence[Operation]:
     return entry.operations or [(key, value) for key, _, value in world.rows(entry.header.files)]
 
 
+def _sums(history: History, base: Sequence[Operation], bucket: int, held: Sequence[Transaction]) -> dict[Key, Value]:
+    """What the changes of these transactions come to, as the streams made them."""
+    sums = SUMMED.fold(base)
+    for entry in held:
+        user, number = entry.header.user, entry.header.identifier
+        stream = next(stream for stream in history.streams if stream.user == user)
+        plan = next(plan for plan in (0, 1) if source_digest(user, number, plan) == entry.header.source_digest)
+        changes = stream.batches[number][bucket](plan)
+        sums |= added(sums, changes[changes[0] == SILENT :])
+    return sums
+
+
 def _by_sequence(world: World, snapshot: SimSnapshot, bucket: int) -> list[Row]:
     return sorted(world.rows(snapshot.files[bucket]), key=lambda row: row[1])
 
 
 def _check_plan(history: History, world: World, snapshot: SimSnapshot, entry: CommitUser, user: str) -> None:
     """A snapshot that names the source offsets of a batch has the rows that were planned from them, and no others."""
-    plans = {
-        value
-        for files in snapshot.files
-        for key, _, value in world.rows(files)
-        if key == marker(user, entry.identifier)
-    }
+    named = marker(user, entry.identifier)
+    plans = {plan for files in snapshot.files for plan in world.kind.plans(world.rows(files), named)}
     if any(source_digest(user, entry.identifier, cast("int", plan)) != entry.digest for plan in plans):
         history.violations["a batch has rows of other source offsets"] += 1
 
@@ -106,10 +117,6 @@ def _check_reader(history: History, reader: Reader, bucket: int) -> None:
     ]
     if reader.read[bucket] != expected:
         history.violations["a reader lost or doubled changes"] += 1
-
-
-def _present(rows: Mapping[Key, Value | None]) -> dict[Key, Value]:
-    return {key: value for key, value in rows.items() if value is not None}
 
 
 def _check_batch(history: History, stream: Stream, number: int, buckets: set[int]) -> None:
@@ -128,10 +135,12 @@ def _check_batch(history: History, stream: Stream, number: int, buckets: set[int
             for entry in world.log[bucket]
         )
         times += world.base_snapshot > 0 and _has_batch(world, own[0], user, number, bucket)  # of before the copy
-        if times > 1 or (not times and not is_given_up):
+        is_unknown = world.base_snapshot > 0 and (user, number, bucket) in world.rowless
+        if times > 1 or (not times and not is_given_up and not is_unknown):
             violations[f"a batch is {'twice' if times else 'not'} in the log"] += 1
     for snapshot in own:
-        there = [_has_batch(world, snapshot, user, number, bucket) for bucket in sorted(buckets)]
+        with_rows = [bucket for bucket in sorted(buckets) if (user, number, bucket) not in world.rowless]
+        there = [_has_batch(world, snapshot, user, number, bucket) for bucket in with_rows]
         entry = snapshot.state.users.get(user)
         if entry is not None and entry.identifier >= number and not all(there):
             violations["a snapshot claims a batch that it lacks"] += 1
@@ -142,4 +151,4 @@ def _check_batch(history: History, stream: Stream, number: int, buckets: set[int
 
 
 def _has_batch(world: World, snapshot: SimSnapshot, user: str, number: int, bucket: int) -> bool:
-    return any(key == marker(user, number) for key, _, _ in world.rows(snapshot.files[bucket]))
+    return bool(world.kind.plans(world.rows(snapshot.files[bucket]), marker(user, number)))

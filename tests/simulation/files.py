@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from lakelog.common.errors import ConflictError
+from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.state_keeping import StateKeeper
@@ -16,8 +16,9 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.ports import Decide, PartBase, PreparedBucket
 from lakelog.protocol.state import Batch, TableState
+from tests.simulation.kinds import SILENT, Key, Operation, Value
 from tests.simulation.log import SimLog
-from tests.simulation.world import SILENT, Line, Operation, Rows, SimSnapshot, World
+from tests.simulation.world import Line, Rows, SimSnapshot, World
 
 ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
 
@@ -41,22 +42,40 @@ class SimFiles:
         world, started = self.world, self.world.now
         world.pause()
         operations = rows()
-        logged = tuple(operations)
-        if operations[0] == SILENT:
-            operations, logged = operations[1:], ()
+        is_silent = operations[0] == SILENT
+        staying, logged = world.kind.prepared(
+            operations[is_silent:], base.first_sequence, lambda: self._old_rows(bucket, base)
+        )
+        if is_silent:
+            logged = []
             world.events["a part without records"] += 1
-        last = {key: (base.first_sequence + place, value) for place, (key, value) in enumerate(operations)}
-        meta = world.write_file([(key, sequence, value) for key, (sequence, value) in last.items()])
-        world.written[meta.file_name] = world.now
+        files = []
+        if staying:
+            meta = world.write_file(staying)
+            world.written[meta.file_name] = world.now
+            files.append(BucketFile(partition=b"", meta=meta))
+        else:
+            world.events["a part without files"] += 1
         world.pause()
         return PreparedBucket(
-            files=(BucketFile(partition=b"", meta=meta),),
+            files=tuple(files),
             changelog=(),
-            record_count=max(len(logged), 1),
+            record_count=len(logged) or len(files),
             size_bytes=10 * len(logged) + bucket,
-            payload=logged,
+            payload=tuple(logged),
             age_seconds=lambda: world.now - started,
         )
+
+    def _old_rows(self, bucket: int, base: PartBase) -> dict[Key, Value]:
+        """What the bucket has before a part: the files of the snapshot, and those that the tail adds."""
+        world = self.world
+        world.pause()
+        if base.snapshot_id < world.first_snapshot:
+            world.events["old rows had expired"] += 1
+            raise NotFoundError(f"snapshot {base.snapshot_id} has expired")
+        tail = [file for header in base.tail for file in header.files]
+        rows = world.rows([*world.snapshots[base.snapshot_id].files[bucket], *tail])
+        return world.kind.fold((key, value) for key, _, value in sorted(rows, key=lambda row: row[1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from lakelog.protocol.steps import silent
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from tests.simulation.checks import check
 from tests.simulation.files import SimFiles, SimSnapshots, remove_orphan_files
+from tests.simulation.kinds import LAST_WRITE, Row, TableKind
 from tests.simulation.lake import PlacedTable
 from tests.simulation.log import SimLog
 from tests.simulation.model import (
@@ -29,7 +30,7 @@ from tests.simulation.model import (
     source_digest,
 )
 from tests.simulation.outsiders import let_outsiders_act, read_on
-from tests.simulation.world import Actor, Key, Line, Operations, Rows, Value, World, start
+from tests.simulation.world import Actor, Line, Operations, Rows, World, start
 
 KILL_SHARE = 0.004
 ZOMBIE_SHARE = 0.004
@@ -43,12 +44,12 @@ STEPS_MAX = 20_000
 ATTEMPTS_MAX = 400
 
 
-def simulate(seed: int, *, has_foreign_policy: bool = False) -> History:
+def simulate(seed: int, *, kind: TableKind = LAST_WRITE, has_foreign_policy: bool = False) -> History:
     """The history of `seed`: one to three streams of three batches over three buckets, readers beside them, and expiry.
 
     With `has_foreign_policy` Kafka deletes records as it likes, too: the first error that tells it ends the history.
     """
-    world = World(seed, bucket_count=3)
+    world = World(seed, bucket_count=3, kind=kind)
     streams = [Stream(world, user, random_batches(world, user)) for user in ("a", "b", "c")[: 1 + seed % 3]]
     history = History(world, streams, has_foreign_policy=has_foreign_policy)
     _run(history)
@@ -256,13 +257,12 @@ def _pick_compactions(world: World) -> Iterator[CompactResult]:
         inputs = sorted(files, key=lambda file: file.meta.max_sequence_number)[skip:]
         if len(inputs) < 2 or world.rng.random() < 0.4:
             continue
-        last = {key: (sequence, value) for key, sequence, value in _by_sequence(world, inputs)}
-        rows = [(key, sequence, value) for key, (sequence, value) in last.items() if skip or value is not None]
+        rows = world.kind.compacted(_by_sequence(world, inputs), keeps_deletes=skip > 0)
         after = (world.write_file(rows),) if rows else ()
         yield CompactResult(bucket_id=BucketId(b"", bucket), before=tuple(file.meta for file in inputs), after=after)
 
 
-def _by_sequence(world: World, files: list[BucketFile]) -> list[tuple[Key, int, Value | None]]:
+def _by_sequence(world: World, files: list[BucketFile]) -> list[Row]:
     return sorted(world.rows(files), key=lambda row: row[1])
 
 

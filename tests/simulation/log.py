@@ -13,7 +13,8 @@ from lakelog.logstore.kafka.consumer import can_hold_nothing
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.ports import BucketTail, LoggedTransaction, Producer
 from lakelog.protocol.state import LogPosition
-from tests.simulation.world import TRANSACTION_SECONDS_MAX, Line, Operation, World
+from tests.simulation.kinds import Operation
+from tests.simulation.world import TRANSACTION_SECONDS_MAX, Line, World
 
 UNKNOWN_OUTCOME_SHARE = 0.04
 TWO_USERS = "a producer has two users at once"

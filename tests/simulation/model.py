@@ -21,15 +21,12 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.task import OldFilesError
+from tests.simulation.kinds import Key, Operation, Value
 from tests.simulation.world import (
-    SILENT,
     UNAVAILABLE_SECONDS,
     Actor,
     AwayError,
-    Key,
-    Operation,
     Operations,
-    Value,
     World,
 )
 
@@ -114,7 +111,7 @@ class Reader:
 def random_batches(world: World, user: str) -> list[Mapping[int, Operations]]:
     return [
         {
-            bucket: random_operations(world, user, number)
+            bucket: random_operations(world, user, number, bucket)
             for bucket in range(world.bucket_count)
             if world.rng.random() < 0.7
         }
@@ -122,27 +119,30 @@ def random_batches(world: World, user: str) -> list[Mapping[int, Operations]]:
     ]
 
 
-def random_operations(world: World, user: str, number: int) -> Operations:
+def random_operations(world: World, user: str, number: int, bucket: int) -> Operations:
     """Changes of a few contended keys, and one key that only this batch writes here.
 
     Every call gives values of its own, as a query without deterministic values would: log = files must hold even then.
-    Some parts change nothing that is logged: they have a file, and a header record that names it.
+    Some parts change nothing that is logged: they have a file, and a header record that names it. In tables that count
+    rows they log what cancels itself, and have no file.
     """
     rng = world.rng
     keys = [rng.choice("xyz") for _ in range(rng.randint(1, 3))]
     deleted = [rng.random() < 0.25 for _ in keys]
     is_silent = world.silences.random() < SILENT_SHARE
+    if not world.kind.leaves_rows(is_silent=is_silent):
+        world.rowless.add((user, number, bucket))
     calls = [0]
 
     def make(plan: int) -> list[Operation]:
         calls[0] += 1
-        if is_silent:
-            return [SILENT, (marker(user, number), plan)]
-        operations: list[Operation] = [
-            (key, None if is_deleted else (user, number, calls[0]))
-            for key, is_deleted in zip(keys, deleted, strict=True)
-        ]
-        return [*operations, (marker(user, number), plan)]
+        return world.kind.operations(
+            list(zip(keys, deleted, strict=True)),
+            marker(user, number),
+            plan=plan,
+            call=(user, number, calls[0]),
+            is_silent=is_silent,
+        )
 
     return make
 

@@ -6,7 +6,8 @@ Each law here was written so that it fails when its guard is taken out: the test
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any  # Any: a place in the pool is the pool's own
+from dataclasses import replace
+from typing import Any  # Any: a place in the pool is the pool's own, and a preparation the task's
 
 import pytest
 
@@ -15,38 +16,43 @@ from lakelog.filestore.commit import batches
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.protocol import driver, log_expiry, place, state, task
 from lakelog.protocol.kept_producers import ProducerPool
-from lakelog.protocol.ports import PreparedBucket
+from lakelog.protocol.ports import PartBase, PreparedBucket
 from lakelog.protocol.state import LogPosition, LogState, TableState
 from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import log as sim_log
+from tests.simulation.files import SimFiles
 from tests.simulation.history import simulate
+from tests.simulation.kinds import APPEND_ONLY, LAST_WRITE, SUMMED, VALUE_COUNT, TableKind
 
 GATE_SEEDS = 600
+KIND_SEEDS = 150
 FULL_SEEDS = 12_000
 FOREIGN_SEEDS = 400
 SEEDS_TO_SEE_A_BREAK = 1_500
 
 
-def violated_seeds(seeds: range, *, has_foreign_policy: bool = False) -> tuple[dict[int, Counter[str]], Counter[str]]:
+def violated_seeds(
+    seeds: range, *, kind: TableKind = LAST_WRITE, has_foreign_policy: bool = False
+) -> tuple[dict[int, Counter[str]], Counter[str]]:
     """The seeds whose history breaks a promise, and what happened in all of them."""
     broken: dict[int, Counter[str]] = {}
     events: Counter[str] = Counter()
     for seed in seeds:
-        past = simulate(seed, has_foreign_policy=has_foreign_policy)
+        past = simulate(seed, kind=kind, has_foreign_policy=has_foreign_policy)
         events += past.world.events
         if past.violations:
             broken[seed] = past.violations
     return broken, events
 
 
-def breaks_within(seeds: int) -> bool:
+def breaks_within(seeds: int, *, kind: TableKind = LAST_WRITE) -> bool:
     """True as soon as one seed breaks a promise."""
-    return any(simulate(seed).violations for seed in range(seeds))
+    return any(simulate(seed, kind=kind).violations for seed in range(seeds))
 
 
-def violations_within(seeds: int) -> Counter[str]:
+def violations_within(seeds: int, *, kind: TableKind = LAST_WRITE) -> Counter[str]:
     """The promises that the first of these seeds breaks which breaks any."""
-    found = (simulate(seed).violations for seed in range(seeds))
+    found = (simulate(seed, kind=kind).violations for seed in range(seeds))
     return next(filter(None, found), Counter[str]())
 
 
@@ -65,6 +71,32 @@ def test_every_interleaving_keeps_the_promises() -> None:
         "away at commit, not committed", "away at commit, yet committed", "a reader waited for the broker",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
+
+
+KINDS = {"append-only": APPEND_ONLY, "value-count": VALUE_COUNT, "merged at write": SUMMED}
+HAPPENS = {
+    "append-only": ("killed", "zombie", "restored, put back", "copied", "compacted"),
+    "value-count": ("killed", "zombie", "restored, put back", "copied", "compacted", "a part without files"),
+    "merged at write": (
+        "killed", "zombie", "restored, put back", "copied", "compacted", "a part without records",
+        "old rows had expired",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_every_interleaving_keeps_the_promises_of_each_kind_of_table(name: str) -> None:
+    broken, events = violated_seeds(range(KIND_SEEDS), kind=KINDS[name])
+    assert broken == {}
+    assert [event for event in HAPPENS[name] if not events[event]] == []
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", list(KINDS))
+def test_many_interleavings_keep_the_promises_of_each_kind_of_table(name: str) -> None:
+    broken, _ = violated_seeds(range(KIND_SEEDS, FULL_SEEDS // 3), kind=KINDS[name])
+    assert broken == {}
 
 
 @pytest.mark.full
@@ -218,6 +250,57 @@ def test_a_part_with_files_that_is_not_logged_breaks_promises(monkeypatch: pytes
 
     monkeypatch.setattr(PreparedBucket, "is_empty", property(has_no_changes))
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_a_part_of_any_kind_that_is_logged_again_breaks_promises(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(task, "has_own", lambda _batch, _headers: False)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK, kind=KINDS[name])
+
+
+def test_changes_that_cancel_each_other_and_are_not_logged_break_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PreparedBucket, "is_empty", property(lambda part: not part.files))
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK, kind=VALUE_COUNT)
+
+
+def test_a_merge_that_does_not_look_into_the_tail_loses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = SimFiles._old_rows
+
+    def in_snapshot(files: SimFiles, bucket: int, base: PartBase) -> object:
+        return look(files, bucket, replace(base, tail=()))
+
+    monkeypatch.setattr(SimFiles, "_old_rows", in_snapshot)
+    assert "a merge lost a change" in violations_within(SEEDS_TO_SEE_A_BREAK, kind=SUMMED)
+
+
+def test_a_merge_that_looks_into_an_older_snapshot_loses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the snapshot that the driver has planned the batch on."""
+    look = SimFiles._old_rows
+
+    def in_the_one_before(files: SimFiles, bucket: int, base: PartBase) -> object:
+        return look(files, bucket, replace(base, snapshot_id=max(base.snapshot_id - 1, files.world.first_snapshot)))
+
+    monkeypatch.setattr(SimFiles, "_old_rows", in_the_one_before)
+    assert "a merge lost a change" in violations_within(SEEDS_TO_SEE_A_BREAK, kind=SUMMED)
+
+
+def test_a_merged_result_that_is_used_on_another_base_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared_on = task._Preparation.on
+
+    def once(made: Any, base: PartBase) -> object:
+        return prepared_on(made, base) if made._part is None else made._part
+
+    monkeypatch.setattr(task._Preparation, "on", once)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK, kind=SUMMED)
+
+
+def test_old_rows_that_expired_between_look_and_lookup_are_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_again(made: Any, base: PartBase) -> object:
+        return made._task.files.prepare(made._task.bucket, made._task.rows, base)
+
+    monkeypatch.setattr(task._Preparation, "_prepare", raise_again)
+    found = violations_within(SEEDS_TO_SEE_A_BREAK, kind=SUMMED)
+    assert any("has expired" in violation for violation in found)
 
 
 def test_a_kept_producer_used_without_comparing_offsets_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:

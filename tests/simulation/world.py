@@ -25,6 +25,7 @@ from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.state import LogState, TableState
+from tests.simulation.kinds import LAST_WRITE, Operation, Row, TableKind
 from tests.simulation.lake import Lake
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ TABLE_PATH = "sim://lake/t"
 TABLE_UUID = "the-table"
 TOPIC_ID = "the-topic"
 
-Key = object
-Value = object
-Operation = tuple[Key, Value | None]
-SILENT: Operation = ("silent", None)  # the first of a part whose changes are in its files and in no record
-Row = tuple[Key, int, Value | None]
 Operations = Callable[[int], list[Operation]]  # of the plan of the batch
 Rows = Callable[[], list[Operation]]
 
@@ -118,6 +114,7 @@ class World:
 
     seed: int
     bucket_count: int
+    kind: TableKind = LAST_WRITE
     rng: random.Random = field(init=False)
     outsiders: random.Random = field(init=False)  # of expiry and readers, who change nothing in what writers do
     silences: random.Random = field(init=False)  # of parts that have files and nothing to log
@@ -140,6 +137,7 @@ class World:
     removed: set[str] = field(default_factory=set)
     appended: Counter[tuple[str, int]] = field(default_factory=Counter)
     consumers: SimConsumers = field(default_factory=lambda: SimConsumers({}))
+    rowless: set[tuple[str, int, int]] = field(default_factory=set)  # user, batch and bucket of parts without rows
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
