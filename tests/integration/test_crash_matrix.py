@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,14 @@ from lakelog.catalog import Catalog, Table
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.steps import Step
-from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history, write_files
+from tests.support.changes import (
+    TABLE_SCHEMA,
+    ChangeHistory,
+    make_additions,
+    make_history,
+    make_sums,
+    write_files,
+)
 from tests.support.crash import CrashPlan, Victim
 from tests.support.promises import (
     check_log_equals_files,
@@ -57,17 +64,51 @@ def matrix() -> Iterator[object]:
         yield pytest.param(step, victim, id=f"{victim.value} at {step.value}", marks=marks)
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of table, and histories for it."""
+
+    primary_keys: Sequence[str] = ("id",)
+    options: Mapping[str, str] = field(default_factory=dict)
+    make_history: Callable[..., ChangeHistory] = make_history
+
+
+KEYED = Kind()
+KINDS = {
+    "value-count": Kind((), {"write-mode": "change-log"}),
+    "append-only": Kind((), {}, make_additions),
+    "merged": Kind(
+        options={"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum"}, make_history=make_sums
+    ),
+}
+KINDS_IN_GATE = {
+    ("value-count", Step.COMMIT, Victim.WORKER),
+    ("append-only", Step.AFTER_COMMIT, Victim.DRIVER),
+    ("merged", Step.AFTER_COMMIT, Victim.DRIVER),
+}
+
+
+def kinds_matrix() -> Iterator[object]:
+    """A few steps and victims for each kind of table; those of the gate unmarked."""
+    steps = ((Step.COMMIT, Victim.WORKER), (Step.AFTER_COMMIT, Victim.DRIVER), (Step.AFTER_COMMIT, Victim.ZOMBIE))
+    for name in KINDS:
+        for step, victim in steps:
+            marks = () if (name, step, victim) in KINDS_IN_GATE else (pytest.mark.full,)
+            yield pytest.param(name, step, victim, id=f"{name}: {victim.value} at {step.value}", marks=marks)
+
+
 @dataclass(slots=True)
 class Pipeline:
     """The folder of one case, its table and what must be in it."""
 
     folder: Path
     catalog: Catalog
+    kind: Kind = KEYED
     histories: dict[str, ChangeHistory] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, folder: Path, bootstrap_servers: str, *, has_key: bool = True) -> Pipeline:
-        """With a primary key, or with rows that are counted."""
+    def create(cls, folder: Path, bootstrap_servers: str, kind: Kind = KEYED) -> Pipeline:
+        """A table of this kind."""
         catalog = Catalog(str(folder / "lake"), bootstrap_servers=bootstrap_servers)
         options = {
             "bucket": "2",
@@ -76,13 +117,13 @@ class Pipeline:
             "log.kafka.bootstrap.servers": bootstrap_servers,
             "num-sorted-run.compaction-trigger": "2",
         }
-        options |= {} if has_key else {"write-mode": "change-log"}
-        catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=["id"] if has_key else [], options=options)
-        return cls(folder, catalog)
+        options |= kind.options
+        catalog.create_table("db.t", schema=TABLE_SCHEMA, primary_keys=kind.primary_keys, options=options)
+        return cls(folder, catalog, kind)
 
     def feed(self, name: str, *, seed: int, first_key: int = 0) -> None:
         """Give the job `name` a source: the first files there, the others staged."""
-        history = make_history(seed, files=FILES, changes_per_file=150, keys=120, first_key=first_key)
+        history = self.kind.make_history(seed, files=FILES, changes_per_file=150, keys=120, first_key=first_key)
         write_files(history, self.folder / f"{name}-source")
         staged = self.folder / f"{name}-staged"
         staged.mkdir()
@@ -194,24 +235,21 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
     pipeline.check()
 
 
-@pytest.mark.parametrize(
-    ("step", "victim"),
-    [
-        pytest.param(Step.COMMIT, Victim.WORKER, id="worker at commit"),
-        pytest.param(Step.AFTER_COMMIT, Victim.DRIVER, id="driver after commit", marks=pytest.mark.full),
-    ],
-)
-def test_a_kill_at_a_table_without_key_loses_and_doubles_nothing(
-    step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
+@pytest.mark.parametrize(("name", "step", "victim"), list(kinds_matrix()))
+def test_a_kill_at_a_table_of_any_kind_loses_and_doubles_nothing(
+    name: str, step: Step, victim: Victim, tmp_path: Path, bootstrap_servers: str
 ) -> None:
-    pipeline = Pipeline.create(tmp_path, bootstrap_servers, has_key=False)
+    pipeline = Pipeline.create(tmp_path, bootstrap_servers, KINDS[name])
     pipeline.feed("job", seed=hash_of(step, victim))
     plan = pipeline.plan(step, victim)
     job = pipeline.start(env=plan.to_env())
-    wait_for(plan.marker, job, pipeline)
+    hit = wait_for(plan.marker, job, pipeline)
     assert job.wait(JOB_SECONDS_MAX) != 0
 
     pipeline.finish()
+    if victim is Victim.ZOMBIE:
+        plan.release.touch()
+        wait_until_gone(int(str(hit["pid"])))
     pipeline.check()
 
 

@@ -54,6 +54,33 @@ def make_history(seed: int, *, files: int, changes_per_file: int, keys: int, fir
     return ChangeHistory(files=all_files, truths=truths)
 
 
+def make_additions(seed: int, *, files: int, changes_per_file: int, keys: int, first_key: int = 0) -> ChangeHistory:
+    """A history of new rows alone, all different; keys repeat."""
+    rng = random.Random(seed)
+    all_files: list[list[tuple[str, Row]]] = []
+    truths: list[frozenset[Row]] = []
+    rows: list[Row] = []
+    for number in range(files):
+        added = [(first_key + rng.randrange(keys), f"{number}-{place}", place) for place in range(changes_per_file)]
+        rows += added
+        all_files.append([("+I", row) for row in added])
+        truths.append(frozenset(rows))
+    return ChangeHistory(files=all_files, truths=truths)
+
+
+def make_sums(seed: int, *, files: int, changes_per_file: int, keys: int, first_key: int = 0) -> ChangeHistory:
+    """A history for a table that adds amounts up by `id`, and keeps the last name."""
+    given = make_additions(seed, files=files, changes_per_file=changes_per_file, keys=keys, first_key=first_key)
+    truths: list[frozenset[Row]] = []
+    sums: dict[int, Row] = {}
+    for changes in given.files:
+        for _, (key, name, amount) in changes:
+            before = sums.get(key)
+            sums[key] = (key, name, (amount or 0) + (0 if before is None else before[2] or 0))
+        truths.append(frozenset(sums.values()))
+    return ChangeHistory(files=given.files, truths=truths)
+
+
 def write_files(history: ChangeHistory, folder: Path) -> None:
     """One Parquet file a step, with rising modification times: Spark's file source takes them in that order."""
     folder.mkdir(parents=True, exist_ok=True)
