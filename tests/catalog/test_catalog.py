@@ -138,9 +138,12 @@ def test_a_dropped_table_does_not_exist(catalog: Catalog) -> None:
             "which needs a primary key, and the table has none: a batch that runs again repeats its records",
         ),
         (
-            {"primary_keys": ["id"], "options": {"log.system": "kafka", "log.consistency": "eventual"}},
+            {
+                "primary_keys": ["id"],
+                "options": {"log.system": "kafka", "log.consistency": "eventual", "merge-engine": "first-row"},
+            },
             UnsupportedError,
-            "which lakelog does not write yet; use 'transactional'",
+            "db.t has log.consistency=eventual, where each record is a row as it was given; rows that merge",
         ),
         (
             {"primary_keys": ["id"], "options": {"log.consistency": "eventual", "log.changelog-mode": "all"}},

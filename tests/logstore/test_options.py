@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import check_known
 from lakelog.logstore.options import (
     FORMAT,
@@ -54,7 +54,6 @@ def test_upsert_without_a_key_is_refused() -> None:
 UPSERT_NEEDS_A_KEY = "'log.changelog-mode' has the value 'upsert', which needs a primary key, and the table has none"
 EVENTUAL_NEEDS_A_KEY = "'log.consistency' has the value 'eventual', which needs a primary key, and the table has none"
 EVENTUAL_WITH_ALL = "'log.consistency' has the value 'eventual', which does not go with log.changelog-mode=all"
-NOT_WRITTEN_YET = "'log.consistency' has the value 'eventual', which lakelog does not write yet"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ NOT_WRITTEN_YET = "'log.consistency' has the value 'eventual', which lakelog doe
     [
         ("transactional", True, {}),
         ("transactional", False, {"upsert": UPSERT_NEEDS_A_KEY}),
-        ("eventual", True, {"auto": NOT_WRITTEN_YET, "upsert": NOT_WRITTEN_YET, "all": EVENTUAL_WITH_ALL}),
+        ("eventual", True, {"all": EVENTUAL_WITH_ALL}),
         ("eventual", False, dict.fromkeys(ChangelogMode, EVENTUAL_NEEDS_A_KEY)),
     ],
 )
@@ -74,8 +73,7 @@ def test_consistency_and_changelog_mode_go_together_as_flip_188_has_it(
         if mode.value not in refused:
             check_log_modes(given, has_primary_key=has_primary_key)
             continue
-        error = UnsupportedError if refused[mode.value] is NOT_WRITTEN_YET else InvalidRequestError
-        with pytest.raises(error, match=refused[mode.value]):
+        with pytest.raises(InvalidRequestError, match=refused[mode.value]):
             check_log_modes(given, has_primary_key=has_primary_key)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +29,10 @@ def table_with(user: str, identifier: int, digest: str | None) -> TableState:
 
 def answer(base: int, end: int) -> BucketAnswer:
     return BucketAnswer(bucket=0, base=base, end=end, leader_epoch=None, transactions=(), has_fenced=True)
+
+
+def undecided(base: int, end: int) -> BucketAnswer:
+    return replace(answer(base, end), is_decided=False)
 
 
 def batch(identifier: int, digest: str | None = "d") -> Batch:
@@ -96,6 +102,18 @@ def test_an_answer_is_taken_only_on_its_base_and_dropped_only_when_it_is_in(
         assert length > 0
     else:
         assert length == 0 or offset >= end
+
+
+@given(offset=st.integers(0, 20), base=st.integers(0, 20), length=st.integers(1, 5))
+def test_records_that_decide_nothing_are_taken_in_on_their_base_alone_and_never_dropped(
+    offset: int, base: int, length: int
+) -> None:
+    try:
+        verdict = compare_and_set(LogPosition(offset=offset), undecided(base, base + length))
+    except BucketConflictError:
+        assert offset != base
+        return
+    assert (verdict, offset) == (AnswerDecision.TAKE, base)
 
 
 def test_an_empty_batch_still_moves_its_user() -> None:

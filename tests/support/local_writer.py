@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +15,8 @@ from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
+from lakelog.protocol.eventual import TopicOfRecords
+from lakelog.protocol.eventual_task import EventualTask, write_eventually
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import StepObserver, silent
@@ -27,7 +30,9 @@ from lakelog.protocol.stores import (
     encode_part,
 )
 from lakelog.protocol.table_log import kafka_topic
-from lakelog.protocol.task import BucketTask, write_bucket
+from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.writer_lease import WriterLease, take_lease
+from tests.support.log_records import log_of_table
 
 
 def log_target(table: Table) -> LogTarget:
@@ -51,6 +56,7 @@ class LocalWriter:
     observe: StepObserver = silent
     is_first: bool = True
     kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
+    lease: WriterLease | None = None
 
     def write(self, identifier: int, rows: pa.Table, kinds: pa.Array | None) -> Verdict:
         """Write a batch; a replay of the last one changes nothing."""
@@ -58,7 +64,10 @@ class LocalWriter:
         snapshots = DriverSnapshots(self.table._files, log_target(self.table).topic_id)
         verdict = check_identity(snapshots.newest(), batch)
         while verdict is Verdict.NEW:
-            answers = [write_bucket(task) for task in self._tasks(batch, rows, kinds)]
+            tasks = self._tasks(batch, rows, kinds)
+            answers = (
+                self._sent(tasks) if log_of_table(self.table).is_eventual else [write_bucket(one) for one in tasks]
+            )
             try:
                 commit_batch(batch, answers, snapshots=snapshots, observe=self.observe, clock=system_millis)
             except BucketConflictError:
@@ -66,6 +75,31 @@ class LocalWriter:
             break
         self.is_first = False
         return verdict
+
+    def _sent(self, tasks: list[BucketTask[Encoded, EncodedRecords]]) -> list[BucketAnswer]:
+        """Write the rows of tasks to an eventual log, under the lease of this process."""
+        store, target = self.table._files, log_target(self.table)
+        if self.lease is None:
+            self.lease = take_lease(store, user=self.user, run=str(uuid.uuid4()))
+        self.lease.renew()
+        return [
+            write_eventually(
+                EventualTask(
+                    table_uuid=task.table_uuid,
+                    schema_id=task.schema_id,
+                    batch=task.batch,
+                    bucket=task.bucket,
+                    rows=task.rows,
+                    log=TopicOfRecords(target.topic),
+                    files=task.files,
+                    check_lease=self.lease.check,
+                    observe=self.observe,
+                    patience=task.patience,
+                )
+            )
+            for task in tasks
+            if task.rows is not None
+        ]
 
     def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array | None) -> list[BucketTask[Encoded, EncodedRecords]]:
         store, target = self.table._files, log_target(self.table)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.logstore.kafka.offsets import high_watermark
 from lakelog.logstore.kafka.reader import read_range, read_tail
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.header_files import HeaderFiles
@@ -57,7 +58,7 @@ def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table
     """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
     partition, fields = kafka_topic(table.log).partition(bucket), table._files.schema.fields
-    end = read_tail(partition, 0).high_watermark
+    end = high_watermark(partition).offset if table.log.is_eventual else read_tail(partition, 0).high_watermark
     changes: list[tuple[int, int, int, pa.Table]] = []
     for batch in read_range(partition, fields, start=0, end=end, with_offset=True):
         whole = pa.Table.from_batches([batch])

@@ -98,9 +98,11 @@ def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) 
 def compare_and_set(position: LogPosition, answer: BucketAnswer) -> AnswerDecision:
     """Decide on one bucket from the offset that the newest snapshot holds.
 
-    Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end.
+    Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end; for an answer that
+    no other writer takes in, when it has moved at all.
     """
-    if answer.base == answer.end or (position.offset >= answer.end and position.offset != answer.base):
+    is_in = answer.is_decided and position.offset >= answer.end and position.offset != answer.base
+    if answer.base == answer.end or is_in:
         return AnswerDecision.DROP
     if position.offset == answer.base:
         return AnswerDecision.TAKE

@@ -40,12 +40,15 @@ class BucketCheck:
     log_start: int
     high_watermark: int
     is_rewritten: bool = False  # cut before an offset that it had reached: may hold other records now
+    decides: bool = True  # False in an eventual log: a batch without a snapshot runs again, and repeats its records
 
     @property
     def gap(self) -> tuple[int, int] | None:
         """The deleted offsets that may have held records which no snapshot has; None without such offsets."""
         first = self.offset + 1 if self.offset else 0
-        is_whole = can_hold_nothing(self.offset, self.log_start, self.high_watermark, is_after_record=self.offset > 0)
+        is_whole = not self.decides or can_hold_nothing(
+            self.offset, self.log_start, self.high_watermark, is_after_record=self.offset > 0
+        )
         return None if is_whole else (first, self.log_start)
 
     @property
@@ -147,6 +150,7 @@ def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
                 log_start=starts[bucket].offset,
                 high_watermark=ends[bucket].offset,
                 is_rewritten=_is_rewritten(log, bucket, state.position(bucket), ends[bucket]),
+                decides=not log.is_eventual,
             )
             for bucket in range(count)
         ),

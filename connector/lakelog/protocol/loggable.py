@@ -11,11 +11,18 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
 )
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.logstore.options import CONSISTENCY, is_eventual
 
 
 def check_loggable(schema: TableSchema, *, table_name: str) -> None:
     """Raise InvalidRequestError, or UnsupportedError, for a table whose files and log would hold different rows."""
     _check_buckets(schema, table_name)
+    if is_eventual(schema.options) and schema.is_merged_at_write:
+        raise UnsupportedError(
+            f"table {table_name} has {CONSISTENCY.key}=eventual, where each record is a row as it was given; rows that "
+            "merge with those before, or by a sequence, or whose deletes are ignored, need the rows of all batches "
+            f"before, which transactions alone give: use {CONSISTENCY.key}=transactional"
+        )
     if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
         raise UnsupportedError(
             f"table {table_name} has a log, which holds every change that is written: leave out "

@@ -22,10 +22,12 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     """The names of files in the headers that the newest snapshot has not taken in.
 
     Must be read before the snapshots: then a transaction that is taken in meanwhile is in one of the two. A transaction
-    that is not committed yet is not found; its files are as young as it is. Raises StalledError, LogTruncatedError,
-    UnavailableError and CorruptDataError.
+    that is not committed yet is not found; its files are as young as it is. The records of an eventual log name no
+    files. Raises StalledError, LogTruncatedError, UnavailableError and CorruptDataError.
     """
     log.check_topic()
+    if log.is_eventual:
+        return
     state = newest_state(table, topic_id=log.topic_id).logged
     headers = HeaderFiles(table)
     for bucket in range(table.bucket_count):

@@ -22,6 +22,7 @@ from lakelog.logstore.options import (
     LogSystem,
     changelog_mode,
     client_config,
+    is_eventual,
     kafka_options,
 )
 from lakelog.protocol.servers import client_config_of, require_kafka_client
@@ -49,6 +50,7 @@ class TableLog:
         self.topic = TOPIC.of(schema.options)
         self.topic_id = TOPIC_ID.of(schema.options)
         self.unavailable_seconds = UNAVAILABLE_TIMEOUT.of(schema.options) / 1000
+        self.is_eventual = is_eventual(schema.options)
         self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
         if not (self.topic and self.topic_id):
             raise CorruptDataError(
@@ -92,7 +94,7 @@ class TableLog:
 
 def kafka_topic(log: TableLog) -> KafkaTopic:
     """The topic of a log, with how it is reached. Starts the embedded broker as `TableLog.client_config` does."""
-    return KafkaTopic(client_config=log.client_config, name=log.topic)
+    return KafkaTopic(client_config=log.client_config, name=log.topic, is_transactional=not log.is_eventual)
 
 
 def await_topic(log: TableLog) -> None:

@@ -69,7 +69,9 @@ class BucketAnswer:
     """What a task reports to the driver about one bucket.
 
     `transactions` are the headers between `base` and `end` in the log, in log order, with that of this batch unless
-    it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in.
+    it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in. `is_decided` says that
+    the log has decided on the transactions: whoever makes the next snapshot takes them in. Records of an eventual log
+    decide nothing.
     """
 
     bucket: int
@@ -79,6 +81,7 @@ class BucketAnswer:
     transactions: tuple[CommitHeader, ...]
     has_fenced: bool
     epoch_offset: int = 0
+    is_decided: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import ALL_CHANGES, CHANGELOG_MODE_KEY, LOG_SYSTEM_KEY, NO_LOG
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
@@ -105,8 +105,9 @@ CONSISTENCY = Option(
     key="log.consistency",
     parse=LogConsistency,
     default=LogConsistency.TRANSACTIONAL,
-    doc="`transactional`: readers of the log see committed batches only. `eventual`, which would need a primary key "
-    "and `upsert`, is not written yet.",
+    doc="`transactional`: readers of the log see committed batches only. `eventual` (needs a primary key and "
+    "`log.changelog-mode`=`upsert`): records can be read before their batch has a snapshot, a batch that runs again "
+    "repeats its records, and one stream writes the table.",
     kind="transactional or eventual",
 )
 FORMAT = Option(
@@ -222,6 +223,11 @@ def topic_config(options: Mapping[str, str]) -> dict[str, str]:
     return TOPIC_KEEPS | {"max.message.bytes": str(MAX_RECORD_SIZE.of(options))}
 
 
+def is_eventual(options: Mapping[str, str]) -> bool:
+    """Whether records of the log can be read before their batch has a snapshot."""
+    return CONSISTENCY.of(options) is LogConsistency.EVENTUAL
+
+
 def changelog_mode(options: Mapping[str, str], *, has_primary_key: bool) -> ChangelogMode:
     """UPSERT or ALL: `auto` resolved. Raises InvalidRequestError for upsert without a primary key."""
     mode = CHANGELOG_MODE.of(options)
@@ -238,12 +244,11 @@ def changelog_mode(options: Mapping[str, str], *, has_primary_key: bool) -> Chan
 def check_log_modes(options: Mapping[str, str], *, has_primary_key: bool) -> None:
     """Check that consistency, changelog mode and key go together. Source: FLIP-188, "Consistency & Visibility".
 
-    Raises OptionError for a value that does not exist, InvalidRequestError for values that do not go together, and
-    UnsupportedError for a consistency that lakelog does not write yet.
+    Raises OptionError for a value that does not exist, InvalidRequestError for values that do not go together.
     """
     FORMAT.of(options)
     KEY_FORMAT.of(options)
-    if CONSISTENCY.of(options) is LogConsistency.EVENTUAL:
+    if is_eventual(options):
         _check_eventual(changelog_mode(options, has_primary_key=True), has_primary_key=has_primary_key)
     changelog_mode(options, has_primary_key=has_primary_key)
 
@@ -261,4 +266,3 @@ def _check_eventual(mode: ChangelogMode, *, has_primary_key: bool) -> None:
             f" UPDATE_BEFORE that is read twice is subtracted twice; use {CHANGELOG_MODE.key}=upsert, or"
             " 'transactional'"
         )
-    raise UnsupportedError(f"{found} lakelog does not write yet; use 'transactional'")

@@ -16,14 +16,17 @@ from lakelog.filestore.index.hash_index import HashIndex, joined_changes
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, checked_index
+from lakelog.logstore.kafka.eventual_writer import authors_behind
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.logstore.kafka.record_limit import record_limit
 from lakelog.protocol.driver import Outcome, check_left_over, commit_batch, commit_files
+from lakelog.protocol.eventual import check_no_other_left
 from lakelog.protocol.header import CommitHeader, LostFilesError
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog, read_state
 from lakelog.protocol.task import BucketAnswer
+from lakelog.protocol.writer_lease import WriterLease
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.projection import project_rows
 from lakelog.spark.sink.exchange import Sender
@@ -52,7 +55,8 @@ NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
 class BatchWrite:
     """What is written where. `order_by` are the columns that order several changes of one key.
 
-    `is_settled_later` says that the stream merges what it wrote at its end.
+    `is_settled_later` says that the stream merges what it wrote at its end. `lease` is that of the writer of an
+    eventual log.
     """
 
     table: FileStoreTable
@@ -61,6 +65,7 @@ class BatchWrite:
     task_count: int
     order_by: Sequence[str] = ()
     is_settled_later: bool = False
+    lease: WriterLease | None = None
 
     def write_logged(
         self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
@@ -69,14 +74,18 @@ class BatchWrite:
 
         None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
         """
-        write = LoggedWrite(table=self.table, target=target, batch=self.batch, task_count=self.task_count)
-        if visits_all:
+        write = LoggedWrite(
+            table=self.table, target=target, batch=self.batch, task_count=self.task_count, lease=self.lease
+        )
+        if visits_all and self.lease is not None:
+            _check_no_other_left(write, state)
+        elif visits_all:
             check_not_changed(write, state)
         limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
         answers = [answer for message in messages for answer in message.answers]
-        if visits_all:
+        if visits_all and self.lease is None:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
         if not self._is_worth_a_snapshot(messages, answers):
             return None
@@ -166,6 +175,15 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
         patience = Patience(write.target.unavailable_seconds)
         headers = patience.keep_trying(partial(_left_headers, log, bucket, state.logged.position(bucket)))
         check_left_over(write.batch, bucket, headers)
+
+
+def _check_no_other_left(write: LoggedWrite, state: TableState) -> None:
+    """Raise InvalidRequestError for records of another query's batch in an eventual log that no snapshot has."""
+    patience = Patience(write.target.unavailable_seconds)
+    for bucket in _left_over(write, state):
+        partition, position = write.target.topic.partition(bucket), state.logged.position(bucket)
+        authors = patience.keep_trying(partial(authors_behind, partition, position.offset))
+        check_no_other_left(write.batch, bucket, authors, state.users, table_name=write.table.name)
 
 
 def _left_headers(log: TaskLog, bucket: int, position: LogPosition) -> list[CommitHeader]:

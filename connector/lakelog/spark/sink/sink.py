@@ -26,6 +26,7 @@ from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.table_log import await_topic
+from lakelog.protocol.writer_lease import WriterLease
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
@@ -33,6 +34,7 @@ from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_ses
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
+from lakelog.spark.sink.leases import KeptLease, check_no_speculation
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.tables import TableName, log_target, resolve_table
@@ -79,6 +81,7 @@ class LakelogSink:
         self._task_count = task_count
         self._merge_schema = merge_schema
         self._visited_run: str | None = None
+        self._lease = KeptLease()
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
     @sentence_first()
@@ -92,7 +95,8 @@ class LakelogSink:
         self.check_rows(rows)
         micro = identify_batch(rows, batch_id, writer_name=self._writer_name, commit_user=self._commit_user)
         _FINISHED.check_new(self.table, micro)
-        outcome, written = self._write_once(rows, micro)
+        with self._lease.held(self.table._files, micro, rows.sparkSession) as lease:
+            outcome, written = self._write_once(rows, micro, lease)
         _FINISHED.add(self.table, micro)
         commit = BatchCommit(
             table=self.table.name,
@@ -130,7 +134,9 @@ class LakelogSink:
         schema = self.table.schema
         return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))
 
-    def _write_once(self, rows: DataFrame, micro: MicroBatch) -> tuple[BatchOutcome, Written]:
+    def _write_once(
+        self, rows: DataFrame, micro: MicroBatch, lease: WriterLease | None
+    ) -> tuple[BatchOutcome, Written]:
         target = log_target(self.table)
         write = BatchWrite(
             table=self.table._files,
@@ -145,6 +151,7 @@ class LakelogSink:
             task_count=self._tasks_of(rows),
             order_by=self.order_by,
             is_settled_later=self.is_settled_later,
+            lease=lease,
         )
         for attempt in range(1, REPLAYS_MAX + 1):
             state = write.snapshots.newest()
@@ -243,6 +250,7 @@ def write_stream(
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
+        check_no_speculation(sink.table._files, rows.sparkSession)
         check_no_copy(sink.table._files, recorded_place(sink.table._files))
         await_topic(sink.table.log)
     prepare_session(rows.sparkSession)

@@ -23,6 +23,8 @@ from lakelog.filestore.write.assigning import AssignRules, BucketAssigner
 from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.write_buffer import write_batches
 from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.protocol.eventual import TopicOfRecords
+from lakelog.protocol.eventual_task import EventualTask, write_eventually
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept_producers import KeptProducers, ProducerPool
 from lakelog.protocol.state import Batch
@@ -37,6 +39,7 @@ from lakelog.protocol.stores import (
     resolve_bucket,
 )
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.writer_lease import WriterLease
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.sink.exchange import check_owned, received
 from lakelog.spark.worker import MESSAGE_SCHEMA, spare_modules_from_collection, task_number
@@ -59,12 +62,16 @@ class TaskMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedWrite:
-    """What a task needs to write its buckets, those with `bucket % task_count` == its number, to log and files."""
+    """What a task needs to write its buckets, those with `bucket % task_count` == its number, to log and files.
+
+    `lease` is that of the one writer of an eventual log; None for a transactional one.
+    """
 
     table: TableStore
     target: LogTarget
     batch: Batch
     task_count: int
+    lease: WriterLease | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow behind the exchange."""
@@ -101,6 +108,8 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
             for bucket, rows in changes.items()
         }
         size_bytes = sum(rows.rows.nbytes for rows in changes.values() if rows is not None)
+        if write.lease is not None:
+            return list(pool.map(write_eventually, _eventual_tasks(write, write.lease, encoded)))
         return list(pool.map(write_bucket, _bucket_tasks(write, encoded, size_bytes)))
 
 
@@ -129,6 +138,27 @@ def _bucket_tasks(
             patience=Patience(write.target.unavailable_seconds),
         )
         for bucket, rows in encoded.items()
+    ]
+
+
+def _eventual_tasks(
+    write: LoggedWrite, lease: WriterLease, encoded: Mapping[int, Encoded | None]
+) -> list[EventualTask[Encoded, EncodedRecords]]:
+    return [
+        EventualTask(
+            table_uuid=write.table.uuid,
+            schema_id=write.table.schema.id,
+            batch=write.batch,
+            bucket=bucket,
+            rows=rows,
+            log=TopicOfRecords(write.target.topic),
+            files=TaskFiles(write.table, write.target),
+            check_lease=lease.check,
+            observe=process_observer(),
+            patience=Patience(write.target.unavailable_seconds),
+        )
+        for bucket, rows in encoded.items()
+        if rows is not None
     ]
 
 

@@ -52,16 +52,21 @@ class SplitsPartition(InputPartition):
 
 
 class LogPartition(InputPartition):
-    """Ranges of the log, each (bucket, start, end); of a bucket which snapshots end where, see `snapshot_ends`."""
+    """Ranges of the log, each (bucket, start, end); of a bucket which snapshots end where, see `snapshot_ends`.
+
+    `done` is, for buckets of an eventual log, user -> the last batch in a snapshot that ends at or before the range.
+    """
 
     def __init__(
         self,
         ranges: Sequence[tuple[int, int, int]],
         snapshot_ends: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+        done: Mapping[int, Mapping[str, int]] | None = None,
     ) -> None:
         super().__init__(tuple(ranges))
         self.ranges = tuple(ranges)
         self.snapshot_ends = dict(snapshot_ends or {})
+        self.done = dict(done or {})
 
 
 class DeltaPartition(InputPartition):
@@ -177,6 +182,7 @@ class TableRows:
                 holds_nothing=self._gap_test(bucket),
                 patience=Patience(self.target.unavailable_seconds),
                 ahead=ahead.pop(bucket, None),
+                done=partition.done.get(bucket, {}),
             ):
                 yield from self._changes(about.add_to(batch) if self.metadata else batch)
 

@@ -79,7 +79,7 @@ class LogBounds:
         return held
 
     def _held_nothing(self, bucket: int, offset: int, start: int, end: int) -> bool:
-        if can_hold_nothing(offset, start, end, is_after_record=False):
+        if self._target.topic.is_transactional and can_hold_nothing(offset, start, end, is_after_record=False):
             return True
         return gap_test(self._table, self._target.topic_id, bucket)(offset, start)
 

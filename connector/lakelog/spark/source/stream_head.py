@@ -80,7 +80,11 @@ class TableHead:
         if self._target is not None:
             stable = last_stable_offsets(self._target.topic, self._table.bucket_count)
             held = position_after(self._table, newest, self._target).offsets
-            ends = {bucket: readable_end(held.get(bucket, 0), at.offset) for bucket, at in stable.items()}
+            has_end_marks = self._target.topic.is_transactional
+            ends = {
+                bucket: readable_end(held.get(bucket, 0), at.offset, has_end_marks=has_end_marks)
+                for bucket, at in stable.items()
+            }
             epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}
         return Head(
             snapshot_id=newest.id if newest else 0, commit=newest.uuid if newest else None, ends=ends, epochs=epochs
@@ -124,10 +128,10 @@ def position_after(table: FileStoreTable, snapshot: Snapshot | None, target: Log
     return LogOffset.of_snapshot(snapshot_id, log_after(table, snapshot, target), table.bucket_count)
 
 
-def readable_end(held: int, stable: int) -> int:
+def readable_end(held: int, stable: int, *, has_end_marks: bool = True) -> int:
     """How far a bucket can be read: to the last stable offset, or to what the newest snapshot holds.
 
     The last stable offset may lag behind a snapshot. One step behind a transaction that a snapshot holds it has only
-    passed the transaction's end mark, which is no record: nothing to make a batch of.
+    passed the transaction's end mark, which is no record: nothing to make a batch of. Eventual logs have no such marks.
     """
-    return held if stable <= held + (1 if held else 0) else stable
+    return held if stable <= held + (1 if held and has_end_marks else 0) else stable

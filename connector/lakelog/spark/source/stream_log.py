@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pyspark.sql.datasource import InputPartition
@@ -12,6 +12,7 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.offsets import Position
+from lakelog.protocol.done_batches import done_batches
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import Align, LogReading
 from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
@@ -114,7 +115,11 @@ class LogPhase:
         wanted = [one for one in ranges if one[2] > one[1]]
         places = list(self.places(max(start.consumed, 1), end.consumed)) if has_snapshots else []
         groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
-        return [LogPartition(group, snapshot_ends(group, start, places)) for group in groups]
+        done: Mapping[int, Mapping[str, int]] = {}
+        if not self._target.topic.is_transactional:
+            first = {bucket: first for bucket, first, _ in wanted}
+            done = done_batches(self._table, first, topic_id=self._target.topic_id)
+        return [LogPartition(group, snapshot_ends(group, start, places), done) for group in groups]
 
 
 def snapshot_ends(

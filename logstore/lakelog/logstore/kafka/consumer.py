@@ -185,8 +185,11 @@ class PartitionConsumer:
         if position < start:
             is_after_record = 0 < position == self._tail_base
             holds_nothing = can_hold_nothing(position, start, newest, is_after_record=is_after_record)
+            has_control_records = self.partition.topic.is_transactional
             self._move_to(start)
-            if holds_nothing or self._shows_control_record(position, start) or self._holds_nothing(position, start):
+            if has_control_records and (holds_nothing or self._shows_control_record(position, start)):
+                return
+            if self._holds_nothing(position, start):
                 return
         raise truncated(self.partition, f"offset {position}", start, newest, is_tail=self._is_tail)
 

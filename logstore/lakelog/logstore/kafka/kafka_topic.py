@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 class KafkaTopic:
     """A topic, by its name, of the Kafka that `client_config` reaches.
 
-    `client_config` is the configuration of Kafka clients. It holds secrets: no repr shows it.
+    `client_config` is the configuration of Kafka clients. It holds secrets: no repr shows it. `is_transactional` is
+    False for the log of a table with `log.consistency=eventual`: each offset is a record, and no record ends a
+    transaction.
     """
 
     client_config: Mapping[str, str] = field(repr=False)
     name: str
+    is_transactional: bool = True
 
     def partition(self, number: int) -> KafkaPartition:
         """The partition with this number, which may or may not exist."""

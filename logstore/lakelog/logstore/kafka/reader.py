@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.codec.debezium import decode_records
+from lakelog.logstore.kafka.authors import LiveRecords
 from lakelog.logstore.kafka.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition
@@ -24,6 +26,7 @@ from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
 
 OFFSET_COLUMN = "_offset"
 TIMESTAMP_COLUMN = "_timestamp"
+NO_BATCHES: Mapping[str, int] = MappingProxyType({})
 _TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 
 OnHeader = Callable[[int, bytes], None]  # (offset, header) of the first record of a transaction
@@ -121,6 +124,7 @@ def read_range(
     holds_nothing: HoldsNothing = nothing_known,
     patience: Patience | None = None,
     ahead: Ahead | None = None,
+    done: Mapping[str, int] = NO_BATCHES,
 ) -> Generator[pa.RecordBatch]:
     """The committed changes in [start, end): the columns, `_row_kind` (int8), and as asked for `_offset`, `_timestamp`.
 
@@ -128,7 +132,8 @@ def read_range(
     `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` tests deleted
     offsets at the start, where the log itself does not show that they held no record. With `patience` requests to a
     broker that does not answer are repeated. `ahead` are the first records of the range, which were read already, see
-    `read_ahead`. Raises LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`,
+    `read_ahead`. In an eventual log records of a user's older batches are left out, see `LiveRecords`, which `done` is
+    for. Raises LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`,
     CorruptDataError, UnavailableError.
     """
     columns = [
@@ -138,10 +143,11 @@ def read_range(
     pieces = _pieces(
         partition, start if ahead is None else ahead.position, end, timeout_seconds, holds_nothing, patience
     )
+    live = None if partition.topic.is_transactional else LiveRecords(partition, done)
     for messages in pieces if ahead is None else chain([ahead.messages], pieces):
         if on_header is not None:
             _give_headers(messages, on_header)
-        gathered += messages
+        gathered += messages if live is None else live.passing(messages)
         if len(gathered) >= batch_rows:
             yield from _record_batches(partition, gathered, fields, columns)
             gathered = []

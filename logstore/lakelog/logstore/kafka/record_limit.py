@@ -22,8 +22,8 @@ COMMIT_HEADER = "lakelog-commit"
 
 # Kafka's limit counts a record batch with its framing: 61 bytes of the batch and at most 30 of a record.
 _FRAMING_BYTES = 128
-# Reserved in every record for the commit header of the first, which at least names a file with the header itself.
-_HEADER_BYTES = 256
+# Reserved in every record for its headers: the commit header of the first at least names a file with the header itself.
+HEADER_BYTES = 256
 _ENVELOPE_BYTES = 64  # `{"before":null,"after":,"op":"c"}` and more
 # The most bytes of a value of a plain type as JSON, with its quotes and comma; a byte of a string has at most six.
 _PLAIN_VALUE_BYTES = 64
@@ -45,7 +45,7 @@ class RecordLimit:
     @property
     def record_bytes(self) -> int:
         """The most bytes of a record."""
-        return self.message_bytes - _FRAMING_BYTES - _HEADER_BYTES
+        return self.message_bytes - _FRAMING_BYTES - HEADER_BYTES
 
     def header_room(self, records: EncodedRecords) -> int:
         """The most bytes of the commit header of these records."""

@@ -1,0 +1,190 @@
+"""A table with an eventual log, written, read and followed by Spark with a real broker."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast  # a session of which one setting is asked
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError
+from lakelog.logstore.kafka.authors import Author
+from lakelog.logstore.kafka.eventual_writer import authors_behind
+from lakelog.protocol.driver import commit_batch
+from lakelog.protocol.state import Batch
+from lakelog.protocol.steps import Step, silent
+from lakelog.protocol.stores import DriverSnapshots
+from lakelog.protocol.table_log import kafka_topic
+from lakelog.protocol.writer_lease import WriterLeaseError, take_lease
+from lakelog.spark.log_options import DEFAULT_READING
+from lakelog.spark.sink.alignment import MicroBatch
+from lakelog.spark.sink.leases import SPECULATION_CONF, KeptLease, check_no_speculation
+from lakelog.spark.sink.task import LoggedWrite
+from lakelog.spark.source.admission import NO_LIMITS
+from lakelog.spark.source.input_partitions import LogPartition, TableRows
+from lakelog.spark.source.stream_head import TableHead
+from lakelog.spark.source.stream_log import LogPhase
+from tests.integration.test_eventual_log import ADD, SCHEMA, die_at, fold, make, send_late, write
+from tests.integration.test_spark_logged_kinds import Change, Lake, Row
+from tests.support.crashing_writer import InjectedCrash, table_of
+from tests.support.local_writer import LocalWriter, log_target
+from tests.support.log_records import log_of_table
+from tests.support.promises import log_changes
+
+pytestmark = pytest.mark.integration
+
+OPTIONS = {"bucket": "2", "log.system": "kafka", "log.consistency": "eventual"}
+LAKE_SCHEMA = "day STRING, id BIGINT"
+
+
+def rows_by_key(table: Table) -> dict[str | None, Row]:
+    """The last record of each key in the log."""
+    rows: dict[str | None, Row] = {}
+    for bucket in range(2):
+        for _, _, kind, row in log_changes(table, bucket):
+            key = row["day"][0].as_py()
+            rows.pop(key, None)
+            if kind in (0, 2):
+                rows[key] = (key, row["id"][0].as_py())
+    return rows
+
+
+def followed(lake: Lake) -> Mapping[str | None, Row]:
+    """The last change of each key that a stream of the table has given by now."""
+    lake.follow()
+    rows: dict[str | None, Row] = {}
+    for file in sorted((lake.folder / "out").glob("*.parquet")):
+        for row in pq.read_table(file).to_pylist():
+            rows.pop(row["day"], None)
+            if row["_row_kind"] in ("+I", "+U"):
+                rows[row["day"]] = (row["day"], row["id"])
+    return rows
+
+
+def test_log_files_and_readers_come_to_the_same_rows(
+    spark: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=LAKE_SCHEMA, primary_keys=["day"], options=OPTIONS)
+    lake = Lake(spark, tmp_path, table)
+    batches: list[list[Change]] = [
+        [("+I", ("mon", 1)), ("+I", ("tue", 5)), ("+I", ("mon", 2))],
+        [("+I", ("mon", 4)), ("-D", ("tue", 5)), ("+I", ("wed", 0))],
+    ]
+    truths: list[dict[str | None, Row]] = [
+        {"mon": ("mon", 2), "tue": ("tue", 5)},
+        {"mon": ("mon", 4), "wed": ("wed", 0)},
+    ]
+    for number, (changes, truth) in enumerate(zip(batches, truths, strict=True)):
+        lake.feed(number, changes)
+        lake.write()
+        assert set(lake.read()) == set(truth.values())
+        assert rows_by_key(table) == followed(lake) == truth
+    partitions = [kafka_topic(log_of_table(table)).partition(bucket) for bucket in range(2)]
+    (user,) = {author.user for partition in partitions for author in authors_behind(partition, 0)}
+
+    (tmp_path / "ck" / "commits" / "1").unlink()  # as after a kill between the snapshot and Spark's own mark
+    (tmp_path / "ck" / "commits" / ".1.crc").unlink(missing_ok=True)
+    lake.feed(2, [("+I", ("mon", 7))])
+    lake.write()
+    assert {author for partition in partitions for author in authors_behind(partition, 0)} == {
+        Author(user, number) for number in range(3)
+    }
+    assert rows_by_key(table) == followed(lake) == {**truths[-1], "mon": ("mon", 7)}
+
+
+def test_a_stream_leaves_out_records_of_older_batches_and_reads_a_single_new_one(
+    spark: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    table = make(tmp_path / "lake", bootstrap_servers)
+    writer = LocalWriter(table, "q")
+    write(writer, 0, (ADD, (1, "old")))
+    write(writer, 1, (ADD, (1, "new")))
+
+    def follow() -> list[str]:
+        rows = spark.readStream.format("lakelog").load(table.path)
+        query = rows.writeStream.format("memory").queryName("eventual").outputMode("append")
+        query.option("checkpointLocation", str(tmp_path / "reader")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+        return [row["v"] for row in spark.table("eventual").collect()]
+
+    assert follow() == ["new"]
+    send_late(table, Author("q", 0), (1, "old"))
+    with pytest.raises(InjectedCrash):
+        write(LocalWriter(table, "q", observe=die_at(Step.BEFORE_SNAPSHOT)), 2, (ADD, (1, "newest")))
+    assert follow() == ["newest"]  # in no snapshot yet
+    assert fold(log_changes(table, 0)) == {1: "newest"}
+
+
+def test_tasks_send_under_the_lease_and_tasks_that_read_leave_out_older_batches(
+    tmp_path: Path, bootstrap_servers: str
+) -> None:
+    """What runs in Spark's workers, without Spark."""
+    table = make(tmp_path, bootstrap_servers)
+    store, target = table._files, log_target(table)
+    snapshots = DriverSnapshots(store, target.topic_id)
+    lease = take_lease(store, user="q", run="1")
+    for number, text in enumerate(("old", "new")):
+        batch = Batch(user="q", identifier=number, source_digest=None)
+        lease.renew()
+        write = LoggedWrite(table=store, target=target, batch=batch, task_count=1, lease=lease)
+        message = write.write({0: table_of([(1, text)], SCHEMA)}, 0)
+        assert [answer.is_decided for answer in message.answers] == [False]
+        commit_batch(batch, message.answers, snapshots=snapshots, observe=silent, clock=system_millis)
+    send_late(table, Author("q", 0), (1, "old"))
+    send_late(table, Author("q", 2), (1, "newest"))
+
+    phase = LogPhase(store, target, TableHead(store, target), DEFAULT_READING)
+    start = phase.after(store.snapshots.latest())
+    end = phase.end(start, NO_LIMITS)
+    assert (start.offsets, end.offsets) == ({0: 2}, {0: 4})
+    (partition,) = phase.partitions(start, end)
+    given = cast("LogPartition", pickle.loads(pickle.dumps(partition)))
+    assert (given.ranges, given.done) == (((0, 2, 4),), {0: {"q": 1}})
+    schema = SCHEMA.append(pa.field("_row_kind", pa.string()))
+    rows = TableRows(
+        table=store, target=target, fields=store.schema.fields, where=None, has_row_kind=True, schema=schema
+    )
+    assert [row for batch in rows.read(given) for row in batch.to_pylist()] == [
+        {"k": 1, "v": "newest", "_row_kind": "+I"}
+    ]
+
+
+def test_the_lease_of_a_sink_is_that_of_its_query(tmp_path: Path, bootstrap_servers: str) -> None:
+    table = make(tmp_path, bootstrap_servers)
+    one = MicroBatch(user="q", identifier=0, run="1", source_digest=None)
+    kept = KeptLease()
+    with kept.held(table._files, one, session("false")) as lease:
+        assert lease is not None
+    with kept.held(table._files, one, session("false")) as again:
+        assert again == lease
+    other = MicroBatch(user="other", identifier=0, run="2", source_digest=None)
+    with pytest.raises(WriterLeaseError), KeptLease().held(table._files, other, session("false")):
+        pass
+    restarted = MicroBatch(user="q", identifier=0, run="3", source_digest=None)
+    with KeptLease().held(table._files, restarted, session("false")) as newer:
+        assert newer is not None
+    with pytest.raises(WriterLeaseError, match="another run of the query q"), kept.held(table._files, one, session("")):
+        pass
+
+
+def session(value: str) -> SparkSession:
+    """All that is asked of a session: Spark takes this setting when it starts."""
+    conf = SimpleNamespace(get=lambda key, _default: value if key == SPECULATION_CONF else None)
+    return cast("SparkSession", SimpleNamespace(conf=conf))
+
+
+def test_a_second_attempt_of_tasks_is_refused(tmp_path: Path, bootstrap_servers: str) -> None:
+    table = make(tmp_path, bootstrap_servers)
+    with pytest.raises(InvalidRequestError, match=r"spark.speculation is true, and table .* has log.consistency=event"):
+        check_no_speculation(table._files, session("true"))
+    check_no_speculation(table._files, session("false"))
