@@ -155,12 +155,14 @@ class TableRows:
             yield self._shaped(add(batch), None)
 
     def _log(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
-        from lakelog.logstore.kafka.read_ahead import read_ahead
+        from lakelog.logstore.kafka.read_ahead import AHEAD_RECORDS_MAX, read_ahead
         from lakelog.logstore.kafka.reader import read_range
 
         assert self.target is not None
         ranges = {bucket: (start, end) for bucket, start, end in partition.ranges}
-        ahead = read_ahead(self.target.topic, ranges) if len(ranges) > 1 else {}
+        is_small = sum(end - start for start, end in ranges.values()) <= AHEAD_RECORDS_MAX
+        # Of a large batch most would be fetched twice: the consumer takes more than is read ahead.
+        ahead = read_ahead(self.target.topic, ranges) if is_small and len(ranges) > 1 else {}
         for bucket, start, end in partition.ranges:
             source = self.target.topic.partition(bucket)
             about = LogMetadata(
