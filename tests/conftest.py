@@ -15,6 +15,7 @@ from hypothesis import settings
 from tests.support.hdfs_server import Hdfs, running_hdfs
 from tests.support.kafka import docker_answers, running_kafka
 from tests.support.s3_server import S3Server, running_s3
+from tests.support.secure_kafka import SecureKafka, secure_kafka
 from tests.support.spark_archive import OPTIONS_VARIABLE, start_options
 from tests.support.wheel import Wheel, unpacked_wheel
 
@@ -69,6 +70,13 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     """A real Kafka for the whole session. Topics are shared: give them names of their own."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """A Kafka with TLS, passwords and rights for the whole session."""
+    with secure_kafka(tmp_path_factory.mktemp("secure")) as kafka:
+        yield kafka
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,8 @@ from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.client_settings import is_secret, joined_settings
+from lakelog.logstore.client_settings import OWN, is_secret, joined_settings
+from lakelog.protocol.kafka_profiles import call_settings
 from lakelog.protocol.servers import client_config_of
 from tests.support.small_tables import altered_by_others
 
@@ -273,6 +274,46 @@ def test_passwords_without_servers_are_used_with_none(environ: dict[str, str]) -
         with pytest.raises(OptionError, match=r"come without bootstrap\.servers") as caught:
             settings(table, variables, **call)
         assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", OWN)
+def test_what_the_protocol_sets_is_refused_by_name_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    profile = tmp_path / "kafka.toml"
+    profile.write_text(f'[p]\n"{key}" = "0"')
+    profile.chmod(0o600)
+    variable = f"LAKELOG_KAFKA_{key.upper().replace('.', '_')}"
+    for call in (
+        lambda: Catalog(tmp_path, options={f"kafka.{key}": "0"}),
+        lambda: Catalog(tmp_path, options={f"log.kafka.{key}": "0"}),
+        lambda: open_table(tmp_path, options={f"kafka.{key}": "0"}),
+        lambda: settings({}, {variable: "0"}),
+        lambda: settings({}, {"LAKELOG_KAFKA_PROFILES": str(profile), "LAKELOG_KAFKA_PROFILE": "p"}),
+        lambda: Catalog(tmp_path).create_table("db.t", schema=SCHEMA, options={f"log.kafka.{key}": "0"}),
+    ):
+        with pytest.raises(OptionError) as caught:
+            call()
+        assert key in str(caught.value)
+        assert OWN[key] in str(caught.value)
+
+
+def test_acks_of_all_replicas_are_what_the_protocol_sets_anyway() -> None:
+    assert settings({}, {}, bootstrap_servers="h:1", acks="all")["acks"] == "all"
+
+
+@pytest.mark.parametrize("key", ["ssl.ca.location", "queue.buffering.max.ms", "plugin.library.paths", "debug", "dns.x"])
+def test_any_other_setting_of_clients_is_passed_on_from_its_user(tmp_path: Path, key: str) -> None:
+    given = {"bootstrap.servers": "h:1", key: "x"}
+    variables = {f"LAKELOG_KAFKA_{name.upper().replace('.', '_')}": value for name, value in given.items()}
+    profile = tmp_path / "kafka.toml"
+    profile.write_text("[p]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in given.items()))
+    profile.chmod(0o600)
+    assert settings({}, {}, **{name.replace(".", "_"): value for name, value in given.items()}) == given
+    assert settings({}, variables) == given
+    assert settings({"profile": "p"}, {"LAKELOG_KAFKA_PROFILES": str(profile)}) == given
+    for prefix in ("kafka.", "log.kafka."):
+        assert call_settings({f"{prefix}{name}": value for name, value in given.items()}) == given
 
 
 keys = st.sampled_from([*ALLOWED, "sasl.password", "sasl.username", "ssl.ca.location", "plugin.library.paths"])

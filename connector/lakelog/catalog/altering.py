@@ -23,6 +23,7 @@ from lakelog.logstore.options import (
     LOGSTORE_OPTIONS,
     MAX_RECORD_SIZE,
     PREFIXES,
+    PROGRESS_TOPIC,
     REPLICATION_FACTOR,
     RETENTION,
     SCAN,
@@ -44,6 +45,7 @@ _CHANGEABLE = (
     SCAN_TIMESTAMP_MILLS.key,
     RETENTION.key,
     UNAVAILABLE_TIMEOUT.key,
+    PROGRESS_TOPIC.key,
 )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.table import Table
@@ -45,10 +46,13 @@ from lakelog.logstore.options import (
     check_log_modes,
     client_config,
 )
-from lakelog.protocol.kafka_profiles import call_settings, without_call_settings
+from lakelog.protocol.kafka_profiles import CALL_PREFIX, call_settings, without_call_settings
 from lakelog.protocol.place import original_of, record_place, recorded_place
 from lakelog.protocol.renames import forget_renames, record_rename
 from lakelog.protocol.servers import require_kafka_client
+
+if TYPE_CHECKING:
+    from lakelog.protocol.health import Finding, HealthReport
 
 _NAMES_SHOWN = 5
 _DROPPED = re.compile(r"\..+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # see LocalFileIO.delete_tree
@@ -244,6 +248,18 @@ class Catalog:
             record_place(self.table(new_identifier)._files)
         return self.table(new_identifier)
 
+    def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
+        """Check the Kafka of new tables: settings, broker, transactions, clock. See `Table.doctor` for a table's."""
+        from lakelog.protocol.health import HealthReport
+
+        return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
+
+    def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
+        from lakelog.catalog.log_verbs import examine_kafka
+
+        given = {SERVERS: self._bootstrap_servers} if self._bootstrap_servers else {}
+        return examine_kafka(self.warehouse, given | self._kafka, role, may_write=may_write)
+
     def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """Delete a database, with `cascade` with its tables, their files and their topics; it cannot be restored.
 
@@ -303,7 +319,7 @@ class Catalog:
         from lakelog.catalog.new_columns import columns_of
         from lakelog.filestore.new_tables import check_new_table
 
-        for key in (*store_options(options), *call_settings(options)):
+        for key in (*store_options(options), *(key for key in options if key.startswith(CALL_PREFIX))):
             raise OptionError(f"option {key!r} is not stored with a table: give it as Catalog(warehouse, options=...)")
         for option in _SET_BY_LAKELOG:
             if option.key in options:

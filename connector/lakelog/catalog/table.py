@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog.added_columns import Found
+    from lakelog.common.timestamps import Timestamp
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.commit.outcomes import FoundCommit
     from lakelog.filestore.expire.orphans import Orphans
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.table import FileStoreTable, WriteMode
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
+    from lakelog.protocol.health import Finding, HealthReport
+    from lakelog.protocol.log_transactions import EndedTransactions, LogTransaction
+    from lakelog.protocol.log_verify import LogVerification
 
 
 @naming_keywords
@@ -290,6 +294,72 @@ class Table:
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
         return self._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
+
+    def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
+        """Check the table and, with a log, its Kafka: broker, rights, transactions, clock, topic, retention, log.
+
+        The report has findings, each with what to do; `is_sound` is False when one is a problem. `role` is whose rights
+        are needed: reader, writer or admin. Unless `read_only`, a topic `lakelog-doctor-*` is created and deleted, by
+        which the broker's clock is seen.
+        """
+        from lakelog.protocol.health import HealthReport
+
+        return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
+
+    def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
+        from lakelog.catalog.log_verbs import examine_table
+
+        return examine_table(self._files, self.log, role, may_write=may_write)
+
+    def tail_log(
+        self,
+        *,
+        start: Timestamp | Mapping[int, int] = "now",
+        key: Mapping[str, object] | None = None,
+        follow: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes in the log as they are committed, without end; without `follow` those that are committed now.
+
+        They have the columns `_row_kind`, `_bucket`, `_offset`, `_timestamp`, `_user` and `_batch_id` (of the writer's
+        batch), then the table's. `start` is `now`, `earliest`, `snapshot` (behind the newest one), a timestamp, or
+        bucket -> offset for these buckets alone. `key` has a value for each primary key column; only its changes are
+        given. Raises InvalidRequestError for a table without a log, LogTruncatedError for deleted offsets,
+        UnavailableError.
+        """
+        from lakelog.catalog.log_verbs import changes_of, open_tail
+
+        return changes_of(open_tail(self._files, self.log, start=start, key=key, follow=follow))
+
+    def verify_log(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
+        """Compare log and files: the rows of one snapshot and the changes up to another one must be the other's rows.
+
+        By default from the oldest snapshot to the newest; 0 is the state before the first one. The result has the
+        number of differing rows and the first of them. Memory is bounded by `read.memory-budget`; larger tables go
+        through files in the temporary folder. Raises LogTruncatedError when records of the range were deleted,
+        NotFoundError for a snapshot that does not exist, UnavailableError.
+        """
+        from lakelog.catalog.log_verbs import verify
+
+        return verify(self._files, self.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+
+    def open_transactions(self) -> list[LogTransaction]:
+        """The oldest open transaction of each bucket, which hides the records behind it from readers.
+
+        A running batch has one for moments. Each has the command of Apache Kafka that ends it.
+        """
+        from lakelog.catalog.log_verbs import transactions
+
+        return transactions(self._files, self.log)
+
+    def end_transactions(self, *, older_than: Age = timedelta(minutes=15)) -> EndedTransactions:
+        """Abort the open transactions that are older; gives those that were aborted, and those that are left.
+
+        Those of lakelog's writers are ended safely: a writer that is alive starts its batch again. Those of other
+        programs are ended on the embedded broker alone, and their records are lost if the program is alive.
+        """
+        from lakelog.catalog.log_verbs import end
+
+        return end(self._files, self.log, older_than=older_than)
 
     def alter(self, *changes: SchemaChange) -> Table:
         """Change columns, options or comments, all or none; gives the table with the new schema.

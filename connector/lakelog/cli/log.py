@@ -1,4 +1,4 @@
-"""`lakelog log`: check and repair a table's log, and abandon a writer that never comes back."""
+"""`lakelog log`: check and repair a table's log, and abandon a writer; `log_follow` has the commands that show it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakelog.cli import log_follow
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.cli.output import print_lines, say
 from lakelog.common.errors import InvalidRequestError
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from lakelog.protocol.table_log import TableLog
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(log_follow.tail)
+app.command()(log_follow.verify)
+app.command()(log_follow.transactions)
 
 PROBLEM_CODE = 3
 

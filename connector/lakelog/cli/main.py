@@ -9,15 +9,17 @@ from typing import Annotated
 import typer
 
 from lakelog.cli import broker, database, log, options, table
+from lakelog.cli import doctor as doctor_command
 from lakelog.cli.output import Asked, print_lines, show_error
 from lakelog.common.errors import LakelogError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(table.app, name="table", help="Tables, without Spark.")
 app.add_typer(database.app, name="database", help="Databases, without Spark.")
-app.add_typer(log.app, name="log", help="Logs of tables: check and repair.")
+app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check and repair.")
 app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
 app.command(name="options")(options.show_options)
+app.command(name="doctor")(doctor_command.doctor)
 
 
 def _show_version(is_asked: bool) -> None:

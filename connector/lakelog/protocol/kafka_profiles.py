@@ -25,8 +25,10 @@ from typing import Any  # Any: parsed TOML is untyped until it is looked at here
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
 from lakelog.logstore.client_settings import PROFILE, SERVERS, check_not_own
+from lakelog.logstore.options import KAFKA_PREFIX
 
 CALL_PREFIX = "kafka."
+_CALL_PREFIXES = (KAFKA_PREFIX, CALL_PREFIX)
 VARIABLE_PREFIX = "LAKELOG_KAFKA_"
 BOOTSTRAP_KEY = f"{VARIABLE_PREFIX}BOOTSTRAP_SERVERS"
 PROFILE_KEY = f"{VARIABLE_PREFIX}PROFILE"
@@ -61,15 +63,21 @@ def user_settings(given: Mapping[str, str], *, named: str, environ: Mapping[str,
 
 
 def call_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings among the options of a call, `kafka.<setting>`. Raises OptionError for those of lakelog itself."""
-    found = {key.removeprefix(CALL_PREFIX): value for key, value in options.items() if key.startswith(CALL_PREFIX)}
-    check_not_own(found, prefix=CALL_PREFIX)
+    """The settings among the options of a call, `kafka.<setting>`, also spelled `log.kafka.<setting>` as of a table.
+
+    Raises OptionError for those of lakelog itself.
+    """
+    found: dict[str, str] = {}
+    for prefix in _CALL_PREFIXES:
+        given = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+        check_not_own(given, prefix=prefix)
+        found |= given
     return found
 
 
 def without_call_settings(options: Mapping[str, str]) -> dict[str, str]:
     """The other options of a call."""
-    return {key: value for key, value in options.items() if not key.startswith(CALL_PREFIX)}
+    return {key: value for key, value in options.items() if not key.startswith(_CALL_PREFIXES)}
 
 
 def profiles_file(environ: Mapping[str, str]) -> Path:

@@ -15,6 +15,7 @@ from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.options import (
     KAFKA_PREFIX,
     LOG_SYSTEM,
+    PROGRESS_TOPIC,
     TOPIC,
     TOPIC_ID,
     UNAVAILABLE_TIMEOUT,
@@ -45,10 +46,11 @@ class TableLog:
         """
         self._options = schema.options
         self._kafka = dict(kafka or {})
-        self._warehouse = warehouse
+        self.warehouse = warehouse
         self._path = path
         self.topic = TOPIC.of(schema.options)
         self.topic_id = TOPIC_ID.of(schema.options)
+        self.progress_topic = PROGRESS_TOPIC.of(schema.options)
         self.unavailable_seconds = UNAVAILABLE_TIMEOUT.of(schema.options) / 1000
         self.is_eventual = is_eventual(schema.options)
         self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
@@ -61,7 +63,7 @@ class TableLog:
     @cached_property
     def client_config(self) -> Mapping[str, str]:
         """The configuration of Kafka clients. Starts the embedded broker when the log is in it and it does not run."""
-        return client_config_of(self._options, self._warehouse, given=self._kafka)
+        return client_config_of(self._options, self.warehouse, given=self._kafka)
 
     @property
     def bootstrap_servers(self) -> str:

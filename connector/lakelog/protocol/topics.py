@@ -10,8 +10,10 @@ from dataclasses import replace
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.side_topic import ensure_side_topic
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
-from lakelog.logstore.options import REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
+from lakelog.logstore.options import PROGRESS_TOPIC, REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
+from lakelog.protocol.progress_topic import progress_topic
 from lakelog.protocol.servers import client_config_of
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
@@ -22,9 +24,13 @@ def new_topic(
 ) -> Iterator[TableSchema]:
     """Create the topic `topic` of a table, and give the schema that names it; an error inside deletes the topic again.
 
+    The table's progress topic is created before, where it is missing, and stays: other tables may share it.
     `kafka` are the user's own settings of Kafka clients.
     """
     new = KafkaTopic(client_config=client_config_of(schema.options, warehouse, given=kafka), name=topic)
+    progress = PROGRESS_TOPIC.of(schema.options)
+    if progress:
+        ensure_side_topic(progress_topic(progress, new.client_config))
     copies = REPLICATION_FACTOR.of(schema.options)
     topic_id = create_topic(new, schema.bucket_count, copies, topic_config(schema.options))
     try:

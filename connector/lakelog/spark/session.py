@@ -22,7 +22,7 @@ from lakelog.protocol.kafka_profiles import CALL_PREFIX, call_settings
 
 CONNECT_CORES = 2
 CASE_CONF = "spark.sql.caseSensitive"
-_CONF_PREFIX = "spark.lakelog.kafka."
+_CONF_PREFIXES = ("spark.lakelog.log.kafka.", "spark.lakelog.kafka.")
 _HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex
 WORKER_PYTHON_KEYS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
@@ -47,8 +47,9 @@ def prepare_session(session: SparkSession) -> None:
 
 
 def session_kafka_settings() -> dict[str, str]:
-    """The user's settings of Kafka clients in the active session, `spark.lakelog.kafka.*`; none without a session.
+    """The user's settings of Kafka clients in the active session; none without a session.
 
+    They are `spark.lakelog.kafka.<setting>`, also spelled `spark.lakelog.log.kafka.<setting>` as options of tables are.
     Spark shows its settings in logs and on pages, and hides those whose names it knows to be secret. Raises OptionError
     for a secret that it would show.
     """
@@ -56,12 +57,14 @@ def session_kafka_settings() -> dict[str, str]:
     if session is None:
         return {}
     given = session.conf.getAll
-    found = {key.removeprefix(_CONF_PREFIX): value for key, value in given.items() if key.startswith(_CONF_PREFIX)}
+    found: dict[str, str] = {}
+    for prefix in _CONF_PREFIXES:
+        found |= {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
     for key in sorted(found):
         if is_secret(key) and not _HIDDEN_BY_SPARK.search(key):
             raise OptionError(
-                f"Spark would show the setting {_CONF_PREFIX}{key}, which is secret, among its others; put it into a "
-                "profile, and name that in spark.lakelog.kafka.profile"
+                f"Spark would show the setting spark.lakelog.kafka.{key}, which is secret, among its others; put it"
+                " into a profile, and name that in spark.lakelog.kafka.profile"
             )
     return call_settings({f"{CALL_PREFIX}{key}": value for key, value in found.items()})
 

@@ -7,7 +7,7 @@ and send passwords to the named servers. So a table names only its topic, its se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from lakelog.common.errors import OptionError
 from lakelog.common.quoting import listed
@@ -18,6 +18,7 @@ PROFILE = "profile"  # not a setting of clients: the name of a set of them, see 
 _SECRET = re.compile(r"password|secret|token|jaas|credential|ssl[._]key|\.pem|oauthbearer|ssl\.keystore", re.IGNORECASE)
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_ALL_REPLICAS = ("all", "-1")
 # The protocol of servers: given together with the servers.
 _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     SERVERS: None,
@@ -25,20 +26,26 @@ _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     "sasl.mechanism": _MECHANISMS,
     "sasl.mechanisms": _MECHANISMS,
 }
-_WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset({"all", "-1"})}
-# Exactly-once writes rely on these, so they cannot be set.
-_OWN = frozenset(
-    {
-        "auto.offset.reset",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "group.id",
-        "isolation.level",
-        "transactional.id",
-    }
-)
+_WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset(_ALL_REPLICAS)}
+_WRITES = "exactly-once writes"
+_READS = "readers see each committed record once, from the offsets of a snapshot on"
+# What the protocol sets, with the reason why no user can.
+OWN: Mapping[str, str] = {
+    "acks": "a record counts as logged once all in-sync replicas have it: only 'all' is possible",
+    "allow.auto.create.topics": "a topic is created with its table, and another one of its name is refused",
+    "auto.commit.enable": _READS,
+    "auto.offset.reset": "a lost offset is an error or is healed, and never skipped",
+    "check.crcs": "damaged records must be an error",
+    "enable.auto.commit": "the offsets of a stream are in its checkpoint",
+    "enable.auto.offset.store": "the offsets of a stream are in its checkpoint",
+    "enable.idempotence": f"{_WRITES} need it",
+    "enable.partition.eof": "readers find the end of a log by it",
+    "group.id": "no offset is committed in a group; rights are granted for the group 'lakelog-reader'",
+    "isolation.level": "only committed records are changes of the table; a table's reads are read_committed",
+    "request.required.acks": "a record counts as logged once all in-sync replicas have it",
+    "test.mock.num.brokers": "records would be in the memory of a client, and in no Kafka",
+    "transactional.id": f"{_WRITES} name a bucket's writer by it: the table's uuid and the bucket's number",
+}
 WAYS = (
     "a profile in ~/.config/lakelog/kafka.toml, which the table's option log.kafka.profile may name; the variables "
     "LAKELOG_KAFKA_*, Spark's settings spark.lakelog.kafka.*, or Catalog(options={'kafka...': ...})"
@@ -50,10 +57,11 @@ def is_secret(key: str) -> bool:
     return _SECRET.search(key) is not None
 
 
-def check_not_own(keys: Iterable[str], *, prefix: str) -> None:
-    """Raise OptionError for a setting that lakelog sets itself; `prefix` goes before keys in the message."""
-    for key in sorted(_OWN.intersection(keys)):
-        raise OptionError(f"option {prefix + key!r} belongs to lakelog itself; remove it")
+def check_not_own(settings: Mapping[str, str], *, prefix: str) -> None:
+    """Raise OptionError, with the reason, for a setting that lakelog sets itself; `prefix` goes before its name."""
+    for key in sorted(OWN.keys() & settings.keys()):
+        if key != "acks" or settings[key].strip().lower() not in _ALL_REPLICAS:
+            raise OptionError(f"option {prefix + key!r} belongs to lakelog itself, since {OWN[key]}; remove it")
 
 
 def check_servers(settings: Mapping[str, str], *, prefix: str = "") -> None:

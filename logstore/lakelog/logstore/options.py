@@ -178,6 +178,16 @@ MAX_RECORD_SIZE = Option(
     kind="a size",
 )
 
+PROGRESS_TOPIC = Option(
+    key="log.progress-topic",
+    parse=str,
+    default="",
+    doc="The topic of one partition that gets a record after each snapshot: table, batch, snapshot, and the end offset "
+    "of each bucket's log, at least once. Several tables can share it. It is created when it is missing, and never "
+    "deleted by lakelog; none by default.",
+    kind="the name of a topic",
+)
+
 LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     LOG_SYSTEM,
     BOOTSTRAP_SERVERS,
@@ -195,6 +205,7 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     RETENTION,
     UNAVAILABLE_TIMEOUT,
     MAX_RECORD_SIZE,
+    PROGRESS_TOPIC,
 )
 
 

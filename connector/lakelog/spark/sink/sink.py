@@ -23,6 +23,7 @@ from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.place import check_no_copy, recorded_place
+from lakelog.protocol.progress_topic import publish_progress
 from lakelog.protocol.state import Batch
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.table_log import await_topic
@@ -98,6 +99,8 @@ class LakelogSink:
         with self._lease.held(self.table._files, micro, rows.sparkSession) as lease:
             outcome, written = self._write_once(rows, micro, lease)
         _FINISHED.add(self.table, micro)
+        if self.table.log is not None and outcome is not BatchOutcome.EMPTY:
+            publish_progress(self.table._files, self.table.log)
         commit = BatchCommit(
             table=self.table.name,
             user=micro.user,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
 from typing import Any, Generic, TypeVar  # Any: settings of Kafka clients are of many types
@@ -15,7 +15,9 @@ from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import OptionError, UnavailableError
 from lakelog.logstore.client_settings import without_secrets
+from lakelog.logstore.kafka.connection_errors import CONNECTION_ERRORS, collect_errors
 from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
+from lakelog.logstore.kafka.rights import Right
 
 ANSWER_SECONDS = 10.0  # how long a broker may take to answer a request
 _GRACE_SECONDS = 1.0  # the client itself ends a request; this is for one that does not
@@ -36,8 +38,9 @@ def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], s
     """
     if not client_config.get("bootstrap.servers"):
         raise OptionError("option 'log.kafka.bootstrap.servers' is not set; expected host:port of a Kafka broker")
+    given = {"client.id": "lakelog", "error_cb": CONNECTION_ERRORS.listener(client_config), **client_config}
     try:
-        return kind({"client.id": "lakelog", **client_config, **settings}, logger=_log)
+        return kind({**given, **settings}, logger=_log)
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise OptionError(
@@ -55,8 +58,12 @@ def connect(client: AdminClient | Producer | Consumer, seconds: float, *, topic:
     pending request is lost then, and sent again after half a second to three (librdkafka 2.16). So here the first
     answer names the brokers, and the second comes from one of them.
     """
-    for _ in range(2):
-        client.list_topics(topic, seconds)
+    try:
+        for _ in range(2):
+            client.list_topics(topic, seconds)
+    except KafkaException:
+        collect_errors(client)
+        raise
 
 
 def config_key(client_config: Mapping[str, str]) -> Key:
@@ -131,8 +138,11 @@ def ask(
     *,
     may_repeat: bool = True,
     seconds: float = ANSWER_SECONDS,
+    rights: Sequence[Right] = (),
 ) -> list[Answer]:
     """The answers to an admin request, in its order, after `seconds` at most.
+
+    `rights` are what the answers need, in their order; the last one is that of all further answers.
 
     All threads share one client. After a restart of the broker a client that was open before may fail forever. So a
     kept client gets half of the time, and when it fails a new one the other half; a request that may not be repeated
@@ -142,14 +152,16 @@ def ask(
     kept = _admins.look(key) if may_repeat else None
     if kept is not None:
         try:
-            return _ask(kept, request, seconds / 2)
+            return _ask(kept, request, seconds / 2, [])
         except (KafkaException, TimeoutError):
             _admins.drop(key, kept)
     limit_seconds = seconds if kept is None else seconds / 2
+    answers: list[Answer] = []
     try:
-        return _ask(_new_admin(client_config, key, limit_seconds), request, limit_seconds)
+        return _ask(_new_admin(client_config, key, limit_seconds), request, limit_seconds, answers)
     except KafkaException as error:
-        raise kafka_error(error.args[0], doing, client_config) from error
+        right = rights[min(len(answers), len(rights) - 1)] if rights else None
+        raise kafka_error(error.args[0], doing, client_config, right=right) from error
     except TimeoutError as error:
         raise UnavailableError(
             f"{doing}: Kafka at {servers_of(client_config)} did not answer in {seconds:.0f} s; check that the"
@@ -157,9 +169,15 @@ def ask(
         ) from error
 
 
-def _ask(admin: AdminClient, request: Request[Answer], seconds: float) -> list[Answer]:
-    futures = request(admin, seconds).values()
-    return [future.result(seconds + _GRACE_SECONDS) for future in futures]
+def _ask(admin: AdminClient, request: Request[Answer], seconds: float, answers: list[Answer]) -> list[Answer]:
+    """Ask, and add the answers one by one."""
+    try:
+        for future in request(admin, seconds).values():
+            answers.append(future.result(seconds + _GRACE_SECONDS))  # what came before an error is counted
+    except (KafkaException, TimeoutError):
+        collect_errors(admin)
+        raise
+    return answers
 
 
 def _new_admin(client_config: Mapping[str, str], key: Key, seconds: float) -> AdminClient:

@@ -13,13 +13,14 @@ from typing import Any  # Any: headers are declared as a list of pairs or of wha
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lakelog.common.errors import StalledError
+from lakelog.common.errors import LakelogError, StalledError
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ClientPool, config_key, make_client
 from lakelog.logstore.kafka.kafka_errors import kafka_error
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.offsets import high_watermark, log_start_offset
 from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
+from lakelog.logstore.kafka.rights import READER_GROUP, topic_right
 
 _CONSUME_RECORDS = 10_000
 _POLL_SECONDS = 0.5
@@ -40,7 +41,7 @@ OWN_CONSUMER_SETTINGS = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "enable.partition.eof": "true",
-    "group.id": "lakelog-reader",  # librdkafka needs one; no offset is ever committed in it
+    "group.id": READER_GROUP,  # librdkafka needs one; no offset is ever committed in it
     "isolation.level": "read_committed",
 }
 
@@ -153,7 +154,7 @@ class PartitionConsumer:
                 self._pass_deleted()
                 return records
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise kafka_error(error, f"reading {self.partition}", self.partition.client_config)
+                raise self._error(error)
             if offset < start:
                 continue  # of the read before
             if error is None and end is not None and offset >= end:
@@ -174,7 +175,11 @@ class PartitionConsumer:
             message = self._consumer.poll(timeout_seconds)
             return [] if message is None else [message, *self._consumer.consume(_CONSUME_RECORDS, 0)]
         except KafkaException as error:
-            raise kafka_error(error.args[0], f"reading {self.partition}", self.partition.client_config) from error
+            raise self._error(error.args[0]) from error
+
+    def _error(self, error: KafkaError) -> LakelogError:
+        right = topic_right("READ", self.partition.topic.name)
+        return kafka_error(error, f"reading {self.partition}", self.partition.client_config, right=right)
 
     def _pass_deleted(self) -> None:
         """Continue at the present log start. Raises LogTruncatedError when records before it may have been deleted."""

@@ -12,13 +12,14 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lakelog.common.errors import UnavailableError
+from lakelog.common.errors import LakelogError, UnavailableError
 from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, make_client
 from lakelog.logstore.kafka.consumer import CONSUMER_SETTINGS, OWN_CONSUMER_SETTINGS
 from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.offsets import Position, log_start_offset
+from lakelog.logstore.kafka.rights import topic_right
 
 _POLL_SECONDS = 0.5
 _CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
@@ -49,13 +50,18 @@ def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
                 return
             if error.code() in _CUT_CODES:
                 raise rewritten(partition, known.offset, epoch)
-            raise kafka_error(error, f"asking the leader epochs of {partition}", client_config)
+            raise _error(error, partition)
     finally:
         consumer.close()
     raise UnavailableError(
         f"asking the leader epochs of {partition}: Kafka at {servers_of(client_config)} did not answer in"
         f" {ANSWER_SECONDS:.0f} s; check that its brokers run, then try again"
     )
+
+
+def _error(error: KafkaError, partition: KafkaPartition) -> LakelogError:
+    doing, right = f"asking the leader epochs of {partition}", topic_right("READ", partition.topic.name)
+    return kafka_error(error, doing, partition.client_config, right=right)
 
 
 def rewritten(partition: KafkaPartition, offset: int, epoch: int | None) -> LogRewrittenError:

@@ -16,7 +16,9 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.logstore.client_settings import without_secrets
+from lakelog.logstore.client_settings import WAYS, without_secrets
+from lakelog.logstore.kafka.connection_errors import CONNECTION_ERRORS, LOGIN_CODES, NAME_CODES, TLS_CODES
+from lakelog.logstore.kafka.rights import READER_GROUP, Resource, Right, missing_text
 
 _FENCED_CODES = frozenset(
     {
@@ -42,19 +44,28 @@ _REFUSED_CODES = frozenset(
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
         KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_EXCEPTION,
+    }
+)
+_RIGHT_CODES = frozenset(
+    {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError._AUTHENTICATION,
     }
 )
+_CERTIFICATE_WORDS = ("certificate", "verify", "hostname")  # else a connection that broke in its handshake
 
 
-def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:
-    """The error of lakelog for a client's error while `doing`."""
+class MissingRightError(InvalidRequestError):
+    """Kafka's authorizer refuses a request: an administrator of Kafka must grant a right."""
+
+
+def kafka_error(
+    error: KafkaError, doing: str, client_config: Mapping[str, str], *, right: Right | None = None
+) -> LakelogError:
+    """The error of lakelog for a client's error while `doing`, which needs `right`."""
+    error = CONNECTION_ERRORS.explained(error, client_config)
     servers, reason = servers_of(client_config), _reason(error, client_config)
     code = error.code()
     if code in _FENCED_CODES:
@@ -69,15 +80,53 @@ def kafka_error(error: KafkaError, doing: str, client_config: Mapping[str, str])
         return ConflictError(f"{doing}: Kafka at {servers} has the topic already; choose another name or delete it")
     if code in _REFUSED_CODES:
         return InvalidRequestError(f"{doing}: Kafka at {servers} refuses it ({reason})")
-    return UnavailableError(
+    if code in _RIGHT_CODES:
+        return _missing_right(error, f"{doing}: Kafka at {servers} refuses it ({reason})", client_config, right)
+    return _not_connected(error, doing, client_config) or UnavailableError(
         f"{doing}: Kafka at {servers} did not do it ({reason}); check that the brokers run and that"
         " log.kafka.bootstrap.servers names them, then try again"
     )
 
 
+def _missing_right(
+    error: KafkaError, refused: str, client_config: Mapping[str, str], right: Right | None
+) -> MissingRightError:
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        right = Right(operation="READ", resource=Resource.GROUP, name=READER_GROUP)
+    if right is None:
+        return MissingRightError(f"{refused}; an administrator of Kafka grants rights by kafka-acls.sh")
+    return MissingRightError(f"{refused}: {missing_text([right], client_config)}")
+
+
+def _not_connected(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError | None:
+    """The error for a connection that the client or the broker refuses; None for other errors."""
+    code, servers, reason = error.code(), servers_of(client_config), _reason(error, client_config)
+    if code in LOGIN_CODES:
+        return InvalidRequestError(
+            f"{doing}: Kafka at {servers} refuses the user or the password ({reason}); correct sasl.username,"
+            f" sasl.password or sasl.mechanism where they are given: {WAYS}"
+        )
+    if code in TLS_CODES and any(word in error.str().lower() for word in _CERTIFICATE_WORDS):
+        return InvalidRequestError(
+            f"{doing}: the certificate of Kafka at {servers} is not trusted ({reason}); ssl.ca.location must be the"
+            " file of the authority that has signed it, and bootstrap.servers must have the host names that are in it"
+        )
+    if code in NAME_CODES:
+        return UnavailableError(
+            f"{doing}: Kafka at {servers} is not found ({reason}); check the host names in bootstrap.servers, and those"
+            " that the brokers advertise (advertised.listeners)"
+        )
+    return None
+
+
 def is_fenced(error: KafkaError) -> bool:
     """Whether a producer's epoch is no longer the newest of its transactional id."""
     return error.code() in _FENCED_CODES
+
+
+def is_missing_right(error: KafkaError) -> bool:
+    """Whether Kafka's authorizer refused a request."""
+    return error.code() in _RIGHT_CODES
 
 
 def transaction_error(error: KafkaError, doing: str, client_config: Mapping[str, str]) -> LakelogError:

@@ -14,6 +14,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ask
 from lakelog.logstore.kafka.kafka_errors import is_without_leader
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition, KafkaTopic
+from lakelog.logstore.kafka.rights import topic_right
 from lakelog.logstore.kafka.topic import describe_topic
 
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka leaves it open
@@ -96,7 +97,8 @@ def _positions(
         return admin.list_offsets(asked, isolation_level=isolation_level, request_timeout=limit_seconds)
 
     try:
-        answers = ask(topic.client_config, f"{doing} of topic {topic.name}", request, seconds=seconds)
+        rights = [topic_right("DESCRIBE", topic.name)]
+        answers = ask(topic.client_config, f"{doing} of topic {topic.name}", request, seconds=seconds, rights=rights)
     except UnavailableError as error:
         if is_without_leader(error):
             describe_topic(topic)  # raises NotFoundError when that is the reason

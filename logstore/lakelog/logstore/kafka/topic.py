@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 from lakelog.common.errors import NotFoundError
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, ask
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.rights import topic_right
 from lakelog.logstore.options import TOPIC_KEEPS
 
 _LOOK_AGAIN_SECONDS = 0.02
@@ -57,6 +58,7 @@ def create_topic(
         f"creating topic {topic.name}",
         lambda admin, seconds: admin.create_topics([new], operation_timeout=seconds, request_timeout=seconds),
         may_repeat=False,
+        rights=[topic_right("CREATE", topic.name)],
     )
     return _wait_for_topic(topic).topic_id
 
@@ -83,7 +85,8 @@ def describe_topic(topic: KafkaTopic) -> TopicDescription:
         configs = admin.describe_configs([resource], request_timeout=seconds)
         return dict(enumerate([*topics.values(), *configs.values()]))
 
-    described, config = ask(topic.client_config, doing, request)
+    rights = [topic_right("DESCRIBE", topic.name), topic_right("DESCRIBE_CONFIGS", topic.name)]
+    described, config = ask(topic.client_config, doing, request, rights=rights)
     return TopicDescription(
         name=topic.name,
         topic_id=str(described.topic_id).translate(_AS_KAFKA_PRINTS_IT),
@@ -105,6 +108,7 @@ def keep_all_records(topic: KafkaTopic) -> None:
         topic.client_config,
         f"setting what topic {topic.name} keeps",
         lambda admin, seconds: admin.incremental_alter_configs([resource], request_timeout=seconds),
+        rights=[topic_right("ALTER_CONFIGS", topic.name)],
     )
 
 
@@ -118,6 +122,7 @@ def delete_records(topic: KafkaTopic, ends: Mapping[int, int]) -> None:
         topic.client_config,
         f"deleting old records of topic {topic.name}",
         lambda admin, seconds: admin.delete_records(asked, request_timeout=seconds, operation_timeout=seconds),
+        rights=[topic_right("DELETE", topic.name)],
     )
 
 
@@ -131,6 +136,7 @@ def delete_topic(topic: KafkaTopic) -> None:
                 [topic.name], operation_timeout=seconds, request_timeout=seconds
             ),
             may_repeat=False,
+            rights=[topic_right("DELETE", topic.name)],
         )
     except NotFoundError:
         return

@@ -15,10 +15,19 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients import ANSWER_SECONDS, connect, make_client
+from lakelog.logstore.kafka.connection_errors import collect_errors
 from lakelog.logstore.kafka.epochs import rewritten
-from lakelog.logstore.kafka.kafka_errors import is_fenced, kafka_error, too_slow, transaction_error, unknown_outcome
+from lakelog.logstore.kafka.kafka_errors import (
+    is_fenced,
+    is_missing_right,
+    kafka_error,
+    too_slow,
+    transaction_error,
+    unknown_outcome,
+)
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition, KafkaTopic
 from lakelog.logstore.kafka.record_limit import COMMIT_HEADER, record_limit
+from lakelog.logstore.kafka.rights import topic_right, transactional_right
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_KEY, choose_timeout_millis, may_ask_for_less
 
 FENCE_SECONDS = 30.0  # an older owner's open transaction, or a broker that has just started, may take that long
@@ -188,7 +197,7 @@ class TransactionalProducer:
                 is_too_long = code == KafkaError.INVALID_TRANSACTION_TIMEOUT
                 if is_too_long and may_ask_for_less(self.client_config, self.timeout_millis):
                     continue
-                raise kafka_error(error.args[0], self._doing("taking over"), self.client_config) from error
+                raise self._error(error.args[0], "taking over") from error
             except SystemError as error:
                 failed = KafkaError(KafkaError._FAIL, repr(error))
                 raise kafka_error(failed, self._doing("taking over"), self.client_config) from error
@@ -199,6 +208,7 @@ class TransactionalProducer:
             connect(self._client, ANSWER_SECONDS, topic=self.partition.topic.name)
             self._client.init_transactions(ANSWER_SECONDS)
         except KafkaException as error:
+            collect_errors(self._client)
             if not error.args[0].retriable() or not self._does_broker_answer():
                 raise
             self._client.init_transactions(FENCE_SECONDS - ANSWER_SECONDS)
@@ -269,7 +279,15 @@ class TransactionalProducer:
         open_seconds = self._open_for.seconds() if self._open_for else 0.0
         if is_fenced(error) and open_seconds * 1000 >= self.timeout_millis:
             return too_slow(open_seconds, self.timeout_millis, self._doing(doing))
+        if is_missing_right(error):
+            return self._error(error, doing)
         return transaction_error(error, self._doing(doing), self.client_config)
+
+    def _error(self, error: KafkaError, doing: str) -> LakelogError:
+        right = topic_right("WRITE", self.partition.topic.name)
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            right = transactional_right(self.transactional_id[: self.transactional_id.rfind("-") + 1], is_prefix=True)
+        return kafka_error(error, self._doing(doing), self.client_config, right=right)
 
     def _fatal_error(self) -> KafkaError | None:
         """The error that has made the client unusable; None while it is usable.

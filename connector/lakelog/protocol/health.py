@@ -1,0 +1,91 @@
+"""Findings of `lakelog doctor`: named checks, each of which finds something in order or says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakelog.common.errors import LakelogError
+
+
+class Status(StrEnum):
+    """How a check ended. A `skipped` one could not be made; the finding says why."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check has found. `advice` says what to do, None where nothing is."""
+
+    check: str
+    status: Status
+    found: str
+    advice: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthReport:
+    """All findings, in the order of the checks."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """True without a problem; warnings and skipped checks count as none."""
+        return all(finding.status is not Status.PROBLEM for finding in self.findings)
+
+    @property
+    def problems(self) -> list[Finding]:
+        """The problems alone."""
+        return [finding for finding in self.findings if finding.status is Status.PROBLEM]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A named check. `needs` is a check without which this one cannot be made."""
+
+    name: str
+    look: Callable[[], Iterable[tuple[Status, str, str | None]]]
+    needs: str | None = None
+
+
+def ok(found: str) -> tuple[Status, str, str | None]:
+    """A result that is in order."""
+    return Status.OK, found, None
+
+
+def problem(found: str, advice: str) -> tuple[Status, str, str | None]:
+    """A result that must be changed."""
+    return Status.PROBLEM, found, advice
+
+
+def warning(found: str, advice: str) -> tuple[Status, str, str | None]:
+    """A result that works, and may not later."""
+    return Status.WARNING, found, advice
+
+
+def skipped(found: str) -> tuple[Status, str, str | None]:
+    """A check that could not be made."""
+    return Status.SKIPPED, found, None
+
+
+def run_checks(checks: Iterable[Check]) -> Iterator[Finding]:
+    """The findings, each as soon as it is known. An error of lakelog in a check is a problem of that check."""
+    failed: set[str] = set()
+    for check in checks:
+        if check.needs in failed:
+            failed.add(check.name)
+            found = f"not checked: it needs {check.needs!r}, which has a problem"
+            yield Finding(check=check.name, status=Status.SKIPPED, found=found)
+            continue
+        try:
+            for status, found, advice in check.look():
+                yield Finding(check=check.name, status=status, found=found, advice=advice)
+        except LakelogError as error:
+            failed.add(check.name)
+            yield Finding(check=check.name, status=Status.PROBLEM, found=str(error), advice="as the message says")
