@@ -39,6 +39,7 @@ CHECKS = [
     "log",
     "table",
 ]
+SLOW = {"broker", "transactions"}  # they warn where a broker takes seconds for an answer
 HOUR_MILLIS = 3_600_000
 
 
@@ -72,7 +73,8 @@ def test_a_sound_table_passes_every_check(table: Table) -> None:
     findings = look(table, may_write=True)
 
     assert list(dict.fromkeys(one.check for one in findings)) == CHECKS
-    assert {one.status for one in findings} == {Status.OK}
+    assert {one.status for one in findings if one.check not in SLOW} == {Status.OK}
+    assert {one.status for one in findings} <= {Status.OK, Status.WARNING}
     assert table.doctor(read_only=True).is_sound
     topics = AdminClient({**log_of_table(table).client_config}).list_topics(timeout=10).topics
     assert not [name for name in topics if name.startswith("lakelog-doctor-")], "the probe's topic is deleted"
@@ -96,8 +98,8 @@ def test_a_broker_that_does_not_answer_is_a_problem(table: Table) -> None:
 def test_certificates_that_are_not_verified_are_a_warning(secure: SecureKafka, tmp_path: Path) -> None:
     given = secure.call_options() | {"kafka.enable.ssl.certificate.verification": "false"}
     report = Catalog(tmp_path, options=given).doctor()
-    [found] = [one for one in report.findings if one.status is Status.WARNING]
-    assert (found.check, report.is_sound) == ("settings", True)
+    [found] = [one for one in report.findings if one.status is Status.WARNING and one.check == "settings"]
+    assert report.is_sound
     assert "ssl.ca.location" in str(found.advice)
 
 
@@ -210,7 +212,9 @@ def run(*arguments: str) -> int:
 def test_the_command_prints_each_check_and_has_an_exit_code(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor", table.path) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0].split(maxsplit=1) for line in lines] == [["ok", check] for check in CHECKS]
+    shown = [line.split(":")[0].split(maxsplit=1) for line in lines if not line.startswith(" ")]
+    assert [check for _, check in shown] == CHECKS
+    assert {status for status, check in shown if check not in SLOW} == {"ok"}
 
     set_topic_config(table, {"retention.ms": "1000"})
     assert run("doctor", table.path, "--json", "--read-only", "--as", "reader") == 3
@@ -228,7 +232,8 @@ def test_without_a_table_kafka_alone_is_checked(
         monkeypatch.setenv(f"LAKELOG_KAFKA_{key.upper().replace('.', '_')}", value)
     assert run("doctor", "-w", str(tmp_path)) == 0
     printed = capsys.readouterr().out
-    assert [line.split(":")[0].split()[1] for line in printed.splitlines()] == CHECKS[:4]
+    lines = [line for line in printed.splitlines() if not line.startswith(" ")]
+    assert [line.split(":")[0].split()[1] for line in lines] == CHECKS[:4]
     assert "SASL_SSL, user lake" in printed
 
     monkeypatch.setenv("LAKELOG_KAFKA_SASL_PASSWORD", "wrong-Pa55")

@@ -54,6 +54,7 @@ _RIGHT_CODES = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+_CLOSED_CODES = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._BAD_MSG})
 _CERTIFICATE_WORDS = ("certificate", "verify", "hostname")  # else a connection that broke in its handshake
 
 
@@ -84,8 +85,15 @@ def kafka_error(
         return _missing_right(error, f"{doing}: Kafka at {servers} refuses it ({reason})", client_config, right)
     return _not_connected(error, doing, client_config) or UnavailableError(
         f"{doing}: Kafka at {servers} did not do it ({reason}); check that the brokers run and that"
-        " log.kafka.bootstrap.servers names them, then try again"
+        f" log.kafka.bootstrap.servers names them{_protocol_hint(error, client_config)}, then try again"
     )
+
+
+def _protocol_hint(error: KafkaError, client_config: Mapping[str, str]) -> str:
+    """What else a connection that is closed without an answer may mean: a port for TLS or for plain text."""
+    if error.code() not in _CLOSED_CODES:
+        return ""
+    return f", and that their port takes security.protocol={client_config.get('security.protocol', 'PLAINTEXT')}"
 
 
 def _missing_right(
