@@ -271,6 +271,12 @@ def test_the_command_verifies_and_has_an_exit_code(catalog: Catalog, capsys: pyt
     assert run("log", "verify", table.path, "--from", "9") == 1
 
 
+def test_an_eventual_log_is_not_verified(catalog: Catalog) -> None:
+    table = make(catalog, options={"log.consistency": "eventual"})
+    with pytest.raises(UnsupportedError, match=r"log\.consistency=eventual"):
+        table.verify_log()
+
+
 def test_a_range_that_does_not_exist_is_refused(catalog: Catalog, table: Table) -> None:
     with pytest.raises(InvalidRequestError, match="no snapshot yet"):
         table.verify_log()

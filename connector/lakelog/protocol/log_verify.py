@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, RowKind
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, ConsumerManager
@@ -84,8 +84,14 @@ def verify_log(
 
     0 is the state before the first snapshot. Both snapshots and the records are kept while it runs. Raises
     NotFoundError for a snapshot that does not exist, LogTruncatedError when the log lacks records of the range,
-    InvalidRequestError for a table without snapshots and for snapshots in the wrong order, UnavailableError.
+    InvalidRequestError for a table without snapshots and for snapshots in the wrong order, UnsupportedError for an
+    eventual log, UnavailableError.
     """
+    if log.is_eventual:
+        raise UnsupportedError(
+            f"table {table.name} has log.consistency=eventual: its log holds records before their snapshot, and repeats"
+            " them, so no snapshot is the log up to an offset; compare the newest snapshot with what a stream has read"
+        )
     log.check_topic()
     first, last = _range_of(table, from_snapshot, to_snapshot)
     topic_id = log.topic_id
