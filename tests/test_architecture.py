@@ -57,6 +57,7 @@ BASE = {
             "log_offsets",
             "log_options",
             "logging_level",
+            "normalize_option",
             "options",
             "projection",
             "session",

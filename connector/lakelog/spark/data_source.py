@@ -69,7 +69,10 @@ class LakelogDataSource(DataSource):
             raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
         check_log_batch(options.log, options.state, table_name=table.name, has_log=table.log is not None)
         if options.log.reads_batch:
+            from lakelog.spark.normalize_option import check_is_stream
             from lakelog.spark.source.log_reader import LogReader
+
+            check_is_stream(options)
 
             target, check_log = _log_of(table)
             check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)

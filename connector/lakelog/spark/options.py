@@ -20,6 +20,7 @@ from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.protocol.kafka_profiles import CALL_PREFIX
 from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
 from lakelog.spark.logging_level import LOGGING_LEVEL
+from lakelog.spark.normalize_option import SCAN_NORMALIZE, parse_normalize
 from lakelog.spark.shown_state import BRANCH, NEWEST, PAIMON_STATE_OPTIONS, STATE_OPTIONS, ShownState, parse_state
 from lakelog.spark.tables import resolve_table
 
@@ -158,6 +159,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     *STATE_OPTIONS,
     TIMEZONE,
     ROW_KIND,
+    SCAN_NORMALIZE,
     MAX_ROWS_PER_TRIGGER,
     MAX_BYTES_PER_TRIGGER,
     *LOG_READ_OPTIONS,
@@ -190,6 +192,7 @@ class ReadOptions:
     max_rows: int | None
     max_bytes: int | None
     consumer_id: str | None = None
+    normalizes: bool = False
     state: ShownState = NEWEST
     branch: str | None = None
     log: LogReading = DEFAULT_READING
@@ -248,13 +251,16 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     if columns is not None:
         columns = tuple(field.name for field in table.schema.chosen(columns))
     where = _parse_where(options, table)
+    has_row_kind = ROW_KIND.of(options)
+    log = parse_log_reading(options, table.schema.options)
     return ReadOptions(
         columns=columns,
         where=where,
         state=parse_state(options, TIMEZONE.of(options)),
         branch=BRANCH.of(options),
-        has_row_kind=ROW_KIND.of(options),
-        log=parse_log_reading(options, table.schema.options),
+        has_row_kind=has_row_kind,
+        normalizes=parse_normalize(options, log, has_row_kind=has_row_kind),
+        log=log,
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),
         max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
         consumer_id=CONSUMER_ID.of(options) or None,

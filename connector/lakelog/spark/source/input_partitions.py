@@ -31,6 +31,7 @@ from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
+    from lakelog.protocol.normalizing import NormalizedRange
     from lakelog.protocol.stores import LogTarget
 
 logger = logging.getLogger("lakelog.spark")
@@ -67,6 +68,14 @@ class LogPartition(InputPartition):
         self.ranges = tuple(ranges)
         self.snapshot_ends = dict(snapshot_ends or {})
         self.done = dict(done or {})
+
+
+class NormalizedPartition(InputPartition):
+    """Ranges of the log, to be read as full changelogs."""
+
+    def __init__(self, ranges: Sequence[NormalizedRange]) -> None:
+        super().__init__(None)
+        self.ranges = tuple(ranges)
 
 
 class DeltaPartition(InputPartition):
@@ -122,6 +131,8 @@ class TableRows:
                 return self._snapshot(partition)
             case LogPartition():
                 return self._log(partition)
+            case NormalizedPartition():
+                return self._normalized(partition.ranges)
             case DeltaPartition():
                 return self._deltas(partition.entries)
             case _:  # Spark's own, where a plan has no partition
@@ -206,6 +217,17 @@ class TableRows:
             return True
 
         return accepted
+
+    def _normalized(self, ranges: Sequence[NormalizedRange]) -> Iterator[pa.RecordBatch]:
+        from lakelog.protocol.normalizing import Normalizer
+
+        assert self.target is not None
+        normalizer = Normalizer(
+            table=self.table, target=self.target, shown=self.fields, where=self.where, batch_rows=BATCH_RECORDS
+        )
+        for one in ranges:
+            for rows, kinds in normalizer.changes(one):
+                yield self._shaped(rows, kinds)
 
     def _deltas(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
         for entry in entries:

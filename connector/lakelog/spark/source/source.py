@@ -57,6 +57,7 @@ from lakelog.spark.source.offsets import (
 from lakelog.spark.source.stream_follow import FollowPhase
 from lakelog.spark.source.stream_head import TableHead, check_same_commit
 from lakelog.spark.source.stream_log import LogPhase
+from lakelog.spark.source.stream_old_rows import looks_up_old_rows
 from lakelog.spark.source.stream_start import ReadStart
 
 logger = logging.getLogger("lakelog.spark")
@@ -163,7 +164,8 @@ class StreamPlanner:
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
         self._head = TableHead(table, target)
-        self._log = None if target is None else LogPhase(table, target, self._head, options.log)
+        looks_up = looks_up_old_rows(table, target, options)
+        self._log = None if target is None else LogPhase(table, target, self._head, options.log, looks_up=looks_up)
         self._start = ReadStart(table, target, options, self._head, self._log)
         self._following = FollowPhase(table, self._head)
         self._consumers = ConsumerManager(table.file_io, table.paths)
@@ -286,7 +288,7 @@ class StreamPlanner:
                 self._record(end.consumed + 1)
                 self._lease.hold(end.consumed + 1)
             case LogOffset():
-                self.log.lease.hold(end.offsets)
+                self.log.let_go(end)
                 self._lease.release()
             case StartOffset():
                 self._lease.release()
@@ -301,7 +303,7 @@ class StreamPlanner:
         """Keep nothing."""
         self._lease.release()
         if self._log is not None:
-            self._log.lease.release()
+            self._log.release()
 
     # The first batch decides where the stream starts.
 

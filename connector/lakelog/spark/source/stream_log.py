@@ -16,24 +16,34 @@ from lakelog.protocol.done_batches import done_batches
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import Align, LogReading
 from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
-from lakelog.spark.source.input_partitions import LogPartition, pack, partition_count
+from lakelog.spark.source.input_partitions import LogPartition, NormalizedPartition, pack, partition_count
 from lakelog.spark.source.lease import LogLease
 from lakelog.spark.source.offsets import LogOffset
 from lakelog.spark.source.stream_align import SnapshotPlace, WriterWait
 from lakelog.spark.source.stream_head import Head, TableHead, log_after, position_after
+from lakelog.spark.source.stream_old_rows import OldRows
 
 
 class LogPhase:
     """Plans batches of the log, and holds the records that are still to be read."""
 
-    def __init__(self, table: FileStoreTable, target: LogTarget, head: TableHead, reading: LogReading) -> None:
-        """Hold nothing yet."""
+    def __init__(
+        self,
+        table: FileStoreTable,
+        target: LogTarget,
+        head: TableHead,
+        reading: LogReading,
+        *,
+        looks_up: bool = False,
+    ) -> None:
+        """Hold nothing yet. Where it `looks_up`, the rows before its changes are looked up."""
         self.lease = LogLease(table, target.topic_id)
         self.wait = WriterWait(table.name, reading.align_timeout_millis)
         self.is_aligned = reading.align is Align.SNAPSHOT
         self._table = table
         self._target = target
         self._head = head
+        self._old_rows = OldRows(table) if looks_up else None
         self._places: dict[int, SnapshotPlace] = {}
         self._same_log: set[tuple[int, Position, int]] = set()  # what was asked of leader epochs, and is well
 
@@ -43,7 +53,7 @@ class LogPhase:
 
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
         """Where the batch that begins at `start` ends."""
-        self.lease.renew(start.offsets)
+        self.lease.renew(self._needed(start))
         self._places = {at: place for at, place in self._places.items() if at >= start.consumed}
         head = self._head.now()
         self._check_same_log(start, head)
@@ -113,13 +123,35 @@ class LogPhase:
         """
         ranges = [(bucket, start.offsets.get(bucket, 0), offset) for bucket, offset in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
-        places = list(self.places(max(start.consumed, 1), end.consumed)) if has_snapshots else []
         groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
+        if self._old_rows is not None:
+            base = self._base(start)
+            return [NormalizedPartition(self._old_rows.ranges(base, group)) for group in groups]
+        places = list(self.places(max(start.consumed, 1), end.consumed)) if has_snapshots else []
         done: Mapping[int, Mapping[str, int]] = {}
         if not self._target.topic.is_transactional:
             first = {bucket: first for bucket, first, _ in wanted}
             done = done_batches(self._table, first, topic_id=self._target.topic_id)
         return [LogPartition(group, snapshot_ends(group, start, places), done) for group in groups]
+
+    def let_go(self, end: LogOffset) -> None:
+        """Keep what comes after `end`."""
+        self.lease.hold(self._needed(end))
+
+    def release(self) -> None:
+        """Keep nothing any more; what a restart needs to look rows up stays until its leases end by themselves."""
+        if self._old_rows is None:
+            self.lease.release()
+
+    def _needed(self, start: LogOffset) -> Mapping[int, int]:
+        """The offsets from which on a stream at `start` needs the log."""
+        return start.offsets if self._old_rows is None else self._base(start).offsets
+
+    def _base(self, start: LogOffset) -> LogOffset:
+        """Where the rows before a batch that begins at `start` are looked up."""
+        assert self._old_rows is not None
+        newer = (place.position for place in self.places(start.consumed + 1, self._head.now().snapshot_id))
+        return self._old_rows.base_of(start, newer, self.after)
 
 
 def snapshot_ends(

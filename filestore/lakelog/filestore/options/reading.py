@@ -90,6 +90,6 @@ LOOKUP_CACHE_MAX_MEMORY_SIZE = Option(
     default=256 << 20,
     doc="Memory of each Python process of Spark for what lookups of old rows have read: key columns, then rows. More "
     "is read again for each batch. Counts for tables with a log that look old rows up when they are written "
-    "(`log.changelog-mode`=`all`, and tables that merge).",
+    "(`log.changelog-mode`=`all`, and tables that merge), and for streams with `scan.normalize`.",
     kind="a size such as 256 mb",
 )

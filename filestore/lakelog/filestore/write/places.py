@@ -30,7 +30,7 @@ class Places:
 def places_of(table: TableStore, rows: pa.Table, assigner: BucketAssigner | None) -> Places:
     """The places of rows. Without a number of buckets or an assigner all rows are in bucket 0."""
     schema = table.schema
-    partitions, codes = _partitions_of(table, rows)
+    partitions, codes = partitions_of(table, rows)
     if assigner is not None:
         buckets = assigner.assign_rows(rows, partitions, codes)
     elif table.bucket_count > 1:
@@ -51,7 +51,7 @@ def parts_of(places: Places, given: pa.Table) -> Iterator[tuple[BucketId, pa.Tab
         start += count
 
 
-def _partitions_of(table: TableStore, rows: pa.Table) -> tuple[list[bytes], pl.Series]:
+def partitions_of(table: TableStore, rows: pa.Table) -> tuple[list[bytes], pl.Series]:
     """The serialized partitions among the rows, and for each row the position of its own."""
     fields = table.schema.partition_fields
     if not fields:
