@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,7 @@ _BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 _TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
 
+Unknown = Literal["ignore", "infer", "error"]
 
 _NUL = re.compile(rb"\0")
 
@@ -64,15 +66,18 @@ def line_buffer(lines: pl.Series) -> pa.Buffer:
     return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
-def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
-    """One row a line. Raises NotColumnarError."""
+def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unknown = "ignore") -> pa.Table:
+    """One row a line. Raises NotColumnarError.
+
+    Members that the schema lacks are left out, or with `infer` follow those that it has, or with `error` are refused.
+    """
     if not count:
         return schema.empty_table()
     if _NUL.search(text):  # the parser would stop there
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
     try:
-        table = _parse(text, schema)
+        table = _parse(text, schema, unknown=unknown)
     except pa.ArrowInvalid as error:
         quoted = text.to_pybytes()
         unquoted = _unquote_non_finite(quoted, schema)
@@ -80,7 +85,7 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema) -> pa.Table:
             raise NotColumnarError from error
         text = pa.py_buffer(unquoted)
         try:
-            table = _parse(text, schema)
+            table = _parse(text, schema, unknown=unknown)
         except pa.ArrowInvalid as again:
             raise NotColumnarError from again
     if table.num_rows != count or _has_overflown(table, text):
@@ -107,12 +112,12 @@ def _count_infinite(array: pa.Array) -> int:
     return _count_infinite(array.flatten()) if pa.types.is_list(array.type) else 0
 
 
-def _parse(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
+def _parse(text: pa.Buffer, schema: pa.Schema, *, unknown: Unknown) -> pa.Table:
     """Raises ArrowInvalid."""
     return pa_json.read_json(
         pa.BufferReader(text),
         read_options=pa_json.ReadOptions(use_threads=False, block_size=min(text.size + 1, _BLOCK_BYTES_MAX)),
-        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unknown),
     )
 
 

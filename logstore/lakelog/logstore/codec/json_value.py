@@ -11,6 +11,7 @@ import base64
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import partial
@@ -70,9 +71,9 @@ def _object(pairs: list[tuple[str, Json]]) -> Json:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    names = [name for name, _ in pairs]
+    counts = Counter(name for name, _ in pairs)
     marked = RepeatedNames(found)
-    marked.repeated = frozenset(name for name in found if names.count(name) > 1)
+    marked.repeated = frozenset(name for name, count in counts.items() if count > 1)
     return marked
 
 

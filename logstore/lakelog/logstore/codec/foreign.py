@@ -1,0 +1,155 @@
+"""Foreign Debezium records as rows of a table: what is well is decoded in columns, what is not says why.
+
+A batch is cut by the schemas beside its records, and each part is read by Arrow's parser. A part that it cannot read is
+halved, and small parts are read one by one. So a bad record costs the records beside it, not the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any  # Any: numpy arrays of any element type
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_type
+from lakelog.common.types import DataType
+from lakelog.logstore.codec.foreign_arrow import read_columns
+from lakelog.logstore.codec.foreign_misfits import misfits, without
+from lakelog.logstore.codec.foreign_parts import Part, parts_of
+from lakelog.logstore.codec.foreign_records import BadRecordError, Marker
+from lakelog.logstore.codec.foreign_rules import Columns, ForeignRules, Piece
+from lakelog.logstore.codec.foreign_single import SingleRecords
+from lakelog.logstore.codec.json_columns import NotColumnarError
+
+_SMALL = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class ForeignRows:
+    """What a batch of records became. `records` has for each row the number of its record, in order.
+
+    `bad` has the reasons of bad records; `silent` the numbers of good ones without rows: tombstones, messages of the
+    database's log, and `truncations`, which delete all rows before them. Each record is in one of the three.
+    `unavailable` for a row the columns whose old value stays. `new_columns` are columns that the table lacks.
+    """
+
+    rows: pa.Table
+    kinds: np.ndarray[Any, np.dtype[np.int8]]
+    records: np.ndarray[Any, np.dtype[np.int64]]
+    bad: dict[int, str] = field(default_factory=dict)
+    silent: set[int] = field(default_factory=set)
+    truncations: list[int] = field(default_factory=list)
+    unavailable: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    new_columns: dict[str, DataType] = field(default_factory=dict)
+
+    def refuse(self, bad: Mapping[int, str]) -> None:
+        """Make records bad after all, and drop their rows."""
+        kept = ~np.isin(self.records, list(bad))
+        places = np.cumsum(kept) - 1
+        self.rows, self.kinds, self.records = self.rows.filter(pa.array(kept)), self.kinds[kept], self.records[kept]
+        self.unavailable = {int(places[row]): names for row, names in self.unavailable.items() if kept[row]}
+        self.truncations = [number for number in self.truncations if number not in bad]
+        self.silent -= bad.keys()
+        self.bad |= bad
+
+
+def decode_foreign(values: Sequence[bytes | None], keys: Sequence[bytes | None], rules: ForeignRules) -> ForeignRows:
+    """The rows of records, in their order. A value of None is a tombstone and gives nothing. Never raises for input."""
+    batch = _Batch(keys=keys, rules=rules)
+    batch.silent |= {number for number, value in enumerate(values) if value is None}
+    parts = parts_of(values, rules)
+    batch.bad |= parts.bad
+    for part in parts.parts:
+        batch.read(part)
+    odd = parts.odd
+    for start in range(0, len(odd.numbers), _SMALL):
+        end = start + _SMALL
+        batch.read_one_by_one(odd.numbers[start:end], odd.payloads[start:end], None)
+    return batch.finish()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    keys: Sequence[bytes | None]
+    rules: ForeignRules
+    pieces: list[Piece] = field(default_factory=list)
+    bad: dict[int, str] = field(default_factory=dict)
+    silent: set[int] = field(default_factory=set)
+    truncations: list[int] = field(default_factory=list)
+    new_columns: dict[str, DataType] = field(default_factory=dict)
+
+    def read(self, part: Part) -> None:
+        """Read records of one schema: in columns, or in halves, or one by one."""
+        left = [(part.numbers, part.payloads)]
+        while left:
+            numbers, payloads = left.pop()
+            try:
+                self._keep(read_columns(numbers, payloads, part.columns, self.rules, self.new_columns))
+            except NotColumnarError:
+                if len(numbers) <= _SMALL:
+                    self.read_one_by_one(numbers, payloads, part.columns)
+                else:
+                    middle = len(numbers) // 2
+                    left += [(numbers[middle:], payloads[middle:]), (numbers[:middle], payloads[:middle])]
+
+    def read_one_by_one(self, numbers: Sequence[int], payloads: Sequence[bytes], columns: Columns) -> None:
+        """Read each record by itself."""
+        reader = SingleRecords(self.rules, self.new_columns)
+        for number, payload in zip(numbers, payloads, strict=True):
+            try:
+                marker = reader.add(number, payload, self.keys[number], columns)
+            except BadRecordError as error:
+                self.bad[number] = str(error)
+            else:
+                if marker is not None:
+                    self.silent.add(number)
+                if marker is Marker.TRUNCATION:
+                    self.truncations.append(number)
+        self._keep(reader.rows())
+
+    def _keep(self, piece: Piece) -> None:
+        bad = misfits(piece, self.rules)
+        self.bad |= bad
+        self.pieces.append(without(piece, bad) if bad else piece)
+
+    def finish(self) -> ForeignRows:
+        """All rows in the order of their records."""
+        pieces = [piece for piece in self.pieces if len(piece.records)]
+        schema = pa.schema([(column.name, to_arrow_type(column.type)) for column in self.rules.fields])
+        if not pieces:
+            return ForeignRows(
+                rows=schema.empty_table(),
+                kinds=np.zeros(0, np.int8),
+                records=np.zeros(0, np.int64),
+                bad=self.bad,
+                silent=self.silent,
+                truncations=sorted(self.truncations),
+                new_columns=self.new_columns,
+            )
+        records = np.concatenate([piece.records for piece in pieces])
+        kinds = np.concatenate([piece.kinds for piece in pieces])
+        starts = np.cumsum([0, *(len(piece.records) for piece in pieces)])
+        unavailable = {
+            int(start) + row: names
+            for start, piece in zip(starts, pieces, strict=False)
+            for row, names in piece.unavailable.items()
+        }
+        rows = pa.table([pa.chunked_array([p.arrays[name] for p in pieces]) for name in schema.names], schema=schema)
+        if (np.diff(records) < 0).any():
+            order = np.argsort(records, kind="stable")
+            place = np.empty_like(order)
+            place[order] = np.arange(len(order))
+            rows, kinds, records = rows.take(pa.array(order)), kinds[order], records[order]
+            unavailable = {int(place[row]): names for row, names in unavailable.items()}
+        return ForeignRows(
+            rows=rows,
+            kinds=kinds,
+            records=records,
+            bad=self.bad,
+            silent=self.silent,
+            truncations=sorted(self.truncations),
+            unavailable=unavailable,
+            new_columns=self.new_columns,
+        )

@@ -1,0 +1,170 @@
+"""Foreign records in columns, by Arrow's parser: records of one schema that all are in order.
+
+Whatever is odd raises NotColumnarError, and `foreign_single` finds out what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any  # Any: numpy arrays of any element type
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.types import DataType, RowKind
+from lakelog.logstore.codec.foreign_columns import BoundColumn
+from lakelog.logstore.codec.foreign_records import BadRecordError
+from lakelog.logstore.codec.foreign_rules import (
+    Columns,
+    ForeignRules,
+    Piece,
+    add_new,
+    all_columns,
+    bound_columns,
+    type_of_value,
+)
+from lakelog.logstore.codec.json_columns import NotColumnarError, convert_columns, parse_lines
+from lakelog.logstore.codec.json_value import Json, JsonValueError, parse_json
+
+_SAMPLES_MAX = 256
+_IMAGES = ("before", "after")
+_FIRST = 64  # of these the other members are inferred; a part of records in another form is halved
+
+
+def read_columns(
+    numbers: Sequence[int],
+    payloads: Sequence[bytes],
+    connect: Columns,
+    rules: ForeignRules,
+    new_columns: dict[str, DataType],
+) -> Piece:
+    """Raises NotColumnarError."""
+    samples = {} if connect is not None else _samples(payloads)
+    names = samples if connect is None else [column.name for column in connect]
+    try:
+        bound, unknown = bound_columns(names, connect, samples, rules)
+        add_new(new_columns, _types_of_unknown(unknown, connect, samples), rules)
+    except BadRecordError as error:
+        raise NotColumnarError from error
+    wires = [column.wire for column in bound if column.wire is not None]
+    if len(wires) < len(bound) or not all(payload[:1] == b"{" for payload in payloads):
+        raise NotColumnarError
+    image = pa.struct([(column.name, column.wire.type) for column in bound if column.wire is not None])
+    text = b"\n".join(payloads)
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise NotColumnarError from error
+    schema = pa.schema([("before", image), ("after", image), ("op", pa.string())])
+    first = payloads[:_FIRST]
+    table = parse_lines(pa.py_buffer(b"\n".join(first)), len(first), schema, unknown="infer")
+    for side in _IMAGES:
+        _check_known(table[side].combine_chunks(), {column.name for column in bound} | {*unknown} | rules.ignored)
+    if len(payloads) > _FIRST:
+        table = parse_lines(pa.py_buffer(text), len(payloads), _envelope_of(table.schema), unknown="error")
+    before, after, op = (table[name].combine_chunks() for name in ("before", "after", "op"))
+    return _rows_of_images(np.array(numbers, np.int64), before, after, op, bound, rules)
+
+
+def _types_of_unknown(unknown: Sequence[str], connect: Columns, samples: Mapping[str, Json]) -> dict[str, DataType]:
+    """Name -> the type of a column for it; without a value in sight there is none to make."""
+    if connect is not None:
+        return {column.name: column.column_type for column in connect if column.name in unknown}
+    types = {name: type_of_value(samples[name]) for name in unknown}
+    return {name: kind for name, kind in types.items() if kind is not None}
+
+
+def _samples(payloads: Sequence[bytes]) -> dict[str, Json]:
+    """Names of columns and for each a value that is not null, if some records have one. Raises NotColumnarError."""
+    found: dict[str, Json] = {}
+    for payload in payloads[:: max(1, len(payloads) // _SAMPLES_MAX)]:
+        try:
+            envelope = parse_json(payload)
+            images = [envelope.get("before"), envelope.get("after")]
+            for image in images:
+                for name, value in (image or {}).items():
+                    if found.get(name) is None:
+                        found[name] = value
+        except (JsonValueError, AttributeError, TypeError) as error:
+            raise NotColumnarError from error
+        if found and all(value is not None for value in found.values()):
+            break
+    return found
+
+
+def _envelope_of(schema: pa.Schema) -> pa.Schema:
+    """The members that all records of a part have; one that was null so far may be a string in the others."""
+    return pa.schema([(one.name, one.type if one.name in _IMAGES else _without_nulls(one.type)) for one in schema])
+
+
+def _without_nulls(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([(one.name, _without_nulls(one.type)) for one in kind])
+    return pa.string() if pa.types.is_null(kind) or pa.types.is_timestamp(kind) else kind
+
+
+def _check_known(image: pa.StructArray, known: Iterable[str]) -> None:
+    """Raise NotColumnarError for values in columns that the samples did not show."""
+    for place, member in enumerate(image.type):
+        if member.name not in known and image.field(place).null_count < len(image):
+            raise NotColumnarError
+
+
+def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
+    numbers: np.ndarray[Any, np.dtype[np.int64]],
+    before: pa.StructArray,
+    after: pa.StructArray,
+    op: pa.Array,
+    bound: Sequence[BoundColumn],
+    rules: ForeignRules,
+) -> Piece:
+    """Raises NotColumnarError for an op, or an image that is missing, which only one record can explain."""
+    has_before, has_after = (np.asarray(image.is_valid()) for image in (before, after))
+    letters = op.fill_null("").to_numpy(zero_copy_only=False)
+    adds, updates, deletes = np.isin(letters, ("c", "r")), letters == "u", letters == "d"
+    takes_after, takes_before = adds | updates, deletes.copy()
+    olds, news = _columns_of(before, bound), _columns_of(after, bound)
+    moved = np.zeros(len(letters), np.bool_)
+    if not rules.key_fields:
+        takes_before |= updates
+    elif (updates & has_before).any():
+        moved = updates & has_before & _differ(olds, news, bound, rules.key_fields)
+        takes_before |= moved
+    if not (takes_after | takes_before).all() or (takes_after & ~has_after).any() or (takes_before & ~has_before).any():
+        raise NotColumnarError
+    if not rules.takes_removals and takes_before.any():
+        raise NotColumnarError
+    count = len(letters)
+    kinds = np.empty(2 * count, np.int8)
+    kinds[0::2] = np.where(updates & ~moved, RowKind.UPDATE_BEFORE, RowKind.DELETE)
+    kinds[1::2] = np.where(updates & ~moved, RowKind.UPDATE_AFTER, RowKind.INSERT)
+    chosen = np.flatnonzero(np.column_stack([takes_before, takes_after]).ravel())
+    places, is_after = np.divmod(chosen, 2)
+    index = pa.array(places + is_after * count)
+    images = [pa.concat_arrays([old, new]).take(index) for old, new in zip(olds, news, strict=True)]
+    converted = convert_columns([column.wire for column in bound if column.wire is not None], images)
+    try:
+        arrays = {column.target.name: column.fit(array) for column, array in zip(bound, converted, strict=True)}
+    except pa.ArrowInvalid as error:
+        raise NotColumnarError from error
+    return Piece(records=numbers[places], kinds=kinds[chosen], arrays=all_columns(arrays, len(chosen), rules))
+
+
+def _columns_of(image: pa.StructArray, bound: Sequence[BoundColumn]) -> list[pa.Array]:
+    flat = image.flatten()
+    return [flat[image.type.get_field_index(column.name)] for column in bound]
+
+
+def _differ(
+    olds: Sequence[pa.Array], news: Sequence[pa.Array], bound: Sequence[BoundColumn], key_fields: Sequence[str]
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where both images have a whole key, and not the same."""
+    differ, whole = np.zeros(len(olds[0]), np.bool_), np.ones(len(olds[0]), np.bool_)
+    for column, old, new in zip(bound, olds, news, strict=True):
+        if column.target.name in key_fields:
+            if pa.types.is_nested(old.type):
+                raise NotColumnarError
+            differ |= np.asarray(pc.not_equal(old, new).fill_null(False))
+            whole &= np.asarray(old.is_valid()) & np.asarray(new.is_valid())
+    return differ & whole

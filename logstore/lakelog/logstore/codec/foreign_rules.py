@@ -1,0 +1,114 @@
+"""What foreign records become: the rules of a table, and which of its columns a column of the records is for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any  # Any: numpy arrays of any element type, and parsed JSON
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_type
+from lakelog.common.column_names import matching
+from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
+from lakelog.logstore.codec.connect_types import STRING, ConnectColumn
+from lakelog.logstore.codec.foreign_columns import BinaryForm, BoundColumn, bind
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE, BadRecordError
+from lakelog.logstore.codec.json_value import Json
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_NAMED_MAX = 5
+
+Columns = tuple[ConnectColumn, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignRules:
+    """What foreign records become. `fields` are the table's columns, `key_fields` its primary key.
+
+    `takes_removals` is False for a table that only takes inserts. Columns that the table lacks are left out where
+    `ignored` names them, and make a record bad otherwise; with `takes_new_columns` they are reported instead.
+    """
+
+    fields: tuple[DataField, ...]
+    key_fields: tuple[str, ...]
+    takes_removals: bool = True
+    takes_new_columns: bool = False
+    ignored: frozenset[str] = frozenset()
+    bytes_max: int = RECORD_BYTES_MAX
+    unavailable: str = UNAVAILABLE
+    binaries: BinaryForm = BinaryForm.BYTES
+
+
+@dataclass(slots=True, kw_only=True)
+class Piece:
+    """Some rows: numbers of their records, kinds, and columns in the table's types."""
+
+    records: np.ndarray[Any, np.dtype[np.int64]]
+    kinds: np.ndarray[Any, np.dtype[np.int8]]
+    arrays: dict[str, pa.Array]
+    unavailable: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def bound_columns(
+    names: Collection[str], connect: Columns, samples: Mapping[str, Json], rules: ForeignRules
+) -> tuple[list[BoundColumn], list[str]]:
+    """The columns that are read, and the names that the table has no column for. Raises BadRecordError."""
+    if len(names) > FIELDS_MAX:
+        raise BadRecordError(f"oversized: an image of {len(names)} columns; at most {FIELDS_MAX} are read")
+    by_name = {column.name: column for column in connect or ()}
+    fields = {one.name: one for one in rules.fields}
+    bound: dict[str, BoundColumn] = {}
+    unknown = []
+    for name in dict.fromkeys(names):
+        found = matching(name, fields)
+        if name in rules.ignored:
+            continue
+        if len(found) != 1:
+            unknown.append(name)
+            continue
+        if found[0] in bound:
+            raise BadRecordError(f"the columns {bound[found[0]].name!r} and {name!r} are both for column {found[0]!r}")
+        bound[found[0]] = bind(name, fields[found[0]], by_name.get(name), samples.get(name), binaries=rules.binaries)
+    return list(bound.values()), unknown
+
+
+def type_of_value(value: Json) -> DataType | None:
+    """The type of a new column by one of its values, where no schema says it; None for null."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return DataType(root=TypeRoot.BOOLEAN)
+    if isinstance(value, int):
+        return DataType(root=TypeRoot.BIGINT) if value in _INT64 else STRING
+    return STRING if isinstance(value, str | Mapping | list) else DataType(root=TypeRoot.DOUBLE)
+
+
+def joined_type(one: DataType | None, other: DataType) -> DataType:
+    """The type that holds the values of both."""
+    if one is None or one == other:
+        return other
+    numbers = {TypeRoot.BIGINT, TypeRoot.DOUBLE}
+    return DataType(root=TypeRoot.DOUBLE) if {one.root, other.root} == numbers else STRING
+
+
+def add_new(new_columns: dict[str, DataType], unknown: Mapping[str, DataType], rules: ForeignRules) -> None:
+    """Report columns that the table lacks. Raises BadRecordError where they are not asked for."""
+    if not unknown:
+        return
+    if not rules.takes_new_columns:
+        names = ", ".join(map(repr, list(unknown)[:_NAMED_MAX]))
+        raise BadRecordError(
+            f"unknown column {names}: the table has no such column; add it (merge_schema), or name it in ignore_columns"
+        )
+    for name, kind in unknown.items():
+        new_columns[name] = joined_type(new_columns.get(name), kind)
+
+
+def all_columns(arrays: Mapping[str, pa.Array], count: int, rules: ForeignRules) -> dict[str, pa.Array]:
+    """Every column of the table; null where the records have none."""
+    return {
+        column.name: arrays[column.name] if column.name in arrays else pa.nulls(count, to_arrow_type(column.type))
+        for column in rules.fields
+    }

@@ -1,0 +1,126 @@
+"""Foreign records one by one: this way says why a record is bad."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_type
+from lakelog.common.column_names import matching
+from lakelog.common.quoting import cut
+from lakelog.common.types import DataType, RowKind
+from lakelog.logstore.codec.foreign_columns import BoundColumn
+from lakelog.logstore.codec.foreign_records import (
+    BadRecordError,
+    Envelope,
+    Marker,
+    is_unavailable,
+    marks_of_unavailable,
+    read_envelope,
+)
+from lakelog.logstore.codec.foreign_rules import (
+    Columns,
+    ForeignRules,
+    Piece,
+    add_new,
+    all_columns,
+    bound_columns,
+    type_of_value,
+)
+from lakelog.logstore.codec.json_value import Json, JsonValueError, value_of
+
+_ERROR_MAX = 200
+
+
+class SingleRecords:
+    """Gathers the rows of single records; a record that fails leaves none."""
+
+    def __init__(self, rules: ForeignRules, new_columns: dict[str, DataType]) -> None:
+        self._rules = rules
+        self._new_columns = new_columns
+        self._marks = marks_of_unavailable(rules.unavailable)
+        self._rows: list[dict[str, pa.Array]] = []
+        self._kinds: list[RowKind] = []
+        self._records: list[int] = []
+        self._unavailable: dict[int, tuple[str, ...]] = {}
+
+    def add(self, number: int, value: bytes, key: bytes | None, connect: Columns) -> Marker | None:
+        """Take a record in. Raises BadRecordError, and takes nothing of it then."""
+        rules = self._rules
+        key_of = self._key_of if rules.key_fields else None
+        envelope = read_envelope(value, key, key_of=key_of, columns=connect, bytes_max=rules.bytes_max)
+        if envelope.marker is Marker.TRUNCATION and not rules.takes_removals:
+            raise BadRecordError("op 't' truncates, and the table takes no removals")
+        made = [self._row(kind, image, envelope) for kind, image in envelope.images]
+        for kind, (arrays, names) in zip((kind for kind, _ in envelope.images), made, strict=True):
+            if names:
+                self._unavailable[len(self._rows)] = names
+            self._rows.append(arrays)
+            self._kinds.append(kind)
+            self._records.append(number)
+        return envelope.marker
+
+    def _key_of(self, image: Mapping[str, Json]) -> tuple[Json, ...] | None:
+        found = {column: name for name in image for column in matching(name, self._rules.key_fields)}
+        if len(found) < len(self._rules.key_fields):
+            return None
+        values = tuple(value_of(image, found[name]) for name in self._rules.key_fields)
+        return None if any(value is None for value in values) else values
+
+    def _row(
+        self, kind: RowKind, image: Mapping[str, Json], envelope: Envelope
+    ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
+        if not kind.is_add and not self._rules.takes_removals:
+            raise BadRecordError("an update or a delete, and the table takes inserts only")
+        bound, unknown = bound_columns(image, envelope.columns, image, self._rules)
+        if not envelope.is_key:
+            types = {name: self._new_type(name, image, envelope.columns) for name in unknown}
+            add_new(self._new_columns, {name: one for name, one in types.items() if one is not None}, self._rules)
+        arrays, names = {}, []
+        for column in bound:
+            arrays[column.target.name], is_missing = self._value(column, image, kind)
+            if is_missing:
+                names.append(column.target.name)
+        return all_columns(arrays, 1, self._rules), tuple(names)
+
+    def _new_type(self, name: str, image: Mapping[str, Json], columns: Columns) -> DataType | None:
+        declared = next((column for column in columns or () if column.name == name), None)
+        return type_of_value(image[name]) if declared is None else declared.column_type
+
+    def _value(self, column: BoundColumn, image: Mapping[str, Json], kind: RowKind) -> tuple[pa.Array, bool]:
+        """The value as an array of one, and whether it is the placeholder. Raises BadRecordError."""
+        final = to_arrow_type(column.target.type)
+        try:
+            value = value_of(image, column.name)
+            if is_unavailable(value, self._marks):
+                if not self._rules.key_fields and kind.is_add:
+                    raise BadRecordError(
+                        f"column {column.name!r} is unchanged and its value not in the record; a table without primary"
+                        " key has no old value to take. Set REPLICA IDENTITY FULL in the database"
+                    )
+                return pa.nulls(1, final), kind.is_add
+            return column.fit(pa.array([column.parse(value)], to_arrow_type(column.source))), False
+        except BadRecordError:
+            raise
+        except (JsonValueError, pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            found = cut(str(error), _ERROR_MAX)
+            raise BadRecordError(
+                f"wrong type: column {column.name!r}: {found}; the table has {column.target.type}"
+            ) from error
+
+    def rows(self) -> Piece:
+        """The rows of the records that were taken in."""
+        arrays = {
+            column.name: pa.concat_arrays([row[column.name] for row in self._rows])
+            if self._rows
+            else pa.nulls(0, to_arrow_type(column.type))
+            for column in self._rules.fields
+        }
+        return Piece(
+            records=np.array(self._records, np.int64),
+            kinds=np.array(self._kinds, np.int8),
+            arrays=arrays,
+            unavailable=self._unavailable,
+        )

@@ -1,0 +1,62 @@
+"""Records in the form of each connector of Debezium become the rows that they mean, with schemas and without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any  # Any: values of any column
+
+import pytest
+
+from lakelog.catalog.ddl import parse_ddl
+from lakelog.common.types import RowKind
+from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
+from lakelog.logstore.codec.foreign_rules import ForeignRules
+from tests.support.debezium_forms import FORMS, ConnectorForm
+
+RECORDS = 200
+# Without a schema a number's unit is that of the column: nanoseconds are what they are only with one.
+NEEDS_SCHEMA = {"seven", "seven_time"}
+
+
+def rules_of(form: ConnectorForm) -> ForeignRules:
+    return ForeignRules(fields=parse_ddl(form.ddl), key_fields=(form.key,))
+
+
+def folded(decoded: ForeignRows, key: str) -> dict[int, dict[str, Any]]:
+    table: dict[int, dict[str, Any]] = {}
+    for row, kind in zip(decoded.rows.to_pylist(), decoded.kinds, strict=True):
+        if RowKind(kind).is_add:
+            table[row[key]] = row
+        else:
+            del table[row[key]]
+    return table
+
+
+@pytest.mark.parametrize("has_schema", [True, False], ids=["schemas", "no schemas"])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_the_records_of_a_connector_are_its_rows(form: ConnectorForm, has_schema: bool) -> None:
+    if not has_schema:
+        form = replace(form, columns=tuple(one for one in form.columns if one.name not in NEEDS_SCHEMA))
+    records, table = form.history(RECORDS, seed=13, has_schema=has_schema)
+    keys, values = zip(*records, strict=True)
+
+    decoded = decode_foreign(values, keys, rules_of(form))
+
+    assert decoded.bad == {}
+    assert folded(decoded, form.key) == table
+
+
+@pytest.mark.parametrize("form", FORMS[:-1], ids=lambda form: form.name)
+def test_a_schema_says_the_types_of_all_columns(form: ConnectorForm) -> None:
+    """A table of the key alone is given every column, and each value fits the column that was made for it."""
+    records, _ = form.history(60, seed=5, has_schema=True)
+    keys, values = zip(*records, strict=True)
+    rules = replace(rules_of(form), fields=parse_ddl("id BIGINT NOT NULL"), takes_new_columns=True)
+
+    found = decode_foreign(values, keys, rules).new_columns
+    fields = parse_ddl("id BIGINT NOT NULL, " + ", ".join(f"`{name}` {kind}" for name, kind in found.items()))
+    decoded = decode_foreign(values, keys, replace(rules, fields=fields))
+
+    assert set(found) == {one.name for one in form.columns}
+    assert decoded.bad == {}
+    assert decoded.new_columns == {}
