@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "alter",
     ),
     "logstore": ("codec", "kafka", "broker"),
-    "spark": ("source", "compaction", "sink"),
+    "spark": ("source", "compaction", "sink", "ingest"),
 }
 BASE = {
     "filestore": frozenset[str](),

@@ -38,9 +38,11 @@ FACES = {
         "bucket_column",
         "compact",
         "error_of",
+        "ingest",
         "progress_with_commits",
         "read",
         "register",
+        "replay_dead_letters",
         "write_stream",
     },
 }

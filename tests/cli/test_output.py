@@ -18,14 +18,16 @@ import pytest
 from typer.models import CommandInfo
 
 from lakelog.catalog import Catalog
-from lakelog.cli import broker, database, log, main, table
+from lakelog.cli import broker, database, ingest, log, main, table
 from lakelog.cli.arguments import AsJson
 from lakelog.cli.output import progress
 from lakelog.common.progress import counted
 from tests.cli.conftest import Run
 
 COMMANDS: list[CommandInfo] = [
-    command for app in (main.app, table.app, database.app, log.app, broker.app) for command in app.registered_commands
+    command
+    for app in (main.app, table.app, database.app, log.app, broker.app, ingest.letters)
+    for command in app.registered_commands
 ]
 HELP_MAX = 55  # characters beside the longest name of a command in 80 columns
 

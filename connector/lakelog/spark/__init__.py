@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from lakelog.spark.compaction.compaction_job import compact
     from lakelog.spark.data_source import register
     from lakelog.spark.failures import error_of
+    from lakelog.spark.ingest.ingest import ingest
+    from lakelog.spark.replay import replay_dead_letters
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
@@ -24,9 +26,11 @@ __all__ = [
     "bucket_column",
     "compact",
     "error_of",
+    "ingest",
     "progress_with_commits",
     "read",
     "register",
+    "replay_dead_letters",
     "write_stream",
 ]
 # A name is imported when it is used first. Each Python process that Spark starts for a query imports this package, and
@@ -36,9 +40,11 @@ _HOMES = {
     "bucket_column": "lakelog.spark.sink.bucketing",
     "compact": "lakelog.spark.compaction.compaction_job",
     "error_of": "lakelog.spark.failures",
+    "ingest": "lakelog.spark.ingest.ingest",
     "progress_with_commits": "lakelog.spark.sink.commits",
     "read": "lakelog.spark.source.read",
     "register": "lakelog.spark.data_source",
+    "replay_dead_letters": "lakelog.spark.replay",
     "write_stream": "lakelog.spark.sink.sink",
 }
 

@@ -69,6 +69,25 @@ def session_kafka_settings() -> dict[str, str]:
     return call_settings({f"{CALL_PREFIX}{key}": value for key, value in found.items()})
 
 
+def start_session(master: str) -> SparkSession:
+    """A Spark for a command line: quiet, and without pages that listen on the network."""
+    name_worker_python()
+    builder = SparkSession.builder.master(master).appName("lakelog")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.timeType.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
 def is_connect(session: SparkSession) -> bool:
     """Whether the driver is in another process: Spark Connect."""
     try:

@@ -7,7 +7,7 @@ without one by plain tasks whose files one snapshot takes in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -250,6 +250,31 @@ def write_stream(
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table._files)  # raises for a table that was renamed since it was opened
     sink.check_rows(rows)
+    return start_stream(
+        rows,
+        sink,
+        sink,
+        checkpoint_location=checkpoint_location,
+        output_mode=output_mode,
+        available_now=available_now,
+        processing_time=processing_time,
+        query_name=query_name,
+    )
+
+
+def start_stream(
+    rows: DataFrame,
+    sink: LakelogSink,
+    body: Callable[[DataFrame, int], None],
+    *,
+    checkpoint_location: str | Path | None,
+    output_mode: str = "append",
+    available_now: bool = False,
+    processing_time: str | None = None,
+    query_name: str | None = None,
+) -> StreamingQuery:
+    """Start a query whose batches are given to `body`, which writes them to `sink`. Raises as `write_stream`."""
+    _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
@@ -258,7 +283,7 @@ def write_stream(
         await_topic(sink.table.log)
     prepare_session(rows.sparkSession)
     sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
-    writer = rows.writeStream.foreachBatch(sink).outputMode(output_mode)
+    writer = rows.writeStream.foreachBatch(body).outputMode(output_mode)
     if checkpoint_location is not None:
         writer = writer.option("checkpointLocation", str(checkpoint_location))
     if query_name is not None:

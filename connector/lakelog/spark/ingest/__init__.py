@@ -1,0 +1,1 @@
+"""Changes that others write to Kafka, taken into tables."""

@@ -1,0 +1,187 @@
+"""Start a query that takes the changes of a Debezium topic into a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.column_names import given_names
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.options.merging import ROWKIND_FIELD
+from lakelog.logstore.client_settings import SERVERS, check_servers
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
+from lakelog.logstore.kafka.foreign_topic import describe_foreign
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, user_settings
+from lakelog.protocol.servers import require_kafka_client
+from lakelog.spark.ingest.dead_letters import letter_box
+from lakelog.spark.ingest.rules import RulesOf, parse_binary_form, parse_size
+from lakelog.spark.ingest.sink import IngestSink, MakeRules, OnError
+from lakelog.spark.session import prepare_session, session_kafka_settings
+from lakelog.spark.sink.sink import LakelogSink, start_stream
+from lakelog.spark.source.kafka_records import STARTS, KafkaRecords
+from lakelog.spark.tables import TableName, resolve_table
+
+BATCH_RECORDS_MAX = 500_000
+FORMATS = ("debezium-json",)
+
+
+def ingest(
+    spark: SparkSession,
+    topic: str,
+    table: TableName,
+    *,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+    checkpoint_location: str | Path | None = None,
+    bootstrap_servers: str | None = None,
+    kafka: Mapping[str, str] | None = None,
+    value_format: str = "debezium-json",
+    starting_offsets: str = "earliest",
+    max_offsets_per_trigger: int | None = BATCH_RECORDS_MAX,
+    fail_on_data_loss: bool = True,
+    on_error: str = "fail",
+    dead_letter_table: Table | str | None = None,
+    merge_schema: bool = False,
+    ignore_columns: str | Sequence[str] = (),
+    max_record_bytes: int | str = RECORD_BYTES_MAX,
+    unavailable_value: str = UNAVAILABLE,
+    binary_handling_mode: str = "bytes",
+    available_now: bool = False,
+    processing_time: str | None = None,
+    query_name: str | None = None,
+    commit_user: str | None = None,
+    task_count: int | None = None,
+) -> StreamingQuery:
+    """Start a query that takes the changes of a Debezium topic into a table, each once.
+
+    Records may have their schema beside them or not. The Kafka is `bootstrap_servers` with the settings `kafka` of
+    librdkafka, else that of a profile, of `LAKELOG_KAFKA_*` or of the Spark session. `starting_offsets` is `earliest`
+    or
+    `latest`, for a new checkpoint. A batch has about `max_offsets_per_trigger` records at most, None for all there are.
+
+    A record that is malformed, larger than `max_record_bytes`, of another type or unknown ends the query
+    (`on_error="fail"`), is left out (`"skip"`), or becomes a row of `dead_letter_table` (`"dead-letter"`), by default
+    `<table>_dead_letters`, before anything of its batch is written; see `replay_dead_letters`.
+
+    Columns that the table lacks are added to it with `merge_schema`, nullable; those in `ignore_columns` are left
+    out; in others a record is bad. Values that an update left out as unchanged, `unavailable_value`, are taken from
+    the row before.
+    `binary_handling_mode` is the option of that name of the connector.
+    `available_now`, `processing_time`, `query_name`, `commit_user` and `task_count` are those of `write_stream`.
+
+    Raises, before anything starts, NotFoundError for table or topic, InvalidRequestError for what does not fit.
+    """
+    require_kafka_client()
+    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    if value_format not in FORMATS:
+        raise InvalidRequestError(f"value_format is {value_format!r}; known are {', '.join(FORMATS)}")
+    if starting_offsets not in STARTS:
+        raise InvalidRequestError(f"starting_offsets is {starting_offsets!r}; expected one of {', '.join(STARTS)}")
+    if max_offsets_per_trigger is not None and max_offsets_per_trigger < 1:
+        raise InvalidRequestError(f"max_offsets_per_trigger is {max_offsets_per_trigger}; expected 1 or more, or None")
+    config = client_config(bootstrap_servers, kafka)
+    prepare_session(spark)
+    found = describe_foreign(KafkaTopic(client_config=config, name=topic))
+    action = parse_on_error(on_error)
+    sink = ingest_sink(
+        opened,
+        RulesOf(
+            takes_new_columns=merge_schema,
+            ignored=given_names(ignore_columns, what="ignore_columns"),
+            bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
+            unavailable=unavailable_value,
+            binaries=parse_binary_form(binary_handling_mode),
+        ),
+        on_error=action,
+        dead_letter_table=dead_letter_table,
+        catalog=catalog,
+        topic=topic,
+        topic_id=found.topic_id,
+        orders_truncations=found.partition_count == 1,
+        commit_user=commit_user,
+        task_count=task_count,
+    )
+    records = KafkaRecords(
+        client_config=config,
+        topic=topic,
+        starting_offsets=starting_offsets,
+        rows_max=max_offsets_per_trigger,
+        fails_on_data_loss=fail_on_data_loss,
+    )
+    return start_stream(
+        records.load(spark),
+        sink.sink,
+        sink,
+        checkpoint_location=checkpoint_location,
+        available_now=available_now,
+        processing_time=processing_time,
+        query_name=query_name,
+    )
+
+
+def ingest_sink(
+    table: Table,
+    make_rules: MakeRules,
+    *,
+    on_error: OnError,
+    dead_letter_table: Table | str | None,
+    catalog: Catalog | None,
+    topic: str,
+    topic_id: str,
+    orders_truncations: bool,
+    commit_user: str | None = None,
+    task_count: int | None = None,
+) -> IngestSink:
+    """The foreachBatch function of an ingest. Raises InvalidRequestError for a table that it cannot write."""
+    rowkind = ROWKIND_FIELD.of(table.schema.options)
+    if rowkind is not None:
+        raise InvalidRequestError(
+            f"table {table.name} takes the kind of a change from its column {rowkind!r} (rowkind.field), and the"
+            " records of a topic have kinds of their own: remove the option"
+        )
+    letters = letter_box(table, dead_letter_table, catalog=catalog) if on_error is OnError.DEAD_LETTER else None
+    if letters is None and dead_letter_table is not None:
+        raise InvalidRequestError(f"dead_letter_table goes with on_error='dead-letter', found {on_error.value!r}")
+    return IngestSink(
+        sink=LakelogSink(table, commit_user=commit_user, task_count=task_count),
+        make_rules=make_rules,
+        on_error=on_error,
+        letters=letters,
+        topic=topic,
+        topic_id=topic_id,
+        orders_truncations=orders_truncations,
+        commit_user=commit_user,
+        task_count=task_count,
+    )
+
+
+def client_config(bootstrap_servers: str | None, kafka: Mapping[str, str] | None) -> dict[str, str]:
+    """The settings of the client that reads the topic. Raises OptionError, and InvalidRequestError without servers."""
+    given = {f"{CALL_PREFIX}{key}": value for key, value in (kafka or {}).items()}
+    if bootstrap_servers is not None:
+        given[f"{CALL_PREFIX}{SERVERS}"] = bootstrap_servers
+    settings = {**session_kafka_settings(), **call_settings(given)}
+    config = user_settings(settings, named="", environ=os.environ)
+    servers = config.get(SERVERS) or os.environ.get(BOOTSTRAP_KEY)
+    if not servers:
+        raise InvalidRequestError(
+            f"no Kafka is named; give bootstrap_servers, set {BOOTSTRAP_KEY}, or kafka={{'profile': ...}}"
+        )
+    config[SERVERS] = servers
+    check_servers(config)
+    return config
+
+
+def parse_on_error(given: str) -> OnError:
+    """What becomes of bad records. Raises InvalidRequestError."""
+    try:
+        return OnError(given)
+    except ValueError:
+        known = ", ".join(OnError)
+        raise InvalidRequestError(f"on_error is {given!r}; expected one of {known}") from None

@@ -1,0 +1,136 @@
+"""What the tasks of an ingest give: each record is counted once, and a letter holds it whole. No Spark runs here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog, Table
+from lakelog.spark.ingest.counts import Counts
+from lakelog.spark.ingest.dead_letters import LettersWrite, letter_box
+from lakelog.spark.ingest.decoding import Decoder
+from lakelog.spark.ingest.rules import RulesOf
+from lakelog.spark.source.kafka_records import RECORD_SCHEMA
+from lakelog.spark.types import spark_arrow_schema
+from tests.support.malformed import DDL, envelope, row
+
+
+def table_of(folder: Path) -> Table:
+    return Catalog(str(folder / "lake")).create_table("db.t", schema=DDL, primary_keys=["id"])
+
+
+def decoder_of(table: Table) -> Decoder:
+    return Decoder.of(table, RulesOf()(table), orders_truncations=True)
+
+
+def batch_of(values: Sequence[bytes | None], *, first: int = 0) -> pa.RecordBatch:
+    count = len(values)
+    columns = [
+        pa.array([b"key"] * count, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.array(["topic"] * count),
+        pa.array([0] * count, pa.int32()),
+        pa.array(range(first, first + count), pa.int64()),
+        pa.array([1_000_000] * count, pa.timestamp("us", "UTC")),
+        pa.array(["id"] * count),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=spark_arrow_schema(RECORD_SCHEMA))
+
+
+def run(decoder: Decoder, *batches: pa.RecordBatch) -> tuple[pa.Table, Counts]:
+    made = pa.Table.from_batches(list(decoder(iter(batches))))
+    summaries = made["summary"].drop_null().to_pylist()
+    assert len(summaries) == 1
+    return made, Counts.of_json(summaries[0])
+
+
+def test_every_record_is_counted_once(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    values = [row(id=1), None, b"{", envelope(op="m"), row(id=2, name=None), envelope(op="t"), row(id=3)]
+
+    made, counts = run(decoder_of(table), batch_of(values), batch_of([row(id=4), b""], first=7))
+
+    assert (counts.input, counts.accepted, counts.dead, counts.rows) == (9, 6, 3, 3)
+    assert counts.truncation == 5
+    assert counts.first_bad is not None
+    assert (counts.first_bad.offset, counts.first_bad.reason[:17]) == (2, "not a JSON record")
+    letters = [one for one in made.to_pylist() if one["reason"] is not None]
+    assert [(one["offset"], one["value"], one["key"], one["topic_id"]) for one in letters] == [
+        (2, b"{", b"key", "id"),
+        (4, values[4], b"key", "id"),
+        (8, b"", b"key", "id"),
+    ]
+    rows = [(one["row"]["id"], one["_row_kind"]) for one in made.to_pylist() if one["row"] is not None]
+    assert rows == [(1, "+I"), (3, "+I"), (4, "+I")]
+
+
+def test_a_truncation_without_an_order_is_bad(tmp_path: Path) -> None:
+    decoder = replace(decoder_of(table_of(tmp_path)), orders_truncations=False)
+
+    _, counts = run(decoder, batch_of([envelope(op="t"), row(id=1)]))
+
+    assert (counts.accepted, counts.dead, counts.truncation) == (1, 1, None)
+    assert counts.first_bad is not None
+    assert "truncates the table" in counts.first_bad.reason
+
+
+def test_a_row_that_lacks_an_old_value_has_its_record_beside_it(tmp_path: Path) -> None:
+    value = row(name="__debezium_unavailable_value")
+
+    made, counts = run(decoder_of(table_of(tmp_path)), batch_of([row(id=5), value]))
+
+    assert counts.unavailable == ("name",)
+    first, second = made.to_pylist()[:2]
+    assert (first["unavailable"], first["value"]) == (None, None)
+    assert (second["unavailable"], second["value"], second["row"]["name"]) == (["name"], value, None)
+
+
+def test_letters_are_there_once_and_are_known_by_their_batch(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    box = letter_box(table, None, catalog=None)
+    letter = {
+        "table_name": "db.t",
+        "topic_id": "id",
+        "partition": 1,
+        "offset": 2,
+        "topic": "topic",
+        "timestamp": None,
+        "reason": "it's bad",
+        "key": b"key",
+        "value": b"\0",
+        "writer": "q'uery",
+        "batch": 7,
+    }
+    letters = pa.RecordBatch.from_pylist([letter], schema=box.table.schema.arrow_schema)
+
+    for _ in range(2):
+        list(LettersWrite(table=box.table._files, kind="+I")(iter([letters])))
+
+    assert box.table.to_arrow().to_pylist() == [letter]
+    assert box.kept(topic_id="id", writer="q'uery", batch_id=7) == {(1, 2)}
+    assert box.kept(topic_id="id", writer="q'uery", batch_id=8) == frozenset()
+    made, counts = run(replace(decoder_of(table), kept=frozenset({(0, 1)})), batch_of([row(id=1), row(id=2)]))
+    assert (counts.accepted, counts.dead, counts.kept, counts.rows) == (1, 1, 1, 1)
+    assert made["reason"].null_count == len(made)
+
+    list(LettersWrite(table=box.table._files, kind="-D")(iter([letters])))
+    assert box.table.count() == 0
+
+
+def test_counts_travel_as_they_are(tmp_path: Path) -> None:
+    rules = RulesOf(takes_new_columns=True)
+    table = table_of(tmp_path)
+    decoder = Decoder.of(table, rules(table), orders_truncations=True)
+    values = [row(id=1, tags=["x"]), row(id=2, big=1.5), row(id=3, big=1)]
+
+    _, counts = run(decoder, batch_of(values))
+
+    assert Counts.of_json(counts.to_json()) == counts
+    assert {name: str(kind) for name, kind in counts.new_columns.items()} == {"tags": "STRING", "big": "DOUBLE"}
+    assert json.loads(counts.to_json())["input"] == 3
+    changed = counts.with_new_columns(table)
+    assert changed.schema.field_names[-2:] == ("tags", "big")
