@@ -22,6 +22,7 @@ _LEFT_BEHIND_BY_DRIVER = {
     Step.AFTER_SNAPSHOT: "the batch is in the table, Spark does not know it yet",
     Step.BETWEEN_APPEND_AND_COMPACT: "the batch is in the table, a compaction is not",
 }
+STEPS_OF_BATCHES = (*_LEFT_BEHIND, *_LEFT_BEHIND_BY_DRIVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

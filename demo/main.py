@@ -20,7 +20,7 @@ from rich.console import Console
 from demo.changes import ChangeStream, make_changes, write_change_files
 from demo.display import Display
 from demo.flights import read_flights
-from demo.kill import explain_kill
+from demo.kill import STEPS_OF_BATCHES, explain_kill
 from demo.latency import Offsets
 from demo.play import JobFailedError, KillPlan, Play, Played
 from demo.report import print_checks, print_figures, print_introduction, print_kill, print_snapshots
@@ -61,7 +61,7 @@ def parse(arguments: Sequence[str] | None) -> Settings:
     )
     parser.add_argument(
         "--kill-at",
-        choices=[step.value for step in Step],
+        choices=[step.value for step in STEPS_OF_BATCHES],
         default=Step.AFTER_COMMIT.value,
         metavar="STEP",
         help="kill the writer when the first bucket comes to this step, one of: %(choices)s; default: %(default)s",

@@ -31,7 +31,7 @@ CHANGES = {
     "UpdateColumnType",
 }
 FACES = {
-    "lakelog.catalog": {"Catalog", "Table", "TableLog", "open_table"} | CHANGES | ERRORS,
+    "lakelog.catalog": {"Catalog", "Table", "TableLog", "TableMerge", "open_table"} | CHANGES | ERRORS,
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
     "lakelog.spark": {
         "LakelogSink",
@@ -39,6 +39,7 @@ FACES = {
         "compact",
         "error_of",
         "ingest",
+        "merge",
         "progress_with_commits",
         "read",
         "register",

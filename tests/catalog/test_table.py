@@ -130,9 +130,9 @@ def test_a_table_gives_its_rows_as_a_pandas_frame(table: Table) -> None:
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda table: table.write(rows(("d0", 9))),
-        lambda table: table.delete("id = 0"),
-        lambda table: table.drop_partitions("day = 'd0'"),
+        lambda table: table._files.write(rows(("d0", 9))),
+        lambda table: table._files.delete("id = 0"),
+        lambda table: table._files.drop_partitions("day = 'd0'"),
         lambda table: table.rescale(3),
     ],
 )

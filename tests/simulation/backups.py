@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakelog.protocol.prepared import PreparedCommit
 from tests.simulation.kinds import Row
 from tests.simulation.model import REFUSED_FOLDER, stop_all
 from tests.simulation.world import SimConsumers, SimSnapshot, World
@@ -35,6 +36,8 @@ class Backup:
     removed: frozenset[str]
     consumers: dict[str, bytes]
     appended: Counter[tuple[str, int]]
+    prepared: dict[str, PreparedCommit]
+    marks: frozenset[str]
 
     @classmethod
     def of(cls, world: World) -> Backup:
@@ -47,6 +50,8 @@ class Backup:
             removed=frozenset(world.removed),
             consumers=dict(world.consumers.files),
             appended=Counter(world.appended),
+            prepared=dict(world.prepared),
+            marks=frozenset(world.marks),
         )
 
     def restore(self, world: World) -> None:
@@ -57,6 +62,7 @@ class Backup:
         world.removed = set(self.removed)
         world.consumers = SimConsumers(dict(self.consumers))
         world.appended = Counter(self.appended)
+        world.prepared, world.marks = dict(self.prepared), set(self.marks)
 
 
 def let_backups_come_back(history: History) -> None:

@@ -9,7 +9,7 @@ from typing import cast
 from lakelog.filestore.metadata.users import CommitUser
 from tests.simulation.kinds import SILENT, SUMMED, Key, Operation, Row, Value, added
 from tests.simulation.log import TWO_USERS, Transaction
-from tests.simulation.model import History, Reader, Stream, marker, source_digest
+from tests.simulation.model import History, Reader, SimStatement, Stream, marker, source_digest
 from tests.simulation.world import SimSnapshot, World
 
 
@@ -23,6 +23,8 @@ def check(history: History) -> None:
     copied = history.copied
     if copied is not None and copied.copied_snapshots not in (None, len(copied.snapshots)):
         history.violations["a copy was written"] += 1
+    for statement in history.statements:
+        _check_statement(history, history.world, statement)
     for stream in history.streams if not history.is_stopped else ():
         for number in range(stream.first_position, len(stream.batches)):
             _check_batch(history, stream, number, set(stream.batches[number]))
@@ -52,6 +54,7 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
         for offset, entry in enumerate(world.log[bucket])
         if entry is not None and entry.state == "committed"
     ]
+    _check_old_values(history, world, base, [entry for _, entry in committed])
     named = [file.meta.file_name for _, entry in committed for file in entry.header.files]
     if not world.removed.isdisjoint(named):
         violations["a logged file was removed"] += 1
@@ -152,3 +155,46 @@ def _check_batch(history: History, stream: Stream, number: int, buckets: set[int
 
 def _has_batch(world: World, snapshot: SimSnapshot, user: str, number: int, bucket: int) -> bool:
     return bool(world.kind.plans(world.rows(snapshot.files[bucket]), marker(user, number)))
+
+
+def _check_old_values(
+    history: History, world: World, base: Sequence[Operation], committed: Sequence[Transaction]
+) -> None:
+    """The old values in the records of statements are those of the log at their place."""
+    values: dict[Key, Value | None] = dict(base)
+    for entry in committed:
+        for file in entry.header.files if entry.header.statement is not None else ():
+            for key, before in world.befores.get(file.meta.file_name, {}).items():
+                if values.get(key) != before:
+                    history.violations["a wrong old value"] += 1
+        values |= dict(_changes(world, entry))
+
+
+def _check_statement(history: History, world: World, statement: SimStatement) -> None:
+    """Whole in each snapshot and, at the end, in the log, or not at all; and as its driver was told."""
+    violations, user, buckets = history.violations, statement.user, statement.buckets
+    for snapshot in world.snapshots[world.base_snapshot :]:
+        there = [
+            any(key == ("statement", user) for key, _, _ in world.rows(snapshot.files[bucket])) for bucket in buckets
+        ]
+        if any(there) and not all(there):
+            violations["half a statement in a snapshot"] += 1
+        if user in snapshot.state.users and not all(there):
+            violations["a snapshot claims a statement that it lacks"] += 1
+    times = [
+        sum(
+            entry is not None and entry.state == "committed" and entry.header.user == user
+            for entry in world.log[bucket]
+        )
+        for bucket in buckets
+    ]
+    if max(times) > 1:
+        violations["a statement is twice in the log"] += 1
+    if history.is_stopped:
+        return
+    if any(times) and not all(times):
+        violations["half a statement is in the log"] += 1
+    if statement.is_done and not all(times):
+        violations["a statement was lost"] += 1
+    if statement.is_cancelled and any(times):
+        violations["a cancelled statement is in the log"] += 1

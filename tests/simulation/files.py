@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -11,16 +11,18 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
-from lakelog.filestore.metadata.users import LOG_STATE_KEY
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.ports import Decide, PartBase, PreparedBucket
+from lakelog.protocol.prepared import PreparedCommit, StagedPart, user_of, without_old_statements
 from lakelog.protocol.state import Batch, TableState
 from tests.simulation.kinds import SILENT, Key, Operation, Value
 from tests.simulation.log import SimLog
 from tests.simulation.world import Line, Rows, SimSnapshot, World
 
 ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
+FORGOTTEN_MILLIS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,85 @@ class SimFiles:
         rows = world.rows([*world.snapshots[base.snapshot_id].files[bucket], *tail])
         return world.kind.fold((key, value) for key, _, value in sorted(rows, key=lambda row: row[1]))
 
+    def prepare_staged(
+        self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
+    ) -> PreparedBucket[tuple[Operation, ...]]:
+        """A staged part as it is, or numbered and with its old values looked up again where the bucket has moved."""
+        world, started = self.world, self.world.now
+        world.pause()
+        rows = world.rows(part.files)
+        files = part.files
+        if has_moved:
+            world.events["a statement was prepared again"] += 1
+            before = values_at(world, bucket, base.snapshot_id, [file for one in base.tail for file in one.files])
+            files = (stage(world, [(key, value) for key, _, value in rows], base.first_sequence, before),)
+            world.pause()
+        return PreparedBucket(
+            files=files,
+            changelog=(),
+            record_count=len(rows),
+            size_bytes=10 * len(rows) + bucket,
+            payload=tuple((key, value) for key, _, value in rows),
+            age_seconds=lambda: 0.0 if files == part.files else world.now - started,  # staged ones are listed
+        )
+
+
+def stage(
+    world: World, changes: Sequence[Operation], first_sequence: int, before: Mapping[Key, Value | None]
+) -> BucketFile:
+    """A file of changes, each key once, numbered from here on; remembers the old values that its records will have."""
+    meta = world.write_file([(key, first_sequence + place, value) for place, (key, value) in enumerate(changes)])
+    world.written[meta.file_name] = world.now
+    world.befores[meta.file_name] = {key: before.get(key) for key, _ in changes}
+    return BucketFile(partition=b"", meta=meta)
+
+
+def values_at(world: World, bucket: int, snapshot_id: int, tail: Sequence[BucketFile]) -> dict[Key, Value | None]:
+    """The values of a bucket's keys in a snapshot, and in files behind it."""
+    rows = [*world.rows(world.snapshots[snapshot_id].files[bucket]), *world.rows(tail)]
+    return {key: value for key, _, value in sorted(rows, key=lambda row: row[1])}
+
+
+@dataclass(frozen=True, slots=True)
+class SimStatements:
+    """The prepared commits of a table, file by file."""
+
+    world: World
+
+    def names(self) -> list[str]:
+        self.world.pause()
+        return sorted(self.world.prepared)
+
+    def read(self, name: str) -> PreparedCommit:
+        self.world.pause()
+        if name not in self.world.prepared:
+            raise NotFoundError(name)
+        return self.world.prepared[name]
+
+    def write(self, name: str, prepared: PreparedCommit) -> None:
+        self.world.pause()
+        self.world.prepared[name] = prepared
+        self.world.pause()
+
+    def mark_cancelled(self, name: str) -> None:
+        self.world.pause()
+        self.world.marks.add(name)
+        self.world.pause()
+
+    def is_marked(self, name: str) -> bool:
+        self.world.pause()
+        return name in self.world.marks
+
+    def exists(self, name: str) -> bool:
+        self.world.pause()
+        return name in self.world.prepared
+
+    def delete(self, name: str) -> None:
+        self.world.pause()
+        self.world.prepared.pop(name, None)
+        self.world.pause()
+        self.world.marks.discard(name)
+
 
 @dataclass(frozen=True, slots=True)
 class SimSnapshots:
@@ -101,7 +182,8 @@ class SimSnapshots:
             files = [list(bucket) for bucket in latest.files]
             for bucket, file in change.files:
                 files[bucket].append(file)
-            state = TableState(snapshot_id=count, users=change.users, log=change.log, place=world.path)
+            users = forget_statements(world, change.users)
+            state = TableState(snapshot_id=count, users=users, log=change.log, place=world.path)
             keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
             if not latest.state.snapshot_id:
                 keeper.before_commit(count, properties, carried={})
@@ -139,14 +221,27 @@ class SimSnapshots:
         return True
 
 
+def forget_statements(world: World, users: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
+    """The users without the statements of long ago; time goes by quickly here."""
+    kept, _ = without_old_statements(users, before_millis=world.millis - FORGOTTEN_MILLIS, held=held_users(world))
+    world.events["a statement was forgotten"] += len(users) - len(kept)
+    return kept
+
+
+def held_users(world: World) -> Callable[[], set[str]]:
+    """The users of prepared commits that are there."""
+    return lambda: {user_of(name) for name in world.prepared}
+
+
 def remove_orphan_files(world: World) -> None:
     """What `remove_orphan_files` does to a table with a log, at the youngest age: list, ask log and snapshots, delete.
 
     Files of compactions stay: what bounds their age is not the broker.
     """
     old = [name for name, at in world.written.items() if at < world.now - ORPHAN_SECONDS and name not in world.removed]
+    named = {name for one in world.prepared.values() for name in one.file_names}
+    world.pause()
     log = world.newest().logged
-    named = set()
     for bucket in range(world.bucket_count):
         tail = SimLog(world, Line(world)).read_tail(bucket, log.position(bucket))
         named |= {file.meta.file_name for one in tail.transactions for file in one.header.files}

@@ -10,6 +10,7 @@ from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.protocol import driver
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.state import Batch
+from lakelog.protocol.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.steps import silent
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from tests.simulation.checks import check
@@ -30,6 +31,7 @@ from tests.simulation.model import (
     source_digest,
 )
 from tests.simulation.outsiders import let_outsiders_act, read_on
+from tests.simulation.statements import check_ended, finish_left_over, let_statements_act, ports_of
 from tests.simulation.world import Actor, Line, Operations, Rows, World, start
 
 KILL_SHARE = 0.004
@@ -57,6 +59,7 @@ def simulate(seed: int, *, kind: TableKind = LAST_WRITE, has_foreign_policy: boo
         _settle(history)
         for reader in history.readers:
             read_on(history, reader)
+    check_ended(history)
     check(history)
     history.violations = +history.violations
     return history
@@ -71,6 +74,7 @@ def _run(history: History) -> None:
         if history.is_stopped or all(stream.position == len(stream.batches) for stream in history.streams):
             return
         let_outsiders_act(history)
+        let_statements_act(history)
         if not history.runnable:  # all were stopped to move the folder
             _wake(history)
             continue
@@ -174,11 +178,17 @@ def _attempt(
     while True:
         state = snapshots.newest()
         PlacedTable(world.path, world.table_uuid, world.site.lake).check_no_copy(state.place)
+        finish_left_over(world)
         if driver.check_identity(state, batch) is driver.Verdict.REPLAY:
             world.events["replay"] += 1
             return
         visited = world.patience().keep_trying(partial(_unread_buckets, world, Line(world))) if visits_all else set()
         answers = _run_tasks(history, me, batch, {b: rows.get(b) for b in visited | set(rows)}, pool)
+        met = unfinished_in(answers)
+        if met:
+            world.events["a batch met a statement"] += 1
+            finish(met, ports_of(world))
+            continue
         try:
             driver.commit_batch(batch, answers, snapshots=snapshots, observe=silent, clock=lambda: world.seed)
             break
@@ -297,10 +307,11 @@ def _let_loose(history: History, actor: Actor) -> None:
 
 
 def _settle(history: History) -> None:
-    """Zombies run out; at last a quiet writer takes in what they left."""
+    """Zombies run out; at last a quiet writer takes in what they left, and cancels statements that nobody began."""
     _wake(history, all_of_them=True)
     _run_out(history)
     history.world.site.away_until = 0
+    history.world.site.now += 2 * ABANDONED_MILLIS / 1000
     history.is_over = True
     for world in history.worlds:
         _settle_table(history, world)

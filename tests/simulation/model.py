@@ -63,6 +63,17 @@ class Stream:
 
 
 @dataclass(slots=True, eq=False)
+class SimStatement:
+    """A batch statement: its user, the buckets that it changes, and what its driver was told."""
+
+    user: str
+    buckets: tuple[int, ...]
+    actor: Actor | None = None
+    is_done: bool = False
+    is_cancelled: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class History:
     """Runs a seed to its end; `violations` then names the promises that were broken.
 
@@ -86,10 +97,14 @@ class History:
     backup: Backup | None = None
     set_aside: Backup | None = None
     is_restored: bool = False
+    statements: list[SimStatement] = field(default_factory=list)
+    others: list[Actor] = field(default_factory=list)  # who cancel statements
+    stater: random.Random = field(init=False)  # of statements
     refused_at: int = 0  # how many writers were refused when it was last decided what becomes of the table
 
     def __post_init__(self) -> None:
         self.restorer = random.Random(f"backups {self.world.seed}")
+        self.stater = random.Random(f"statements {self.world.seed}")
 
     @property
     def worlds(self) -> list[World]:

@@ -6,6 +6,7 @@ Each law here was written so that it fails when its guard is taken out: the test
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any  # Any: a place in the pool is the pool's own, and a preparation the task's
 
@@ -14,12 +15,16 @@ import pytest
 from lakelog.common.patience import Patience
 from lakelog.filestore.commit import batches
 from lakelog.filestore.metadata.state_keeping import StateKeeper
-from lakelog.protocol import driver, log_expiry, place, state, task
+from lakelog.protocol import driver, log_expiry, place, state, statement_task, statements, task
+from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.kept_producers import ProducerPool
 from lakelog.protocol.ports import PartBase, PreparedBucket
+from lakelog.protocol.prepared import PreparedCommit
 from lakelog.protocol.state import LogPosition, LogState, TableState
 from tests.simulation import backups, history, lake, outsiders
+from tests.simulation import files as sim_files
 from tests.simulation import log as sim_log
+from tests.simulation import statements as sim_statements
 from tests.simulation.files import SimFiles
 from tests.simulation.history import simulate
 from tests.simulation.kinds import APPEND_ONLY, LAST_WRITE, SUMMED, VALUE_COUNT, TableKind
@@ -67,6 +72,8 @@ def test_every_interleaving_keeps_the_promises() -> None:
         "speculated", "an attempt lost against another one",
         "copied", "copied with a checkpoint", "a writer of a copy was refused", "a copy got an identity", "moved",
         "restored", "a writer of a restored folder was refused", "restored, put back", "restored, left to its user",
+        "a batch met a statement", "a left over statement was finished", "a statement was done", "cancel: cancelled",
+        "cancel: finished", "a statement was cancelled", "a statement was prepared again", "a statement was forgotten",
         "asked a broker that is away", "attempt failed: AwayError", "away at produce", "away at flush",
         "away at commit, not committed", "away at commit, yet committed", "a reader waited for the broker",
     ):  # fmt: skip
@@ -323,4 +330,65 @@ def test_without_a_look_at_the_age_of_files_before_the_commit_promises_break(mon
 
 def test_files_of_any_age_in_a_transaction_break_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "is_young", lambda _age_seconds: True)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_batch_that_takes_in_a_tail_with_a_statement_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "unfinished", lambda _state, _headers: ())
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_statement_that_takes_in_a_tail_with_another_one_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = task.unfinished
+
+    def of_the_set(state: TableState, headers: Iterable[CommitHeader]) -> tuple[str, ...]:
+        return known(state, headers)[:1]
+
+    monkeypatch.setattr(statement_task, "unfinished", of_the_set)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_statement_that_is_taken_in_bucket_by_bucket_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = statements.take_statements
+
+    def some(
+        state: TableState, found: Mapping[str, PreparedCommit], answers: Sequence[task.BucketAnswer], *, now_millis: int
+    ) -> object:
+        there = [one for one in answers if state.logged.position(one.bucket).offset == one.base]
+        return taken(state, found, there, now_millis=now_millis)
+
+    monkeypatch.setattr(statements, "take_statements", some)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_cancel_that_fences_nobody_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = statement_task.look
+    monkeypatch.setattr(statement_task, "look", lambda one, *, fences: look(one, fences=False))
+    monkeypatch.setattr(sim_statements, "CANCEL_SHARE", 0.03)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_statement_that_does_not_look_for_its_mark_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statement_task, "check_may_log", lambda _prepared, _name, *, is_own: None)
+    monkeypatch.setattr(sim_statements, "CANCEL_SHARE", 0.03)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_statement_that_is_forgotten_before_its_prepared_commit_is_deleted_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sim_files, "held_users", lambda _world: set[str])
+    monkeypatch.setattr(sim_files, "FORGOTTEN_MILLIS", 10_000)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_a_statement_that_is_not_prepared_again_where_a_bucket_has_moved_breaks_promises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(statement_task, "is_moved", lambda _staged, _end: False)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_files_of_a_prepared_commit_that_are_taken_for_orphans_break_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PreparedCommit, "file_names", property(lambda _self: set[str]()))
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)

@@ -24,8 +24,9 @@ from lakelog.filestore.metadata.identity import StateLostError
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept_producers import KeptProducers
+from lakelog.protocol.prepared import PreparedCommit
 from lakelog.protocol.state import LogState, TableState
-from tests.simulation.kinds import LAST_WRITE, Operation, Row, TableKind
+from tests.simulation.kinds import LAST_WRITE, Key, Operation, Row, TableKind, Value
 from tests.simulation.lake import Lake
 
 if TYPE_CHECKING:
@@ -138,6 +139,9 @@ class World:
     appended: Counter[tuple[str, int]] = field(default_factory=Counter)
     consumers: SimConsumers = field(default_factory=lambda: SimConsumers({}))
     rowless: set[tuple[str, int, int]] = field(default_factory=set)  # user, batch and bucket of parts without rows
+    prepared: dict[str, PreparedCommit] = field(default_factory=dict)  # the prepared commits in the folder
+    marks: set[str] = field(default_factory=set)  # of those that are being cancelled
+    befores: dict[str, dict[Key, Value | None]] = field(default_factory=dict)  # old values, by the file of new ones
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -160,6 +164,11 @@ class World:
     def now(self) -> float:
         """Seconds since the run began."""
         return self.site.now
+
+    @property
+    def millis(self) -> int:
+        """Milliseconds since the run began, as the clocks of statements have them."""
+        return int(1000 * self.now)
 
     @property
     def is_broker_away(self) -> bool:
@@ -255,6 +264,7 @@ class World:
         other.snapshots, other.contents = list(self.snapshots), dict(self.contents)
         other.written, other.removed = dict(self.written), set(self.removed)
         other.consumers = SimConsumers(dict(self.consumers.files))
+        other.prepared, other.marks = dict(self.prepared), set(self.marks)
         other.leases, other.appended = [dict(one) for one in self.leases], Counter()
         self.site.lake.put_table(path, self.table_uuid)
         return other

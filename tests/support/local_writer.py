@@ -19,6 +19,8 @@ from lakelog.protocol.eventual import TopicOfRecords
 from lakelog.protocol.eventual_task import EventualTask, write_eventually
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.state import Batch
+from lakelog.protocol.statement_runs import LoggedTable
+from lakelog.protocol.statements import unfinished_in
 from lakelog.protocol.steps import StepObserver, silent
 from lakelog.protocol.stores import (
     ChangeRows,
@@ -63,11 +65,17 @@ class LocalWriter:
         batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier))
         snapshots = DriverSnapshots(self.table._files, log_target(self.table).topic_id)
         verdict = check_identity(snapshots.newest(), batch)
+        logged = LoggedTable.of(self.table._files, log_target(self.table), observe=self.observe)
         while verdict is Verdict.NEW:
+            logged.finish_left_over()
             tasks = self._tasks(batch, rows, kinds)
             answers = (
                 self._sent(tasks) if log_of_table(self.table).is_eventual else [write_bucket(one) for one in tasks]
             )
+            met = unfinished_in(answers)
+            if met:
+                logged.finish(met)
+                continue
             try:
                 commit_batch(batch, answers, snapshots=snapshots, observe=self.observe, clock=system_millis)
             except BucketConflictError:

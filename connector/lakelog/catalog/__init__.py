@@ -6,6 +6,7 @@ A table has files and may have a log. Here are the names that users import: the 
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
+from lakelog.catalog.statements import TableMerge
 from lakelog.catalog.table import Table
 from lakelog.common.errors import (
     ConflictError,
@@ -61,6 +62,7 @@ __all__ = [
     "StalledError",
     "Table",
     "TableLog",
+    "TableMerge",
     "TransactionTimeoutError",
     "UnavailableError",
     "UnknownOutcomeError",

@@ -119,9 +119,10 @@ def take_answers(
     log = state.logged
     files: list[tuple[int, BucketFile]] = []
     changelog: list[tuple[int, BucketFile]] = []
+    removed: list[tuple[int, BucketFile]] = []
     positions = dict(log.positions)
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
-    lineage: list[Mapping[str, object]] = [_lineage_of(batch.user, batch.identifier, batch.lineage)]
+    lineage: list[Mapping[str, object]] = [lineage_of(batch.user, batch.identifier, batch.lineage)]
     watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
     for answer in answers:
         position = log.position(answer.bucket)
@@ -134,11 +135,12 @@ def take_answers(
             changelog.extend((answer.bucket, file) for file in header.changelog)
             if header.watermark_millis is not None:
                 watermarks.append(header.watermark_millis)
+            removed.extend((answer.bucket, file) for file in header.removed)
             before = taken.get(header.user)
             if before is None or header.identifier >= before.identifier:
                 taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
             if header.user != batch.user:
-                lineage.append(_lineage_of(header.user, header.identifier, header.lineage))
+                lineage.append(lineage_of(header.user, header.identifier, header.lineage))
     users = _users_after(state.users, batch, now_millis)
     left = prune_ledger(ledger, users)
     abandoned = prune_abandoned(log.abandoned, left)
@@ -149,6 +151,7 @@ def take_answers(
         log=LogState(topic_id=log.topic_id, positions=positions, ledger=left, abandoned=abandoned),
         lineage=_unique(lineage),
         watermark_millis=max(watermarks, default=None),
+        removed=removed,
     )
 
 
@@ -172,7 +175,7 @@ def commit_batch(
             return None
         return take_answers(state, batch, answers, now_millis=clock())
 
-    return _append(batch, decide, snapshots, observe)
+    return commit_once(batch, decide, snapshots, observe)
 
 
 def commit_files(
@@ -198,7 +201,7 @@ def commit_files(
             entries=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in files],
             changelog=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in changelog],
             hashes=hashes,
-            lineage={"batches": [_lineage_of(batch.user, batch.identifier, batch.lineage)]},
+            lineage={"batches": [lineage_of(batch.user, batch.identifier, batch.lineage)]},
             watermark_millis=batch.watermark_millis,
         )
     except OvertakenError as error:
@@ -219,12 +222,13 @@ def commit_compaction(
         return Outcome(snapshot_id=None)
 
 
-def _append(
+def commit_once(
     batch: Batch,
     decide: Callable[[TableState], SnapshotChange | None],
     snapshots: Snapshots,
     observe: StepObserver,
 ) -> Outcome:
+    """Make the APPEND snapshot that `decide` gives, unless it gives None."""
     observe(Step.BEFORE_SNAPSHOT, batch.user, batch.identifier, None)
     snapshot_id = snapshots.append(batch, decide)
     observe(Step.AFTER_SNAPSHOT, batch.user, batch.identifier, None)
@@ -244,7 +248,8 @@ def _position_after(position: LogPosition, answer: BucketAnswer) -> LogPosition:
     )
 
 
-def _lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Mapping[str, object]:
+def lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Mapping[str, object]:
+    """What a snapshot records of the sources of one batch."""
     return {"user": user, "identifier": identifier, **lineage}
 
 

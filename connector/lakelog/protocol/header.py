@@ -60,8 +60,9 @@ class CommitHeader:
 
     JSON keys: v version, table uuid, user, id identifier, digest, schema id, base snapshot id (0 before the first),
     records in the transaction, bytes of their keys and values, files and changelog [[partition base64, file meta]],
-    lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent), watermark (of the
-    batch, milliseconds since 1970, absent without one).
+    lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent), removed (files as
+    above, with the rows that the statement takes out of an append-only table, else absent), watermark (of the batch,
+    milliseconds since 1970, absent without one).
     Source: the write-ahead use of the log is lakelog's own.
     """
 
@@ -78,6 +79,7 @@ class CommitHeader:
     lineage: Mapping[str, object] = field(default_factory=dict)
     statement: str | None = None
     watermark_millis: int | None = None
+    removed: tuple[BucketFile, ...] = ()
 
     @property
     def next_sequence(self) -> int:
@@ -96,14 +98,16 @@ class CommitHeader:
             "base": self.base_snapshot_id,
             "records": self.record_count,
             "bytes": self.size_bytes,
-            "files": [_file_json(file) for file in self.files],
-            "changelog": [_file_json(file) for file in self.changelog],
+            "files": [file_json(file) for file in self.files],
+            "changelog": [file_json(file) for file in self.changelog],
             "lineage": dict(self.lineage),
         }
         if self.statement is not None:
             fields["statement"] = self.statement
         if self.watermark_millis is not None:
             fields["watermark"] = self.watermark_millis
+        if self.removed:
+            fields["removed"] = [file_json(file) for file in self.removed]
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -122,21 +126,24 @@ class CommitHeader:
                 base_snapshot_id=whole(fields, "base", COUNT),
                 record_count=whole(fields, "records", COUNT),
                 size_bytes=whole(fields, "bytes", COUNT),
-                files=tuple(_parse_file(file) for file in items(fields, "files")),
-                changelog=tuple(_parse_file(file) for file in items(fields, "changelog")),
+                files=tuple(parse_file(file) for file in items(fields, "files")),
+                changelog=tuple(parse_file(file) for file in items(fields, "changelog")),
                 lineage=member(fields, "lineage"),
                 statement=optional(string, fields, "statement"),
                 watermark_millis=optional(whole, fields, "watermark"),
+                removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
             )
         except (KeyError, ValueError) as error:
             raise unreadable_header(where, error) from error
 
 
-def _file_json(file: BucketFile) -> list[object]:
+def file_json(file: BucketFile) -> list[object]:
+    """A file as JSON: [partition base64, file meta]."""
     return [base64.b64encode(file.partition).decode(), file.meta.to_json()]
 
 
-def _parse_file(given: object) -> BucketFile:
+def parse_file(given: object) -> BucketFile:
+    """The file of `file_json`. Raises ValueError and KeyError for anything that lakelog does not write."""
     partition, meta = items({"file": given}, "file", length=2)
     parts = {"partition": partition, "meta": meta}
     file = DataFileMeta.from_json(member(parts, "meta"))

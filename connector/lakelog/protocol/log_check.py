@@ -24,6 +24,7 @@ from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.ports import SnapshotChange
+from lakelog.protocol.prepared import names_of
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.stores import DriverSnapshots, newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
@@ -219,7 +220,8 @@ def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: in
             HeaderFiles(table).read(one.header, where=f"{partition}, offset {one.first_offset}")
             for one in read_tail(partition, offset).transactions
         )
-        return {file.meta.file_name for header in headers for file in (*header.files, *header.changelog)}
+        files = (file for header in headers for file in (*header.files, *header.changelog, *header.removed))
+        return names_of(table) | {file.meta.file_name for file in files}
 
     found = table.remove_orphan_files(older_than_millis=0, dry_run=True, allow_young=True, named_elsewhere=named_in_log)
     folder = f"/bucket-{bucket}/"

@@ -1,4 +1,6 @@
-"""Orphan files of a table with a log: a file that the log names is not an orphan, even before a snapshot names it."""
+"""Orphan files of a table with a log: a file that the log or a prepared commit names is not an orphan, even before a
+snapshot names it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,20 @@ from lakelog.filestore.expire.orphans import NamedElsewhere
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
+from lakelog.protocol.prepared import names_of
 from lakelog.protocol.stores import newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
 
 def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
     """The argument `named_elsewhere` of `FileStoreTable.remove_orphan_files` for a table with a log."""
-    return lambda: set(files_in_log(table, log))
+
+    def named() -> set[str]:
+        # In this order: what a prepared commit lists gets into the log next, then into a snapshot.
+        prepared = names_of(table)
+        return prepared | set(files_in_log(table, log))
+
+    return named
 
 
 def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
@@ -41,6 +50,6 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
             header = headers.read(transaction.header, where=where)
             if header.table_uuid != table.uuid:
                 raise CorruptDataError(f"the commit header at {where} is of table {header.table_uuid}, not of this one")
-            for file in (*header.files, *header.changelog):
+            for file in (*header.files, *header.changelog, *header.removed):
                 yield file.meta.file_name
                 yield from file.meta.extra_files

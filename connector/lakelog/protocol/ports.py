@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.metadata.users import CommitUser
 from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.prepared import PreparedCommit, StagedPart
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
 Rows_contra = TypeVar("Rows_contra", contravariant=True)
@@ -40,7 +41,7 @@ class PreparedBucket(Generic[Payload]):
     """A bucket's part of a batch, ready to be logged: files are written, records are encoded.
 
     `record_count` is 1 for a part with files and no changes to log: its header record. `age_seconds` gives the time
-    since the first file was begun.
+    since the first file was begun. `removed` are files with rows that a batch statement takes out of the table.
     """
 
     files: tuple[BucketFile, ...]
@@ -49,11 +50,12 @@ class PreparedBucket(Generic[Payload]):
     size_bytes: int
     payload: Payload
     age_seconds: Callable[[], float]
+    removed: tuple[BucketFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """True when the part changes neither log nor files."""
-        return not (self.record_count or self.files or self.changelog)
+        return not (self.record_count or self.files or self.changelog or self.removed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +128,8 @@ class BucketLog(Protocol[Payload]):
         ...
 
 
-class BucketFiles(Protocol[Rows_contra, Payload]):
-    """The file store as a task sees it."""
+class TableFiles(Protocol):
+    """The file store as everyone who reads a tail sees it."""
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
@@ -137,6 +139,10 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
         """The path of the first missing one of these files; None without any."""
         ...
 
+
+class BucketFiles(TableFiles, Protocol[Rows_contra, Payload]):
+    """The file store as a task of a batch sees it."""
+
     def prepare(self, bucket: int, rows: Rows_contra, base: PartBase) -> PreparedBucket[Payload]:
         """Validate, sort and write level-0 files, and encode the log records. Logs nothing.
 
@@ -145,11 +151,53 @@ class BucketFiles(Protocol[Rows_contra, Payload]):
         ...
 
 
+class StatementFiles(TableFiles, Protocol[Payload]):
+    """The file store as a task of batch statements sees it."""
+
+    def prepare_staged(
+        self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
+    ) -> PreparedBucket[Payload]:
+        """Encode the log records of a staged part; where the bucket has moved since, write its files again.
+
+        Raises as `BucketFiles.prepare`.
+        """
+        ...
+
+
+class StatementList(Protocol):
+    """The prepared commits of one table. See `prepared.PreparedCommits`."""
+
+    def names(self) -> list[str]:
+        """The names of all."""
+        ...
+
+    def read(self, name: str) -> PreparedCommit:
+        """The prepared commit. Raises NotFoundError for a deleted one."""
+        ...
+
+    def mark_cancelled(self, name: str) -> None:
+        """From now on its own driver logs nothing more."""
+        ...
+
+    def is_marked(self, name: str) -> bool:
+        """Whether somebody cancels it."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether it is not deleted."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete the prepared commit, then its mark."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChange:
     """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order.
 
     `watermark_millis` is the latest watermark of its batches; None without one.
+    The rows of the files `removed` are taken out of the table, and of `files`.
     """
 
     files: Sequence[tuple[int, BucketFile]]
@@ -158,6 +206,7 @@ class SnapshotChange:
     log: LogState | None
     lineage: Sequence[Mapping[str, object]]
     watermark_millis: int | None = None
+    removed: Sequence[tuple[int, BucketFile]] = ()
 
 
 Decide = Callable[[TableState], SnapshotChange | None]

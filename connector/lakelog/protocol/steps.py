@@ -36,6 +36,10 @@ class Step(StrEnum):
     BEFORE_SNAPSHOT = "before snapshot create"
     AFTER_SNAPSHOT = "after snapshot create"
     BETWEEN_APPEND_AND_COMPACT = "between APPEND and COMPACT"
+    PREPARED_COMMIT = "before prepared commit create"
+    AFTER_PREPARED_COMMIT = "after prepared commit create"
+    DELETE_PREPARED = "before prepared commit delete"
+    CANCEL = "before the mark of a cancelled statement"
 
 
 StepObserver = Callable[[Step, str, int, int | None], None]

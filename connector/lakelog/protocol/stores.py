@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from threading import Lock
@@ -20,16 +20,19 @@ from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.metadata.foreign_rows import foreign_rows_text, snapshot_with_rows
 from lakelog.filestore.metadata.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
+from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
+    CommitUser,
     forgotten_millis,
     parse_users,
     users_properties,
 )
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.write.row_kinds import written_kinds
 from lakelog.filestore.write.write import add_entry, check_kinds_taken, check_table_writable
@@ -62,6 +65,8 @@ from lakelog.protocol.ports import (
     Producer,
     SnapshotChange,
 )
+from lakelog.protocol.prepared import PreparedCommits, user_of, without_old_statements
+from lakelog.protocol.removing import without_removed
 from lakelog.protocol.resolving import resolve
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
@@ -184,7 +189,7 @@ def resolve_bucket(
         kinds = pa.chunked_array([one.kinds for _, one in found], pa.int8())
         return EncodedChanges(
             parts=tuple((bucket_id, one.staying) for bucket_id, one in found),
-            records=_encoded(table, target, changes, kinds),
+            records=records_of(table, target, changes, kinds),
             changes=tuple(one for _, one in found) if table.schema.has_changelog_at_write else (),
         )
 
@@ -204,12 +209,13 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
             for part in _by_partition(table, bucket, rows.rows, given)
         )
         logged, kinds = (rows.rows, given) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-        return EncodedChanges(parts=parts, records=_encoded(table, target, logged, kinds))
+        return EncodedChanges(parts=parts, records=records_of(table, target, logged, kinds))
 
 
-def _encoded(
+def records_of(
     table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray | None
 ) -> EncodedRecords:
+    """The records of changes in the table's columns, in their order; `kinds` None makes all +I."""
     limit = record_limit(target.topic)
     return encode_changes(
         rows,
@@ -410,12 +416,13 @@ class DriverSnapshots:
     def _request(self, batch: Batch, change: SnapshotChange, latest: Snapshot | None) -> CommitRequest:
         lineage = {"batches": [dict(entry) for entry in change.lineage]}
         taken = {} if change.log is None else change.log.ledger
+        users, held = self._statements_kept(change.users, latest)
         properties = users_properties(
-            change.users,
+            users,
             latest=latest,
             carried=carried_by(self.table, latest).properties,
             options=self.table.schema.options,
-            in_use={batch.user, *(user for users in taken.values() for user in users)},
+            in_use={batch.user, *held, *(user for users in taken.values() for user in users)},
         )
         properties[LINEAGE_KEY] = json.dumps(lineage)
         if change.log is not None:
@@ -424,8 +431,25 @@ class DriverSnapshots:
             commit_user=batch.user,
             commit_identifier=batch.identifier,
             kind=CommitKind.APPEND,
-            entries=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.files],
+            entries=self._entries(change, latest),
             changelog=[add_entry(self.table, file.bucket_id(b), file.meta) for b, file in change.changelog],
             properties=properties,
             watermark=change.watermark_millis,
+        )
+
+    def _entries(self, change: SnapshotChange, latest: Snapshot | None) -> list[ManifestEntry]:
+        if change.removed:
+            return without_removed(self.table, latest, change.files, change.removed)
+        return [add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in change.files]
+
+    def _statements_kept(
+        self, users: Mapping[str, CommitUser], latest: Snapshot | None
+    ) -> tuple[Mapping[str, CommitUser], Collection[str]]:
+        """The users but for old batch statements whose prepared commits are deleted; and the old ones that stay."""
+        if latest is None:
+            return users, ()
+        before = latest.time_millis - USERS_TIME_RETAINED.of(self.table.schema.options)
+        commits = PreparedCommits(self.table)
+        return without_old_statements(
+            users, before_millis=before, held=lambda: {user_of(name) for name in commits.names()}
         )

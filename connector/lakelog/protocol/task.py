@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar  # Any: a tail is read whatever is logged
 
 from lakelog.common.errors import (
     ConflictError,
@@ -16,7 +16,6 @@ from lakelog.common.errors import (
     TransactionTimeoutError,
     UnavailableError,
     UnknownOutcomeError,
-    UnsupportedError,
 )
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
@@ -28,10 +27,10 @@ from lakelog.protocol.ports import (
     BucketFiles,
     BucketLog,
     BucketTail,
-    LoggedTransaction,
     PartBase,
     PreparedBucket,
     Producer,
+    TableFiles,
 )
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, check_same_batch, is_committed
 from lakelog.protocol.steps import Step, StepObserver
@@ -71,7 +70,7 @@ class BucketAnswer:
     `transactions` are the headers between `base` and `end` in the log, in log order, with that of this batch unless
     it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in. `is_decided` says that
     the log has decided on the transactions: whoever makes the next snapshot takes them in. Records of an eventual log
-    decide nothing.
+    decide nothing. `unfinished` names batch statements in the tail that must be finished first: nothing was logged.
     """
 
     bucket: int
@@ -82,6 +81,7 @@ class BucketAnswer:
     has_fenced: bool
     epoch_offset: int = 0
     is_decided: bool = True
+    unfinished: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,19 @@ class BucketTask(Generic[Rows, Payload]):
     patience: Patience = field(default_factory=partial(Patience, 0))
 
 
+class TailReader(Protocol):
+    """One bucket of a table's log, and the files that its transactions name. Tasks of batches and statements are."""
+
+    @property
+    def table_uuid(self) -> str: ...
+    @property
+    def bucket(self) -> int: ...
+    @property
+    def log(self) -> BucketLog[Any]: ...
+    @property
+    def files(self) -> TableFiles: ...
+
+
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     """Write the bucket's part of the batch into the log once, after any earlier attempt, and give what to take in.
 
@@ -113,7 +126,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
     raise for bad rows.
     """
     prepared = _Preparation(task)
-    fencings = stalls = unknowns = timeouts = olds = 0
+    timeouts = 0
     others: dict[str, int] = {}
     producer = task.kept.take(task.bucket)
     if producer is not None:
@@ -125,13 +138,39 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
             answer, timeouts = None, 1
         if answer is not None:
             return answer
+    return retried(
+        lambda slow: _write_with_new(task, prepared, others, patience=slow),
+        patience=task.patience,
+        fencings_max=FENCINGS_MAX,
+        timeouts=timeouts,
+        fenced_text=lambda: _fenced_text(task, others),
+    )
+
+
+def retried(
+    attempt: Callable[[int], BucketAnswer],
+    *,
+    patience: Patience,
+    fencings_max: int,
+    fenced_text: Callable[[], str],
+    timeouts: int = 0,
+    back_off: Callable[[int], None] = lambda _fencings: None,
+) -> BucketAnswer:
+    """What `attempt` gives in the end; each begins with a fence, and finds in the tail what the one before it logged.
+
+    `attempt` is called with the number of transactions that were too slow, `timeouts` before the first, and `back_off`
+    with how often it was fenced, before the next.
+    Raises FencedError with `fenced_text` once it was fenced more than `fencings_max` times, and as `write_bucket`.
+    """
+    fencings = stalls = unknowns = olds = 0
     while True:
         try:
-            return _write_with_new(task, prepared, others, patience=timeouts)
+            return attempt(timeouts)
         except FencedError as error:
             fencings += 1
-            if fencings > FENCINGS_MAX:
-                raise FencedError(_fenced_text(task, others)) from error
+            if fencings > fencings_max:
+                raise FencedError(fenced_text()) from error
+            back_off(fencings)
         except UnknownOutcomeError:
             unknowns += 1
             if unknowns >= UNKNOWN_OUTCOMES_MAX:
@@ -151,7 +190,7 @@ def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
             if olds > OLD_FILES_MAX:
                 raise
         except UnavailableError as error:
-            task.patience.bear(error)
+            patience.bear(error)
 
 
 def _write_with_kept(
@@ -198,10 +237,23 @@ def _write_fenced(
     state = task.files.newest()
     others.update({user: entry.time_millis for user, entry in state.users.items() if user != task.batch.user})
     check_not_stale(state, task.batch)
-    position = state.logged.position(task.bucket)
     if is_in_ledger(state.logged, task.bucket, task.batch):
         producer.close()
         return _nothing_to_take(task, state, has_fenced=True)
+    tail = checked_tail(task, state)
+    left = unfinished(state, [one.header for one in tail.transactions])
+    if left:
+        producer.close()
+        return replace(_nothing_to_take(task, state, has_fenced=True), unfinished=left)
+    return _log_and_answer(task, prepared, producer, state, tail, has_fenced=True)
+
+
+def checked_tail(task: TailReader, state: TableState) -> BucketTail:
+    """The tail of a bucket behind a snapshot, when it belongs to this table's history and its files are there.
+
+    Raises OvertakenError when other writers have taken it in since, and as `check_tail` and `check_files`.
+    """
+    position = state.logged.position(task.bucket)
     try:
         tail = task.log.read_tail(task.bucket, position)
         check_tail(task, state, tail)
@@ -211,7 +263,16 @@ def _write_fenced(
         if task.files.newest().logged.position(task.bucket).offset == position.offset:
             raise
         raise OvertakenError from error
-    return _log_and_answer(task, prepared, producer, state, tail, has_fenced=True)
+    return tail
+
+
+def unfinished(state: TableState, headers: Iterable[CommitHeader]) -> tuple[str, ...]:
+    """The batch statements among transactions behind a snapshot that the snapshot does not have: all of a tail's.
+
+    No commit but theirs may take such a tail in.
+    """
+    names = {one.statement: one.user for one in headers if one.statement is not None}
+    return tuple(sorted(name for name, user in names.items() if user not in state.users))
 
 
 def _log_and_answer(
@@ -348,7 +409,7 @@ def next_sequence(state: TableState, bucket: int, headers: list[CommitHeader]) -
     return max([state.logged.position(bucket).sequence, *(header.next_sequence for header in headers)])
 
 
-def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketTail) -> None:
+def check_tail(task: TailReader, state: TableState, tail: BucketTail) -> None:
     """Raise CorruptDataError for a transaction that cannot belong to this table's history."""
     sequence = state.logged.position(task.bucket).sequence
     newest_id = state.snapshot_id
@@ -374,7 +435,6 @@ def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketT
                 f"{newest_id}: the folder is an older copy, or was rolled back by other means than lakelog. No "
                 f"snapshot takes it in. {GOES_WITH_ANOTHER_FOLDER}"
             )
-        _check_statement(transaction, state.users, where)
         first = min((file.meta.min_sequence_number for file in header.files), default=sequence)
         if first < sequence:
             raise CorruptDataError(
@@ -383,26 +443,16 @@ def check_tail(task: BucketTask[Rows, Payload], state: TableState, tail: BucketT
         sequence = max(sequence, header.next_sequence)
 
 
-def check_files(task: BucketTask[Rows, Payload], tail: BucketTail) -> None:
+def check_files(task: TailReader, tail: BucketTail) -> None:
     """Raise LostFilesError for a transaction with missing files: no snapshot may name these.
 
     The folder of a table may have been restored as it was before the transaction.
     """
     for transaction in tail.transactions:
         header = transaction.header
-        missing = task.files.first_missing(task.bucket, (*header.files, *header.changelog))
+        missing = task.files.first_missing(task.bucket, (*header.files, *header.changelog, *header.removed))
         if missing is not None:
             raise LostFilesError.of(missing, where=f"offset {transaction.first_offset} of bucket {task.bucket}")
-
-
-def _check_statement(transaction: LoggedTransaction, users: Mapping[str, object], where: str) -> None:
-    """Raise UnsupportedError for the transaction of an unfinished batch statement."""
-    statement = transaction.header.statement
-    if statement is not None and transaction.header.user not in users:
-        raise UnsupportedError(
-            f"the log at {where} holds the unfinished batch statement {statement!r}; this lakelog cannot finish "
-            "statements on logged tables: use the version that wrote it"
-        )
 
 
 def _header(task: BucketTask[Rows, Payload], state: TableState, part: PreparedBucket[Payload]) -> CommitHeader:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lakelog.spark.data_source import register
     from lakelog.spark.failures import error_of
     from lakelog.spark.ingest.ingest import ingest
+    from lakelog.spark.merge import merge
     from lakelog.spark.replay import replay_dead_letters
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
@@ -27,6 +28,7 @@ __all__ = [
     "compact",
     "error_of",
     "ingest",
+    "merge",
     "progress_with_commits",
     "read",
     "register",
@@ -41,6 +43,7 @@ _HOMES = {
     "compact": "lakelog.spark.compaction.compaction_job",
     "error_of": "lakelog.spark.failures",
     "ingest": "lakelog.spark.ingest.ingest",
+    "merge": "lakelog.spark.merge",
     "progress_with_commits": "lakelog.spark.sink.commits",
     "read": "lakelog.spark.source.read",
     "register": "lakelog.spark.data_source",

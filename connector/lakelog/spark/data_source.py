@@ -96,7 +96,7 @@ class LakelogDataSource(DataSource):
 
     @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends rows, or replaces all, or partitions. Raises InvalidRequestError for a table with a log."""
+        """Appends rows, or replaces all, or partitions; to a table with a log as a batch statement."""
         from lakelog.spark.options import merges_schema, open_from_options
         from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
         from lakelog.spark.sink.overwriting import parse_overwrite
@@ -105,6 +105,15 @@ class LakelogDataSource(DataSource):
         table = open_from_options(self.options)
         replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
         merges = merges_schema(self.options)
+        if table.log is not None:
+            from lakelog.catalog.statements import check_takes_statements
+            from lakelog.protocol.table_log import await_topic
+            from lakelog.spark.sink.statement_writer import StatementPlan, StatementWriter
+
+            check_takes_statements(table)
+            await_topic(table.log)
+            logged = StatementPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
+            return StatementWriter(logged, level)
         plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
         return FilesWriter(plan, level)
 

@@ -23,7 +23,7 @@ from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
-from lakelog.filestore.metadata.identity import check_same_table, latest_of
+from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
@@ -32,8 +32,6 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.commit.outcomes import FoundCommit
@@ -45,7 +43,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.schema.schema import TableSchema
-    from lakelog.filestore.write.deleting import TableDelete
+    from lakelog.filestore.write.changing import Plan
+    from lakelog.filestore.write.deleting import TableChange
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
     from lakelog.filestore.write.table_write import PartitionFilter, Replaced, TableWrite
@@ -162,22 +161,26 @@ class FileStoreTable(ReadableTable):
         writers commit all the time.
         """
         self._check_has_no_log()
-        from lakelog.filestore.predicate import check_filter, required_predicate
-        from lakelog.filestore.write.deleting import TableDelete, check_deletable
+        from lakelog.filestore.predicate import required_predicate
+        from lakelog.filestore.write.changing import delete_plan
+        from lakelog.filestore.write.deleting import check_deletable
 
         check_deletable(self.schema, table_name=self.name)
-        predicate = required_predicate(where)
-        check_filter(predicate, self.schema.fields)
-        fields = self.schema.fields
+        return self._change(delete_plan(self, required_predicate(where)), clock=clock)
 
-        def matching(base: Snapshot | None) -> pa.Table:
-            if base is None:
-                check_same_table(self, None)
-            return self._read_of(base, fields, predicate).to_table()
+    def _change(self, plan: Plan, *, clock: CommitClock | None = None) -> Snapshot | None:
+        """Commit the changes of a statement of `lakelog.filestore.write.changing`; None when there are none.
 
-        return self._committed(TableDelete(self, matching), clock)
+        Planned again when another commit came first. Afterwards buckets are compacted and snapshots expire as after a
+        write. Raises InvalidRequestError for tables with a log, ConflictError when other writers commit all the time.
+        """
+        self._check_has_no_log()
+        from lakelog.filestore.write.deleting import TableChange
 
-    def _committed(self, write: TableWrite | TableDelete, clock: CommitClock | None) -> Snapshot | None:
+        latest_of(self)  # raises for a table that was created again
+        return self._committed(TableChange(self, plan), clock)
+
+    def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""
         from lakelog.filestore.commit.commit import TableCommit
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
@@ -188,8 +191,7 @@ class FileStoreTable(ReadableTable):
         write.discard(write.superseded)
         if snapshot is None:
             return None
-        if not WRITE_ONLY.of(self.schema.options):
-            self._compact_after_write({entry.bucket_id for entry in write.entries}, clock)
+        self._compact_after_write({entry.bucket_id for entry in write.entries}, clock)
         expire_after_commit(self, snapshot.id)
         return snapshot
 
@@ -199,6 +201,10 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for a mode and a condition that do not fit, and for tables with a log.
         """
         self._check_has_no_log()
+        return self._replaced(mode, where)
+
+    def _replaced(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
+        """As `check_write`, also for tables with a log."""
         if mode not in get_args(WriteMode):
             raise InvalidRequestError(f"write mode {shown(mode)} is not known; use {', '.join(get_args(WriteMode))}")
         if where is not None and mode != "overwrite":
@@ -209,9 +215,9 @@ class FileStoreTable(ReadableTable):
 
         if where is None:
             return Overwrite.EVERYTHING if mode == "overwrite" else Overwrite.WRITTEN_PARTITIONS
-        return self._partitions(where)
+        return self._partitions_where(where)
 
-    def _partitions(self, where: str | Predicate) -> PartitionFilter:
+    def _partitions_where(self, where: str | Predicate) -> PartitionFilter:
         """The partitions that meet a condition."""
         from lakelog.filestore.predicate import required_predicate
         from lakelog.filestore.write.table_write import PartitionFilter
@@ -224,13 +230,21 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
         that changed meanwhile.
         """
-        return self._drop(self._partitions(where).matching, clock)
+        return self._drop(self._partitions_where(where).matching, clock)
 
     def expire_partitions(self, *, now_millis: int | None = None, clock: CommitClock | None = None) -> Snapshot | None:
         """Delete the partitions that are older than `partition.expiration-time`; None when none is.
 
         Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
         option.
+        """
+        self._check_has_no_log()
+        return self._drop(self._expired_partitions(now_millis=now_millis), clock)
+
+    def _expired_partitions(self, *, now_millis: int | None = None) -> Callable[[set[bytes]], set[bytes]]:
+        """The function that picks the partitions that are older than `partition.expiration-time`.
+
+        Raises InvalidRequestError without partitions and without the option.
         """
         age = PARTITION_EXPIRATION_TIME.of(self.schema.options)
         if not self.schema.partition_keys:
@@ -242,9 +256,7 @@ class FileStoreTable(ReadableTable):
         from lakelog.filestore.expire.partition_times import expired_partitions
 
         now = system_millis() if now_millis is None else now_millis
-        return self._drop(
-            lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now), clock
-        )
+        return lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now)
 
     def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
         from lakelog.filestore.commit.commit import CommitRequest, TableCommit
@@ -332,8 +344,10 @@ class FileStoreTable(ReadableTable):
         log_compaction(self, results, snapshot_id=snapshot.id, lasted=lasted)
         return snapshot
 
-    def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None) -> None:
-        """Compact; errors are only logged, since the write has succeeded."""
+    def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None = None) -> None:
+        """Compact buckets unless the table is write-only; errors are only logged, since the write has succeeded."""
+        if WRITE_ONLY.of(self.schema.options):
+            return
         from lakelog.filestore.compact.committing import log_failed_compaction
 
         try:

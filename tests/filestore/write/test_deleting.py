@@ -13,7 +13,7 @@ from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.deleting import TableDelete
+from lakelog.filestore.write.deleting import TableChange
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int32())])
 KEYS = ["id"]
@@ -65,16 +65,16 @@ def test_a_change_log_table_takes_away_each_row_as_often_as_it_is_there(tmp_path
 def test_a_delete_that_is_overtaken_reads_its_rows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(tmp_path, KEYS, **{"write-only": "true"})
     table.write(rows_of({1: 10, 2: 20}))
-    resolve = TableDelete.resolve
+    resolve = TableChange.resolve
     overtaking = [{1: 5}, {3: 30}]
 
-    def overtaken(delete: TableDelete, latest: Snapshot | None) -> object:
+    def overtaken(delete: TableChange, latest: Snapshot | None) -> object:
         request = resolve(delete, latest)
         if overtaking:
             FileStoreTable.open(table.path).write(rows_of(overtaking.pop(0)))
         return request
 
-    monkeypatch.setattr(TableDelete, "resolve", overtaken)
+    monkeypatch.setattr(TableChange, "resolve", overtaken)
     table.delete("v >= 10")
 
     assert content(table) == [(1, 5)]

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
+from lakelog.common.quoting import listed
 from lakelog.filestore.index.hash_index import HashIndex, joined_changes
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.table import FileStoreTable
@@ -19,10 +20,12 @@ from lakelog.filestore.write.assigning import AssignRules, checked_index
 from lakelog.logstore.kafka.eventual_writer import authors_behind
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.logstore.kafka.record_limit import record_limit
-from lakelog.protocol.driver import Outcome, check_left_over, commit_batch, commit_files
+from lakelog.protocol.driver import BucketConflictError, Outcome, check_left_over, commit_batch, commit_files
 from lakelog.protocol.eventual import check_no_other_left
 from lakelog.protocol.header import CommitHeader, LostFilesError
 from lakelog.protocol.state import Batch, LogPosition, TableState
+from lakelog.protocol.statement_runs import LoggedTable
+from lakelog.protocol.statements import unfinished_in
 from lakelog.protocol.steps import process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog, read_state
 from lakelog.protocol.task import BucketAnswer
@@ -87,6 +90,10 @@ class BatchWrite:
         answers = [answer for message in messages for answer in message.answers]
         if visits_all and self.lease is None:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
+        met = unfinished_in(answers)
+        if met:
+            LoggedTable.of(self.table, target, kafka=self.snapshots.kafka).finish(met)
+            raise BucketConflictError(f"batch statements that were met are finished: {listed(sorted(met))}")
         if not self._is_worth_a_snapshot(messages, answers):
             return None
         done = commit_batch(

@@ -314,8 +314,9 @@ def check_has_no_log(table: Table) -> None:
     if table.log is not None:
         raise InvalidRequestError(
             f"table {table.name} has a log, whose buckets have one owner each: write a stream with "
-            "lakelog.spark.write_stream(df, table, ...) or with LakelogSink in foreachBatch. Batch statements (save, "
-            "INSERT) on tables with a log come with a later version"
+            "lakelog.spark.write_stream(df, table, ...) or with LakelogSink in foreachBatch; "
+            "writeStream.format('lakelog') "
+            "is for tables without a log"
         )
 
 

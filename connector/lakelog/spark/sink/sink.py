@@ -25,6 +25,7 @@ from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.progress_topic import publish_progress
 from lakelog.protocol.state import Batch
+from lakelog.protocol.statement_runs import finish_statements
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.table_log import await_topic
 from lakelog.protocol.writer_lease import WriterLease
@@ -169,6 +170,8 @@ class LakelogSink:
                     is_first = micro.run is None or self._visited_run != micro.run
                     if is_first and self.table.log is not None:
                         await_topic(self.table.log)
+                    if finish_statements(write.table, target, kafka=self.table.kafka):
+                        state = write.snapshots.newest()
                     written = write.write_logged(rows, state, target, visits_all=is_first)
                     self._visited_run = micro.run
                 if written is None:

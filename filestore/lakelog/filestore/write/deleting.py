@@ -1,13 +1,10 @@
-"""Deletes by a condition: the rows that meet it are written again as retractions, in one commit."""
+"""Statements on tables without a log: rows that a condition selects are deleted or replaced, in one commit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
-import pyarrow as pa
+from collections.abc import Iterable
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
@@ -15,6 +12,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
 from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.write.changing import Plan
 from lakelog.filestore.write.table_write import TableWrite
 
 
@@ -38,24 +36,26 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
     )
 
 
-class TableDelete:
-    """One delete: its rows are read from the newest snapshot, and again when another commit came first."""
+class TableChange:
+    """One statement on a table without a log: planned on the newest snapshot, again when another commit came first."""
 
-    def __init__(self, table: TableStore, matching: Callable[[Snapshot | None], pa.Table]) -> None:
-        """`matching` gives the rows of a snapshot that are to be deleted, which must fit in memory."""
+    def __init__(self, table: TableStore, plan: Plan) -> None:
+        """`plan` gives the changes of a snapshot, which must fit in memory."""
         self._table = table
-        self._matching = matching
+        self._plan = plan
         self._write: TableWrite | None = None
         self._base: Snapshot | None = None
         self._is_read = False
         self._outdated: list[str] = []
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
-        """The commit after `latest`; None when no row of it meets the condition."""
+        """The commit after `latest`; None when nothing of it changes."""
         if not self._is_read or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
-            rows = self._matching(latest)
-            self._write = TableWrite(self._table, rows, RowKind.DELETE, replaces=None) if rows.num_rows else None
+            changes = self._plan(latest)
+            assert not changes.removed.num_rows, "rows are removed from tables with a log alone"
+            has_rows = changes.rows.num_rows > 0
+            self._write = TableWrite(self._table, changes.rows, changes.kinds, replaces=None) if has_rows else None
             self._base, self._is_read = latest, True
         return None if self._write is None else self._write.resolve(latest)
 

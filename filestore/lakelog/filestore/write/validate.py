@@ -37,7 +37,7 @@ def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_
         if place is None:
             columns.append(pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_field(field).type)]))
             continue
-        values = _convert(rows.column(place), field, table_name)
+        values = converted(rows.column(place), field, table_name)
         _check_nulls(values, field, table_name, rows_before, is_key=field.name in keys)
         _check_lengths(values, field, table_name, rows_before)
         columns.append(values)
@@ -58,7 +58,8 @@ def check_columns(
     return places
 
 
-def _convert(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.ChunkedArray:
+def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.ChunkedArray:
+    """The values of a column in its type. Raises InvalidRequestError where one would change."""
     wanted = to_arrow_field(field).type
     if values.type == wanted:
         return values

@@ -1,0 +1,31 @@
+"""Merges of a DataFrame into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from lakelog.catalog import Catalog
+from lakelog.spark.tables import TableName, resolve_table
+
+if TYPE_CHECKING:
+    from lakelog.catalog.statements import TableMerge
+
+
+def merge(
+    rows: DataFrame,
+    table: TableName,
+    *,
+    on: str | Sequence[str] | None = None,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+) -> TableMerge:
+    """Begin a merge of the rows of a DataFrame into a table; name its clauses, then call `execute()`.
+
+    As `Table.merge`: the rows are brought to the driver, and held there with those of the table. Raises NotFoundError.
+    """
+    found = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    return found.merge(rows.toArrow(), on=on)

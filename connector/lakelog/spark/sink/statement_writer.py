@@ -1,0 +1,211 @@
+"""Batch writes by `format("lakelog")` to tables with a log: `df.write` and INSERT, as batch statements.
+
+Tasks get rows in any distribution, check them and stage them; nothing is logged. The commit prepares the statement and
+finishes it, in one process. A write that overwrites deletes the old rows before the new ones, in log and files alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lakelog.catalog import Table
+from lakelog.common.arrow import pieces_of
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.changing import (
+    Changes,
+    check_replaceable,
+    checked_changes,
+    deleting,
+    replaced_partitions_of,
+    rows_of,
+)
+from lakelog.filestore.write.columns import places_of_columns
+from lakelog.filestore.write.row_kinds import with_kind_numbers
+from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.table_write import PartitionFilter, Replaced
+from lakelog.logstore.kafka.record_limit import RecordLimit, record_limit
+from lakelog.protocol.place import check_no_copy
+from lakelog.protocol.prepared import StagedPart
+from lakelog.protocol.staging import stage
+from lakelog.protocol.state import TableState
+from lakelog.protocol.statement_runs import LoggedTable
+from lakelog.protocol.stores import LogTarget
+from lakelog.spark.failures import ANSWERED, sentence_first
+from lakelog.spark.logging_level import LoggingLevel, show_log
+from lakelog.spark.options import PARTITION_OVERWRITE_CONF
+from lakelog.spark.projection import check_schema, with_new_columns
+from lakelog.spark.session import CASE_CONF
+from lakelog.spark.sink.overwriting import conf_overwrite
+from lakelog.spark.sink.task import SEQUENCES_PER_TASK
+from lakelog.spark.tables import log_target
+from lakelog.spark.worker import spare_modules_from_collection
+
+_PIECE_BYTES = 64 << 20
+_DELETES = 1 << 32  # sequence numbers that the deletes of an overwrite have before the new rows
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows(WriterCommitMessage):
+    """What a task has staged, or the `error` of its rows. `overwrite_mode` is the session's: only tasks can read it."""
+
+    parts: Mapping[int, StagedPart]
+    row_count: int
+    overwrite_mode: str | None = None
+    error: LakelogError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPlan:
+    """One batch write to a table with a log, planned on a snapshot. `replaces` None lets the session's conf decide."""
+
+    table: FileStoreTable
+    target: LogTarget
+    kafka: Mapping[str, str] = field(repr=False)
+    state: TableState
+    limit: RecordLimit
+    is_overwrite: bool
+    replaces: Replaced | None
+    began_millis: int
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        schema: spark.StructType,
+        *,
+        is_overwrite: bool,
+        replaces: Replaced | None,
+        merges_schema: bool,
+    ) -> StatementPlan:
+        """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError, UnsupportedError."""
+        if merges_schema:
+            table = with_new_columns(table, schema)
+        check_schema(schema, table.schema, table_name=table.name)
+        if is_overwrite:
+            check_replaceable(table._files, "an overwrite")
+        target = log_target(table)
+        assert target is not None, "a table without a log is written by FilesPlan"
+        logged = LoggedTable.of(table._files, target, kafka=table.kafka)
+        logged.finish_left_over()
+        state = logged.snapshots.newest()
+        check_no_copy(table._files, state.place)
+        return cls(
+            table=table._files,
+            target=target,
+            kafka=table.kafka,
+            state=state,
+            limit=record_limit(target.topic),
+            is_overwrite=is_overwrite,
+            replaces=replaces,
+            began_millis=system_millis(),
+        )
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
+        """Stage the rows of one task, or answer with the error of rows that do not fit."""
+        context = TaskContext.get()
+        assert context is not None, "a write task runs in a Spark worker"
+        spare_modules_from_collection()
+        given: Iterator[pa.RecordBatch] = map(with_kind_numbers, batches)
+        if context.getLocalProperty(CASE_CONF) == "true":
+            given = self._in_their_case(given)
+        try:
+            parts, row_count = self._stage(given, context.partitionId())
+        except ANSWERED as error:
+            return StagedRows({}, 0, error=error)
+        return StagedRows(parts, row_count, overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF))
+
+    def _stage(self, batches: Iterable[pa.RecordBatch], task: int) -> tuple[dict[int, StagedPart], int]:
+        staged: list[Mapping[int, StagedPart]] = []
+        row_count = 0
+        after = (_DELETES if self.is_overwrite else 0) + task * SEQUENCES_PER_TASK
+        for piece in pieces_of(batches, _PIECE_BYTES):
+            changes = checked_changes(self.table, RowSource(schema=piece.schema, table=piece), None)
+            schema = self.table.schema
+            self.limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, self.target.mode)
+            staged.append(stage(self.table, changes, self.state, skipped=after + row_count))
+            row_count += changes.row_count
+            if row_count > SEQUENCES_PER_TASK:
+                raise InvalidRequestError(
+                    f"table {self.table.name}: a task has more than {SEQUENCES_PER_TASK:,} rows; repartition the rows"
+                )
+        return joined_parts(staged), row_count
+
+    def _in_their_case(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches. Raises InvalidRequestError for a column that has the name of the table's in another case."""
+        for batch in batches:
+            names = [name for name in batch.schema.names if name != ROW_KIND_COLUMN]
+            places_of_columns(self.table.schema, names, table_name=self.table.name, is_case_sensitive=True)
+            yield batch
+
+    def commit(self, written: Sequence[StagedRows]) -> None:
+        """Prepare and finish the statement. Raises the first error of a task, and as `LoggedTable.run_staged`."""
+        for message in written:
+            if message.error is not None:
+                raise message.error
+        parts = [message.parts for message in written]
+        row_count = sum(message.row_count for message in written)
+        if self.is_overwrite:
+            deleted = self._deleted(written)
+            row_count += deleted.row_count
+            parts.insert(0, stage(self.table, deleted, self.state))
+        logged = LoggedTable.of(self.table, self.target, kafka=self.kafka)
+        logged.run_staged(
+            "OVERWRITE" if self.is_overwrite else "INSERT",
+            self.state,
+            joined_parts(parts),
+            row_count=row_count,
+            age_seconds=lambda: (system_millis() - self.began_millis) / 1000,
+        )
+
+    def _deleted(self, written: Sequence[StagedRows]) -> Changes:
+        """The rows that an overwrite deletes. Raises InvalidRequestError for rows outside of its condition."""
+        conf = next((message.overwrite_mode for message in written), None)
+        replaces = conf_overwrite(conf, self.table) if self.replaces is None else self.replaces
+        files = (file for message in written for part in message.parts.values() for file in part.files)
+        partitions = {file.partition for file in files}
+        if isinstance(replaces, PartitionFilter):
+            replaces.check_inside(partitions)
+        base = self.table.snapshots.get(self.state.snapshot_id) if self.state.snapshot_id else None
+        chosen = replaced_partitions_of(self.table, base, replaces, partitions)
+        return deleting(self.table, rows_of(self.table, base, partitions=chosen))
+
+
+def joined_parts(parts: Iterable[Mapping[int, StagedPart]]) -> dict[int, StagedPart]:
+    """The staged parts of several tasks as one for each bucket."""
+    found: dict[int, StagedPart] = {}
+    for staged in parts:
+        for bucket, part in staged.items():
+            before = found.get(bucket)
+            found[bucket] = part if before is None else replace(
+                before, files=(*before.files, *part.files), removed=(*before.removed, *part.removed)
+            )  # fmt: skip
+    return found
+
+
+class StatementWriter(DataSourceArrowWriter):
+    """A batch write to a table with a log. Files of a write that failed are orphans."""
+
+    def __init__(self, plan: StatementPlan, level: LoggingLevel | None = None) -> None:
+        """Write nothing yet. `level` is from where on the process that commits shows its log."""
+        self._plan = plan
+        self._level = level
+
+    @sentence_first()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        """One task's rows."""
+        return self._plan.write(iterator)
+
+    @sentence_first()
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """One statement of all rows."""
+        show_log(self._level)
+        self._plan.commit([message for message in messages if isinstance(message, StagedRows)])

@@ -1,0 +1,282 @@
+"""The changes of a statement, worked out on one snapshot: a write, an overwrite, a delete, an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_field
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import listed
+from lakelog.common.types import RowKind
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.merging import MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.predicate import Predicate, check_filter
+from lakelog.filestore.read.planned_read import PlannedRead
+from lakelog.filestore.read.scan import plan as plan_splits
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.write.columns import names_of
+from lakelog.filestore.write.places import places_of
+from lakelog.filestore.write.row_kinds import rows_and_kinds, written_kinds
+from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, partitions_of
+from lakelog.filestore.write.validate import validate_rows
+from lakelog.filestore.write.write import check_kinds_taken, check_table_writable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Checked rows in the table's columns: changes in their order, with kinds (int8), and rows that are removed before.
+
+    `removed` are rows that are taken out without the merge engine, of tables in which a retraction does not delete a
+    row.
+    """
+
+    rows: pa.Table
+    kinds: pa.Array
+    removed: pa.Table
+
+    @property
+    def row_count(self) -> int:
+        """How many rows change."""
+        return int(self.rows.num_rows + self.removed.num_rows)
+
+
+Plan = Callable[[Snapshot | None], Changes]
+"""Works a statement out on a snapshot, None before the first."""
+
+
+def write_plan(table: TableStore, source: RowSource, kinds: pa.Array | int | None) -> Plan:
+    """Rows are added or upserted, or are the changes that their kinds say. Raises InvalidRequestError."""
+    given = checked_changes(table, source, kinds)
+    return lambda _base: given
+
+
+def checked_changes(table: TableStore, source: RowSource, kinds: pa.Array | int | None) -> Changes:
+    """The rows of a source, all in memory, as changes. Raises InvalidRequestError."""
+    check_table_writable(table)
+    held = source.table
+    if held is None:
+        held = pa.Table.from_batches(list(source.batches()), source.schema)
+    given, own = rows_and_kinds(held, kinds)
+    rows = validate_rows(table.schema, given, table_name=table.name)
+    found = written_kinds(table.schema, rows, own, table_name=table.name)
+    check_kinds_taken(table, found)
+    return Changes(rows=rows, kinds=found, removed=rows.slice(0, 0))
+
+
+def overwrite_plan(table: TableStore, source: RowSource, kinds: pa.Array | int | None, replaces: Replaced) -> Plan:
+    """The rows of the replaced partitions are deleted, then those of the source are written.
+
+    Raises InvalidRequestError for rows outside of the partitions that a condition selects, UnsupportedError for
+    append-only tables with a log.
+    """
+    check_replaceable(table, "an overwrite")
+    given = checked_changes(table, source, kinds)
+    written = set(places_of(table, given.rows, None).partitions) if given.rows.num_rows else set()
+    if isinstance(replaces, PartitionFilter):
+        replaces.check_inside(written)
+
+    def plan(base: Snapshot | None) -> Changes:
+        chosen = replaced_partitions_of(table, base, replaces, written)
+        deleted = deleting(table, rows_of(table, base, partitions=chosen))
+        return replace(
+            given,
+            rows=pa.concat_tables([deleted.rows, given.rows]),
+            kinds=pa.concat_arrays([deleted.kinds, given.kinds]),
+            removed=deleted.removed,
+        )
+
+    return plan
+
+
+def replaced_partitions_of(
+    table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
+) -> Collection[bytes]:
+    """The partitions whose rows an overwrite of rows in the partitions `written` replaces."""
+    if replaces is Overwrite.WRITTEN_PARTITIONS:
+        return written
+    there = partitions_of(table, base)
+    return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
+
+
+def delete_plan(table: TableStore, where: Predicate | None) -> Plan:
+    """The rows that meet a condition are deleted, or all. Raises InvalidRequestError for one that does not fit."""
+    check_table_writable(table)
+    check_kinds_free(table, "a delete")
+    if where is not None:
+        check_filter(where, table.schema.fields)
+    return lambda base: deleting(table, rows_of(table, base, where))
+
+
+def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> Plan:
+    """The rows of the partitions that `choose` picks are deleted."""
+    check_table_writable(table)
+    check_kinds_free(table, "a drop of partitions")
+    return lambda base: deleting(table, rows_of(table, base, partitions=choose(partitions_of(table, base))))
+
+
+def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> Plan:
+    """Columns of the rows that meet a condition get new values: plain ones, or polars expressions over the old row.
+
+    Raises InvalidRequestError for columns that the table lacks, and those of the primary key; UnsupportedError for
+    tables whose rows nothing replaces.
+    """
+    check_replaceable(table, "an update")
+    check_table_writable(table)
+    if where is not None:
+        check_filter(where, table.schema.fields)
+    named = _named(table, values)
+
+    def plan(base: Snapshot | None) -> Changes:
+        old = rows_of(table, base, where)
+        return replacing(table, old, with_values(table, old, named))
+
+    return plan
+
+
+def _named(table: TableStore, values: Mapping[str, object]) -> dict[str, object]:
+    schema, column_of = table.schema, names_of(table.schema)
+    if not values:
+        raise InvalidRequestError(f"an update of table {table.name} names no column; give set={{column: value}}")
+    columns = {name: column_of(name) for name in values}
+    unknown = [name for name, column in columns.items() if column is None]
+    if unknown:
+        raise InvalidRequestError(
+            f"an update names column(s) {listed(unknown)}, which table {table.name} lacks; it has "
+            f"{listed(schema.field_names)}"
+        )
+    keys = [name for name, column in columns.items() if column in schema.primary_keys]
+    if keys:
+        raise InvalidRequestError(
+            f"an update sets column(s) {listed(keys)} of the primary key of table {table.name}: a row with another "
+            "key is "
+            "another row; delete the old rows and write the new ones"
+        )
+    return {str(columns[name]): value for name, value in values.items()}
+
+
+def with_values(table: TableStore, rows: pa.Table, values: Mapping[str, object]) -> pa.Table:
+    """The rows with new values in columns. Raises InvalidRequestError for values that do not fit."""
+    expressions = {name: value for name, value in values.items() if isinstance(value, pl.Expr)}
+    made: dict[str, pa.ChunkedArray] = {}
+    if expressions:
+        try:
+            frame = pl.DataFrame(rows)
+            found = frame.select(**expressions) if frame.height else frame.clear().select(**expressions)
+        except pl.exceptions.PolarsError as error:
+            raise InvalidRequestError(f"an expression of the update of table {table.name} failed: {error}") from error
+        for name in expressions:
+            column = found[name] if len(found[name]) == rows.num_rows else found[name].new_from_index(0, rows.num_rows)
+            made[name] = pa.chunked_array([column.to_arrow(compat_level=pl.CompatLevel.oldest())])
+    for name, value in values.items():
+        if name in made:
+            continue
+        kind = to_arrow_field(table.schema.field(name)).type
+        try:
+            constant = pa.scalar(value, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise InvalidRequestError(
+                f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}"
+            ) from error
+        made[name] = pa.chunked_array([pa.repeat(constant, rows.num_rows)])
+    changed = rows
+    for name, column in made.items():
+        changed = changed.set_column(changed.column_names.index(name), name, column)
+    return validate_rows(table.schema, changed, table_name=table.name)
+
+
+def deleting(table: TableStore, rows: pa.Table) -> Changes:
+    """Rows that are there are deleted."""
+    if is_removed(table.schema):
+        nothing = rows.slice(0, 0)
+        return Changes(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
+    return Changes(rows=rows, kinds=kinds_of(rows, RowKind.DELETE), removed=rows.slice(0, 0))
+
+
+def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> Changes:
+    """Rows that are there are replaced, each by the one at its place."""
+    if is_removed(table.schema):
+        return Changes(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
+    if table.schema.primary_keys:
+        return Changes(rows=new, kinds=kinds_of(new, RowKind.UPDATE_AFTER), removed=old.slice(0, 0))
+    kinds = pa.concat_arrays([kinds_of(old, RowKind.UPDATE_BEFORE), kinds_of(new, RowKind.UPDATE_AFTER)])
+    return Changes(rows=pa.concat_tables([old, new]), kinds=kinds, removed=old.slice(0, 0))
+
+
+def joined(parts: Collection[Changes]) -> Changes:
+    """Changes one after the other; what all of them remove is removed before."""
+    return Changes(
+        rows=pa.concat_tables([part.rows for part in parts]),
+        kinds=pa.concat_arrays([part.kinds for part in parts]),
+        removed=pa.concat_tables([part.removed for part in parts]),
+    )
+
+
+def kinds_of(rows: pa.Table, kind: RowKind) -> pa.Array:
+    """One kind for all rows."""
+    return pa.nulls(rows.num_rows, pa.int8()).fill_null(int(kind))
+
+
+def is_removed(schema: TableSchema) -> bool:
+    """Whether a retraction does not delete a row of such a table with a log, so that rows are removed instead."""
+    return schema.is_merged_at_write or not (schema.primary_keys or schema.is_change_log)
+
+
+def check_replaceable(table: TableStore, what: str) -> None:
+    """Raise UnsupportedError for a table with a log in which a new row replaces no old one.
+
+    Without a log also for merge engines that combine rows.
+    """
+    check_kinds_free(table, what)
+    schema = table.schema
+    if not (schema.primary_keys or schema.is_change_log):
+        beside = " with a log" if table.has_log else ""
+        way = "delete(where) and write(rows)" if table.has_log else "write(rows, mode='overwrite', where=...)"
+        raise UnsupportedError(
+            f"append-only table {table.name}{beside} takes no {what.partition(' ')[2]}: without primary key nothing "
+            "says "
+            f"which row a new one replaces; use {way}, or a table with a primary key or with write-mode=change-log"
+        )
+    engine = MERGE_ENGINE.of(schema.options)
+    if not table.has_log and schema.primary_keys and engine is not MergeEngine.DEDUPLICATE:
+        raise UnsupportedError(
+            f"table {table.name} has {MERGE_ENGINE.key}={engine.value}, which combines the rows of a key: {what} would "
+            "not replace them; overwrite whole partitions with write(rows, mode='overwrite', where=...)"
+        )
+
+
+def check_kinds_free(table: TableStore, what: str) -> None:
+    """Raise UnsupportedError for a table whose column holds the row kinds: in an old row it says what it was."""
+    name = ROWKIND_FIELD.of(table.schema.options)
+    if name is not None:
+        raise UnsupportedError(
+            f"table {table.name} has {ROWKIND_FIELD.key}={name}, and takes no {what.partition(' ')[2]}: column "
+            f"{name!r} "
+            "says what becomes of a row; write rows that say it"
+        )
+
+
+def rows_of(
+    table: TableStore,
+    snapshot: Snapshot | None,
+    where: Predicate | None = None,
+    *,
+    partitions: Collection[bytes] | None = None,
+) -> pa.Table:
+    """The rows of a snapshot that meet a condition, or those of partitions, in the table's columns and in memory."""
+    schema = table.schema
+    splits = plan_splits(table, snapshot, where=where).splits
+    read = PlannedRead(
+        table=table,
+        fields=schema.fields,
+        where=where,
+        splits=[one for one in splits if partitions is None or one.bucket_id.partition in partitions],
+        budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
+    )
+    return read.to_table().cast(schema.arrow_schema)

@@ -1,0 +1,120 @@
+"""Update, merge and truncate of tables without a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, InvalidRequestError, Table, UnsupportedError
+
+SCHEMA = pa.schema(
+    [pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int32()), pa.field("name", pa.string())]
+)
+Row = tuple[int | None, int | None, str | None]
+
+
+def table_of(folder: Path, keys: tuple[str, ...] = ("k",), **options: str) -> Table:
+    table = Catalog(folder).create_table("db.t", schema=SCHEMA, primary_keys=keys, options={"bucket": "2"} | options)
+    table.write(rows_of((1, 10, "a"), (2, 20, "b"), (3, None, None)))
+    return table
+
+
+def rows_of(*rows: Row) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+def content(table: Table) -> list[Row]:
+    return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
+
+
+def test_an_update_sets_plain_values_and_expressions_over_the_old_row(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    assert table.update({"v": pl.col("v") * 2, "name": "x"}, where="v >= 20") is not None
+    assert table.update({"name": None}, "k = 1") is not None
+    assert table.update({"v": 1}, where="k > 9") is None
+    assert content(table) == [(1, 10, None), (2, 40, "x"), (3, None, None)]
+
+
+def test_an_update_of_a_value_count_table_replaces_every_equal_row(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (), **{"write-mode": "change-log"})
+    table.write(rows_of((1, 10, "a")))
+    table.update({"name": "z"}, where="k = 1")
+    assert content(table) == [(1, 10, "z"), (1, 10, "z"), (2, 20, "b"), (3, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "names no column"),
+        ({"nope": 1}, r"nope.*it has k, v, name"),
+        ({"k": 1}, "k of the primary key"),
+        ({"v": "text"}, "column 'v': the value 'text' does not fit INT"),
+        ({"v": pl.col("nope")}, "an expression of the update of table db.t failed"),
+        ({"v": pl.lit(1 << 40)}, "column 'v'"),
+    ],
+)
+def test_values_of_an_update_that_do_not_fit_are_named(
+    tmp_path: Path, values: Mapping[str, object], words: str
+) -> None:
+    table = table_of(tmp_path)
+    with pytest.raises(InvalidRequestError, match=words):
+        table.update(values)
+    assert len(content(table)) == 3
+
+
+def test_a_merge_updates_inserts_and_deletes_by_its_clauses(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    source = pl.DataFrame({"k": [2, 5], "v": [21, 50]})
+    table.merge(source).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert content(table) == [(1, 10, "a"), (2, 21, "b"), (3, None, None), (5, 50, None)]
+
+    table.merge(source, on="k").when_matched_delete().when_not_matched_by_source_delete("v >= 10").execute()
+    assert content(table) == [(3, None, None)]
+
+
+def test_a_null_matches_nothing_in_a_merge(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    source = rows_of((7, None, "n"), (8, 10, "m"))
+    table.merge(source, on="v").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert content(table) == [(1, 10, "m"), (2, 20, "b"), (3, None, None), (7, None, "n")]
+
+
+def test_rows_of_a_merge_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    twice = pl.DataFrame({"k": [1, 1], "v": [1, 2]})
+    with pytest.raises(InvalidRequestError, match=r"several rows of the merge match one row of table db.t.*k=1"):
+        table.merge(twice).when_matched_update_all().execute()
+    with pytest.raises(InvalidRequestError, match=r"lack column\(s\) k, by which"):
+        table.merge(pl.DataFrame({"v": [1]})).when_matched_update_all().execute()
+    with pytest.raises(InvalidRequestError, match="does nothing: name at least one when_"):
+        table.merge(twice).execute()
+    with pytest.raises(InvalidRequestError, match="updated or deleted, not both"):
+        table.merge(twice).when_matched_update_all().when_matched_delete()
+    with pytest.raises(InvalidRequestError, match=r"have column.*nope"):
+        table.merge(pl.DataFrame({"k": [1], "nope": [1]})).when_matched_update_all().execute()
+    assert len(content(table)) == 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "words"),
+    [
+        ((), {}, "append-only table db.t takes no update"),
+        (("k",), {"merge-engine": "partial-update"}, "partial-update"),
+    ],
+)
+def test_a_table_whose_rows_nothing_replaces_takes_no_update(
+    tmp_path: Path, keys: tuple[str, ...], options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        table_of(tmp_path, keys, **options).update({"v": 1})
+
+
+def test_a_truncate_leaves_no_row(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    assert table.truncate() is not None
+    assert content(table) == []
+    assert len(table.to_arrow(snapshot_id=1)) == 3

@@ -1,0 +1,181 @@
+"""Batch statements in a history: their drivers, and those who cancel them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakelog.protocol import statement_task, statements
+from lakelog.protocol.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.statement_task import CancelledError, StatementTask
+from lakelog.protocol.statements import Fate, StatementPorts
+from lakelog.protocol.steps import silent
+from lakelog.protocol.task import BucketAnswer
+from tests.simulation.files import FORGOTTEN_MILLIS, SimFiles, SimSnapshots, SimStatements, stage, values_at
+from tests.simulation.kinds import LAST_WRITE, Key, Operation
+from tests.simulation.lake import PlacedTable
+from tests.simulation.log import SimLog
+from tests.simulation.model import RUNNABLE_MAX, SimStatement, expect
+from tests.simulation.world import Line, World, start
+
+if TYPE_CHECKING:
+    from tests.simulation.model import History
+
+STATEMENT_SHARE = 0.004
+CANCEL_SHARE = 0.004
+STATEMENTS_MAX = 3
+STATEMENT_MARKER = "statement"
+NOT_BEGUN = "a statement was cancelled"
+
+
+def ports_of(world: World) -> StatementPorts:
+    """What a driver needs to finish and to cancel."""
+    return StatementPorts(
+        snapshots=SimSnapshots(world),
+        prepared=SimStatements(world),
+        log_in=partial(_log_in, world),
+        look=partial(_look, world),
+        observe=silent,
+        clock=lambda: world.millis,
+        bucket_count=world.bucket_count,
+        wait=lambda _seconds: world.pause(),
+    )
+
+
+def finish_left_over(world: World) -> dict[str, Fate]:
+    """What a driver does before a batch."""
+    fates = statements.finish_left_over(
+        ports_of(world), is_foreign=lambda prepared: prepared.table_uuid != world.table_uuid
+    )
+    world.events["a left over statement was finished"] += Fate.FINISHED in fates.values()
+    return fates
+
+
+def _task(
+    world: World, bucket: int, found: Mapping[str, PreparedCommit], own: str | None
+) -> StatementTask[tuple[Operation, ...]]:
+    return StatementTask(
+        table_uuid=world.table_uuid,
+        schema_id=0,
+        bucket=bucket,
+        statements=found,
+        own=own,
+        log=SimLog(world, Line(world)),
+        files=SimFiles(world),
+        prepared=SimStatements(world),
+        observe=silent,
+        patience=world.patience(),
+        back_off=partial(_back_off, world),
+    )
+
+
+def _back_off(world: World, fencings: int) -> None:
+    for _ in range(world.silences.randint(0, min(2**fencings, 64))):
+        world.pause()
+
+
+def _log_in(
+    world: World, found: Mapping[str, PreparedCommit], buckets: Iterable[int], own: str | None
+) -> list[BucketAnswer]:
+    """Bucket by bucket, in any order: a kill is between any two."""
+    ordered = list(buckets)
+    world.silences.shuffle(ordered)
+    return [statement_task.log_statements(_task(world, bucket, found, own)) for bucket in ordered]
+
+
+def _look(world: World, buckets: Iterable[int], fences: bool) -> dict[int, tuple[str, ...]]:
+    return {bucket: statement_task.look(_task(world, bucket, {}, None), fences=fences) for bucket in buckets}
+
+
+def let_statements_act(history: History) -> None:
+    """Begin statements on a table that keeps the last write, and cancel them, at any time."""
+    rng, world = history.stater, history.world
+    if len(history.runnable) >= RUNNABLE_MAX or world.kind is not LAST_WRITE:
+        return
+    chance = rng.random()
+    if chance < STATEMENT_SHARE and len(history.statements) < STATEMENTS_MAX:
+        _begin(history)
+    elif chance < STATEMENT_SHARE + CANCEL_SHARE and world.prepared:
+        name = rng.choice(sorted(world.prepared))
+        one = next(one for one in history.statements if name.startswith(one.user))
+        canceller = start(world, f"cancel {name}", lambda: _cancel(world, name, one))
+        history.others.append(canceller)
+        history.runnable.append(canceller)
+
+
+def _begin(history: History) -> None:
+    rng, world = history.stater, history.world
+    number = len(history.statements)
+    user = f"statement-{number:036x}"
+    buckets = [bucket for bucket in range(world.bucket_count) if rng.random() < 0.75] or [0]
+    changes = {
+        bucket: [
+            *((key, None if rng.random() < 0.3 else (user, key)) for key in rng.sample("xyz", rng.randint(1, 2))),
+            (marker(user), user),
+        ]
+        for bucket in buckets
+    }
+    one = SimStatement(user=user, buckets=tuple(buckets))
+    one.actor = start(world, user, lambda: _run(world, one, changes))
+    history.statements.append(one)
+    history.runnable.append(one.actor)
+
+
+def marker(user: str) -> Key:
+    """The key that only this statement writes in a bucket."""
+    return (STATEMENT_MARKER, user)
+
+
+def _run(world: World, one: SimStatement, changes: Mapping[int, Sequence[Operation]]) -> None:
+    """What the driver of a statement does."""
+    PlacedTable(world.path, world.table_uuid, world.site.lake).check_no_copy(SimSnapshots(world).newest().place)
+    finish_left_over(world)
+    state, began = world.newest(), world.now
+    parts = {}
+    for bucket, operations in changes.items():
+        position = state.logged.position(bucket)
+        before = values_at(world, bucket, state.snapshot_id, ())
+        staged = stage(world, operations, position.sequence, before)
+        parts[bucket] = StagedPart(offset=position.offset, files=(staged,))
+        world.pause()
+    prepared = PreparedCommit(
+        table_uuid=world.table_uuid,
+        topic_id=world.topic_id,
+        user=one.user,
+        operation="MERGE",
+        schema_id=0,
+        base_snapshot_id=state.snapshot_id,
+        time_millis=world.millis,
+        row_count=1,
+        parts=parts,
+    )
+    name = f"{one.user}-blake2b-{0:032x}"
+    commits = SimStatements(world)
+
+    def create() -> str:
+        commits.write(name, prepared)
+        return name
+
+    statements.put_prepared(create, commits, age_seconds=lambda: world.now - began)
+    try:
+        statements.finish([name], ports_of(world), own=name)
+    except CancelledError:
+        one.is_cancelled = 1000 * (world.now - began) < FORGOTTEN_MILLIS
+        world.events[NOT_BEGUN] += 1
+        return
+    one.is_done = True
+    world.events["a statement was done"] += 1
+
+
+def _cancel(world: World, name: str, one: SimStatement) -> None:
+    fate = statements.cancel(name, ports_of(world))
+    one.is_cancelled |= fate is Fate.CANCELLED
+    world.events[f"cancel: {fate.value}"] += 1
+
+
+def check_ended(history: History) -> None:
+    """Drivers of statements, and those who cancel, may only end with errors that name a conflict or a silent broker."""
+    for actor in [*(one.actor for one in history.statements), *history.others]:
+        if actor is not None and actor.is_done and actor.error is not None:
+            expect(history, actor.error, actor.world)

@@ -1,0 +1,47 @@
+"""A process that runs one batch statement on a logged table, and maybe kills itself at a step."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog
+from lakelog.common.types import RowKind
+from lakelog.filestore.write.changing import update_plan, write_plan
+from lakelog.filestore.write.row_source import row_source
+from lakelog.protocol import statements
+from lakelog.protocol.statement_runs import LoggedTable
+from lakelog.protocol.steps import Step
+from tests.support.local_writer import LocalWriter, log_target
+
+KEYS = 8
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+
+
+def main(lake: str, servers: str, what: str, number: str, step_name: str) -> None:
+    """Give every row of the table `db.t` the value `number`; or write first rows, one row, a stream's batch of one row.
+
+    Killed at the step of this name; `-` lives.
+    """
+    statements.GRACE_MILLIS = 0
+    table = Catalog(lake, bootstrap_servers=servers).table("db.t")
+    dies_at = None if step_name == "-" else Step[step_name]
+
+    def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:
+        if step is dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    value = int(number)
+    keys = list(range(KEYS)) if what == "fill" else [1_000 + value]
+    one = pa.table({"k": keys, "v": [value] * len(keys)}, schema=SCHEMA)
+    if what == "batch":
+        kinds = pa.array([int(RowKind.INSERT)], pa.int8())
+        LocalWriter(table, "q", observe=observe).write(value, one, kinds)
+        return
+    logged = LoggedTable.of(table._files, log_target(table), observe=observe)
+    if what == "update":
+        logged.run("UPDATE", update_plan(table._files, {"v": value}, None))
+    else:
+        logged.run("INSERT", write_plan(table._files, row_source(one), None))
