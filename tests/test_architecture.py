@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "alter",
     ),
     "logstore": ("codec", "kafka", "broker"),
-    "spark": ("source", "compaction", "sink", "ingest"),
+    "spark": ("source", "compaction", "sink", "ingesting"),
 }
 BASE = {
     "filestore": frozenset[str](),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakelog.spark.compaction.compaction_job import compact
     from lakelog.spark.data_source import register
     from lakelog.spark.failures import error_of
-    from lakelog.spark.ingest.ingest import ingest
+    from lakelog.spark.ingesting.ingest import ingest
     from lakelog.spark.merge import merge
     from lakelog.spark.replay import replay_dead_letters
     from lakelog.spark.sink.bucketing import bucket_column
@@ -42,7 +42,7 @@ _HOMES = {
     "bucket_column": "lakelog.spark.sink.bucketing",
     "compact": "lakelog.spark.compaction.compaction_job",
     "error_of": "lakelog.spark.failures",
-    "ingest": "lakelog.spark.ingest.ingest",
+    "ingest": "lakelog.spark.ingesting.ingest",
     "merge": "lakelog.spark.merge",
     "progress_with_commits": "lakelog.spark.sink.commits",
     "read": "lakelog.spark.source.read",

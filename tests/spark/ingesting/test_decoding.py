@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
-from lakelog.spark.ingest.counts import Counts
-from lakelog.spark.ingest.dead_letters import LettersWrite, letter_box
-from lakelog.spark.ingest.decoding import Decoder
-from lakelog.spark.ingest.rules import RulesOf
+from lakelog.spark.ingesting.counts import Counts
+from lakelog.spark.ingesting.dead_letters import LettersWrite, letter_box
+from lakelog.spark.ingesting.decoding import Decoder
+from lakelog.spark.ingesting.rules import RulesOf
 from lakelog.spark.source.kafka_records import RECORD_SCHEMA
 from lakelog.spark.types import spark_arrow_schema
 from tests.support.malformed import DDL, envelope, row

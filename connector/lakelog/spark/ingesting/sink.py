@@ -16,10 +16,10 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.ingest.counts import BadRecord, Counts, counted
-from lakelog.spark.ingest.dead_letters import LetterBox
-from lakelog.spark.ingest.decoding import Decoder
-from lakelog.spark.ingest.old_values import NOT_FOUND, ORDER_COLUMN, behind_truncation, with_old_values
+from lakelog.spark.ingesting.counts import BadRecord, Counts, counted
+from lakelog.spark.ingesting.dead_letters import LetterBox
+from lakelog.spark.ingesting.decoding import Decoder
+from lakelog.spark.ingesting.old_values import NOT_FOUND, ORDER_COLUMN, behind_truncation, with_old_values
 from lakelog.spark.sink.alignment import identify_batch
 from lakelog.spark.sink.sink import LakelogSink
 

@@ -21,7 +21,7 @@ from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from lakelog.logstore.kafka.record_limit import RecordLimit, record_limit
 from lakelog.logstore.options import ChangelogMode
-from lakelog.spark.ingest.counts import BadRecord, Counts
+from lakelog.spark.ingesting.counts import BadRecord, Counts
 from lakelog.spark.tables import log_target
 from lakelog.spark.types import spark_arrow_schema, to_spark_schema
 from lakelog.spark.worker import spare_modules_from_collection

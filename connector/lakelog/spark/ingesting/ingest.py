@@ -19,9 +19,9 @@ from lakelog.logstore.kafka.foreign_topic import describe_foreign
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, user_settings
 from lakelog.protocol.servers import require_kafka_client
-from lakelog.spark.ingest.dead_letters import letter_box
-from lakelog.spark.ingest.rules import RulesOf, parse_binary_form, parse_size
-from lakelog.spark.ingest.sink import IngestSink, MakeRules, OnError
+from lakelog.spark.ingesting.dead_letters import letter_box
+from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
+from lakelog.spark.ingesting.sink import IngestSink, MakeRules, OnError
 from lakelog.spark.session import prepare_session, session_kafka_settings
 from lakelog.spark.sink.sink import LakelogSink, start_stream
 from lakelog.spark.source.kafka_records import STARTS, KafkaRecords
