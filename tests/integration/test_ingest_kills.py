@@ -51,7 +51,7 @@ def history(seed: int) -> tuple[list[Record], dict[int, str], int]:
 
 def commits(catalog: Catalog) -> int:
     """How many snapshots table and letters have: how far the job has come."""
-    newest = [catalog.table(name).snapshot() for name in catalog.list_tables("db")]
+    newest = [catalog.table(f"db.{name}").snapshot() for name in catalog.list_tables("db")]
     return sum(0 if one is None else one.id for one in newest)
 
 
