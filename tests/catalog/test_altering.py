@@ -137,7 +137,7 @@ def test_what_log_and_files_agreed_on_stays(change: dict[str, str], text: str) -
 def test_a_table_without_a_log_takes_no_option_of_one(tmp_path: Path) -> None:
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     for key, value in (("log.system", "kafka"), ("log.scan", "latest"), ("log.kafka.acks", "all")):
-        with pytest.raises(InvalidRequestError, match="a table gets its log when it is made, or never"):
+        with pytest.raises(InvalidRequestError, match="the table has no log; `lakelog log add`"):
             table.alter(SetOption(key, value))
 
 

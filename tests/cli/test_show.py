@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, Table
+from lakelog.catalog import Catalog, RemoveOption, Table
+from lakelog.common.clock import system_millis
 from tests.cli.conftest import Run
 
 SCHEMA = pa.schema(
@@ -69,6 +70,27 @@ def test_a_table_is_described(run: Run, table: Table) -> None:
     text = run("table", "describe", "db.t")[1]
     assert "primary keys        day, id\n" in text
     assert "write-only=true" in text
+
+
+def test_a_description_has_the_rows_of_describe_extended(run: Run, table: Table) -> None:
+    fields = json.loads(run("table", "describe", "db.t", "--json")[1])
+    assert (fields["log_system"], fields["log_topic"], fields["change_tracking"]) == ("none", None, None)
+    assert (fields["file_format"], fields["watermark"], fields["compacted"]) == ("parquet", None, False)
+    found = table.describe()
+    assert found.last_modified_millis is not None
+    assert abs(found.last_modified_millis - system_millis()) < 3_600_000, "a wall clock, as a timestamp"
+    assert (found.name, found.bucket_count, found.file_count) == ("db.t", table.schema.bucket_count, 4)
+
+
+def test_the_partitions_of_a_table_are_described(run: Run, table: Table) -> None:
+    lines = [json.loads(line) for line in run("table", "describe", "db.t", "--partitions", "--json")[1].splitlines()]
+    assert [line["partition"] for line in lines] == [{"day": "1970-01-01"}, {"day": "1970-01-02"}]
+    assert {(line["file_count"], line["rows_in_files"], line["compacted"]) for line in lines} == {(2, 4, False)}
+    assert lines[0]["path"] == [f"{table.path}/day=1970-01-01"]
+    table.alter(RemoveOption("write-only")).compact(full=True)
+    assert [one.is_compacted for one in table.describe_partitions()] == [True, True]
+    text = run("table", "describe", "db.t", "--partitions")[1]
+    assert text.splitlines()[1].startswith("day=1970-01-01")
 
 
 def test_a_snapshot_dated_beyond_the_years_of_dates_is_shown_in_milliseconds(run: Run, table: Table) -> None:

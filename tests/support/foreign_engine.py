@@ -6,17 +6,23 @@ Its snapshots have no property of lakelog. Its expiry keeps what a consumer has 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
+from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
 
 
 def foreign_snapshot(
-    table: FileStoreTable, kind: CommitKind = CommitKind.COMPACT, *, index_manifest: str | None = None
+    table: FileStoreTable,
+    kind: CommitKind = CommitKind.COMPACT,
+    *,
+    index_manifest: str | None = None,
+    entries: Sequence[ManifestEntry] = (),
 ) -> Snapshot:
-    """A snapshot of the same files by another engine, behind the newest."""
+    """A snapshot of the same files, and of those in `entries`, by another engine, behind the newest."""
     newest = table.snapshots.latest()
     assert newest is not None
     names = FileNames()
@@ -26,7 +32,9 @@ def foreign_snapshot(
         for manifest in table.manifests.read_list(named)
     ]
     base, base_size = table.manifests.write_list(live, names=names)
-    delta, delta_size = table.manifests.write_list([], names=names)
+    added = table.manifests.write(entries, names=names, schema_id=newest.schema_id)
+    delta, delta_size = table.manifests.write_list(added, names=names)
+    row_count = sum(entry.file.row_count for entry in entries)
     foreign = replace(
         newest,
         id=newest.id + 1,
@@ -34,7 +42,8 @@ def foreign_snapshot(
         commit_user="flink",
         commit_identifier=BATCH_COMMIT_IDENTIFIER,
         commit_kind=kind,
-        delta_record_count=0,
+        delta_record_count=row_count,
+        total_record_count=newest.total_record_count + row_count,
         changelog_manifest_list=None,
         index_manifest=index_manifest or newest.index_manifest,
         writer_version=None,

@@ -14,6 +14,7 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.protocol.change_tracking import ChangeTracking
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
 from lakelog.protocol.eventual import TopicOfRecords
 from lakelog.protocol.eventual_task import EventualTask, write_eventually
@@ -37,8 +38,8 @@ from lakelog.protocol.writer_lease import WriterLease, take_lease
 from tests.support.log_records import log_of_table
 
 
-def log_target(table: Table) -> LogTarget:
-    """Where the table's log is."""
+def log_target(table: Table, *, is_tracked: bool | None = None) -> LogTarget:
+    """Where the table's log is; its option says which changes are logged, unless `is_tracked` does."""
     assert table.log is not None
     log = table.log
     return LogTarget(
@@ -46,6 +47,7 @@ def log_target(table: Table) -> LogTarget:
         topic_id=log.topic_id,
         mode=log.mode,
         unavailable_seconds=log.unavailable_seconds,
+        tracking=ChangeTracking.of(table.schema.options, given=is_tracked),
     )
 
 
@@ -57,6 +59,7 @@ class LocalWriter:
     user: str
     observe: StepObserver = silent
     is_first: bool = True
+    is_tracked: bool | None = None
     kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
     lease: WriterLease | None = None
 
@@ -110,7 +113,7 @@ class LocalWriter:
         ]
 
     def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array | None) -> list[BucketTask[Encoded, EncodedRecords]]:
-        store, target = self.table._files, log_target(self.table)
+        store, target = self.table._files, log_target(self.table, is_tracked=self.is_tracked)
         schema = store.schema
         rows = validate_rows(schema, rows, table_name=store.name)
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)

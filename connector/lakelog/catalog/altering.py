@@ -18,10 +18,12 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import refused_of_tables
 from lakelog.logstore.options import (
+    COMPRESSION,
     KAFKA_PREFIX,
     LOG_SYSTEM,
     LOGSTORE_OPTIONS,
     MAX_RECORD_SIZE,
+    ON_UNTRACKED,
     PREFIXES,
     PROGRESS_TOPIC,
     REPLICATION_FACTOR,
@@ -34,11 +36,12 @@ from lakelog.logstore.options import (
     client_config,
     kafka_options,
 )
+from lakelog.protocol.change_tracking import check_change_tracking
 from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.table_log import log_of
 
 _LOG_PREFIX = "log."
-_OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key)
+_OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key, COMPRESSION.key)
 _CHANGEABLE = (
     SCAN.key,
     SCAN_TIMESTAMP_MILLIS.key,
@@ -46,6 +49,7 @@ _CHANGEABLE = (
     RETENTION.key,
     UNAVAILABLE_TIMEOUT.key,
     PROGRESS_TOPIC.key,
+    ON_UNTRACKED.key,
 )
 
 
@@ -69,6 +73,7 @@ def alter_table(
         check_log_options(old.options, new.options)
         if LOG_SYSTEM.of(new.options) is LogSystem.NONE:
             return
+        check_change_tracking(new, table_name=store.name)
         older = [store.schemas.get(number) for number in store.schemas.list_ids()]
         check_log_is_read(old, new, older, table_name=store.name)
         if client_config(new.options) != _without_refused(old.options):
@@ -97,9 +102,13 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
         if key in _OF_THE_TOPIC:
             raise InvalidRequestError(
                 f"option {key!r} is given to a topic when it is made, and changing it here would have no effect; "
-                "change the topic with Kafka's own tools"
+                "change the topic with Kafka's own tools, or make another one: lakelog log renew"
             )
-        why = "log and files would hold different rows" if has_log else "a table gets its log when it is made, or never"
+        why = (
+            "log and files would hold different rows"
+            if has_log
+            else "the table has no log; `lakelog log add` or Table.add_log gives it one, with these options"
+        )
         values = "" if is_of_clients else f" from {old.get(key)} to {new.get(key)}"  # settings of clients may be secret
         raise InvalidRequestError(f"option {key!r} cannot be changed{values}: {why}")
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.identifier import Identifier, check_name
+from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
+from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
 from lakelog.catalog.table import Table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import (
@@ -35,13 +37,11 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.options import (
-    BOOTSTRAP_SERVERS,
+    CHANGE_TRACKING,
     LOG_SYSTEM,
     LOGSTORE_OPTIONS,
     PREFIXES,
-    PROFILE,
-    TOPIC,
-    TOPIC_ID,
+    UNTRACKED_PARTITIONS,
     LogSystem,
     check_log_modes,
     client_config,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 _NAMES_SHOWN = 5
 _DROPPED = re.compile(r"\..+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # see LocalFileIO.delete_tree
-_SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE)
 
 
 class Catalog:
@@ -79,10 +78,12 @@ class Catalog:
         variable LAKELOG_KAFKA_BOOTSTRAP_SERVERS, else the embedded broker of this folder, when it is local.
         `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`) and to Kafka (`kafka.*`,
         settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
-        (`lakelog.external-paths`); they are never shown or stored.
+        (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
+        tables that do not name them (FLIP-188).
         """
         self._kafka = call_settings(options or {})
-        self._options = without_call_settings(options or {})
+        self._defaults = call_defaults(options or {})
+        self._options = without_call_defaults(without_call_settings(options or {}))
         location = Location.of(warehouse, self._options)
         self.warehouse = location.path
         self._file_io = location.file_io
@@ -144,7 +145,13 @@ class Catalog:
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
         store = FileStoreTable.open(path, self._file_io, options=self._options)
-        return Table(store, identifier=name, kafka=self._kafka, is_to_be_mended=is_to_be_mended)
+        return Table(
+            store,
+            identifier=name,
+            kafka=self._kafka,
+            bootstrap_servers=self._bootstrap_servers,
+            is_to_be_mended=is_to_be_mended,
+        )
 
     def list_databases(self) -> list[str]:
         """The databases that hold a table, in order. Raises NotFoundError for a folder that is not a warehouse."""
@@ -184,11 +191,12 @@ class Catalog:
             raise NotFoundError(f"database {database!r} does not exist in {self.warehouse}; there are: {there}")
         return tables
 
-    def drop_table(self, identifier: str, *, if_exists: bool = False) -> None:
+    def drop_table(self, identifier: str, *, if_exists: bool = False, keep_topic: bool = False) -> None:
         """Delete a table with its files and its topic; it cannot be restored.
 
-        Raises NotFoundError, and UnavailableError when the topic cannot be deleted: then the table is complete. A drop
-        in an object store that ends half-way leaves a table that fails when it is read: drop it again.
+        With `keep_topic` the topic stays, for others that read it, and Kafka is not asked. Raises NotFoundError, and
+        UnavailableError when the topic cannot be deleted: then the table is complete. A drop in an object store that
+        ends half-way leaves a table that fails when it is read: drop it again.
         """
         try:
             table = self.table(identifier)
@@ -199,7 +207,7 @@ class Catalog:
         _check_no_link(table, "deleted")
         store = table._files
         owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
-        if table.log is not None and owns_log:  # else it is the original's topic
+        if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
             require_kafka_client()
             from lakelog.protocol.topics import drop_topic  # needs the extra
 
@@ -321,9 +329,8 @@ class Catalog:
 
         for key in (*store_options(options), *(key for key in options if key.startswith(CALL_PREFIX))):
             raise OptionError(f"option {key!r} is not stored with a table: give it as Catalog(warehouse, options=...)")
-        for option in _SET_BY_LAKELOG:
-            if option.key in options:
-                raise OptionError(f"option {option.key!r} is set by lakelog when it makes a table; leave it out")
+        check_not_set_by_lakelog(options)
+        options = with_defaults(options, self._defaults)
         schema = build_schema(
             columns_of(columns),
             primary_keys=primary_keys,
@@ -338,10 +345,12 @@ class Catalog:
         given = dict(schema.options) | {TABLE_UUID.key: str(uuid.uuid4())}
         client_config(given)
         check_log_modes(given, has_primary_key=bool(schema.primary_keys))
-        names_servers = bool(BOOTSTRAP_SERVERS.of(given) or PROFILE.of(given))
-        if LOG_SYSTEM.of(given) is LogSystem.KAFKA and self._bootstrap_servers and not names_servers:
-            given[BOOTSTRAP_SERVERS.key] = self._bootstrap_servers
-            client_config(given)
+        if UNTRACKED_PARTITIONS.of(given) or not CHANGE_TRACKING.of(given):
+            from lakelog.protocol.change_tracking import check_change_tracking
+
+            check_change_tracking(schema, table_name="that is made")
+        if LOG_SYSTEM.of(given) is LogSystem.KAFKA:
+            given = with_servers(given, self._bootstrap_servers)
         return replace(schema, options=given)
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog.added_columns import Found
+    from lakelog.catalog.describing import PartitionDescription, TableDescription
     from lakelog.catalog.statements import TableMerge
     from lakelog.common.timestamps import Timestamp
     from lakelog.filestore.alter.schema_changes import SchemaChange
@@ -52,16 +53,19 @@ class Table:
         *,
         identifier: Identifier | None = None,
         kafka: Mapping[str, str] | None = None,
+        bootstrap_servers: str | None = None,
         is_to_be_mended: bool = False,
     ) -> None:
         """Join the files of a table with the log that its options name.
 
-        `kafka` are the user's own settings of Kafka clients. Raises OptionError for a table with settings that no table
-        may hold; with `is_to_be_mended` only when its log is used, so that the settings can be removed.
+        `kafka` are the user's own settings of Kafka clients, `bootstrap_servers` the brokers for a log that is added.
+        Raises OptionError for a table with settings that no table may hold; with `is_to_be_mended` only when its log is
+        used, so that the settings can be removed.
         """
         self._files = files
         self.identifier = identifier or Identifier.of_path(files.path)
         self.kafka = dict(kafka or {})
+        self._bootstrap_servers = bootstrap_servers
         if not is_to_be_mended:
             self.log  # noqa: B018  # raises
 
@@ -121,6 +125,24 @@ class Table:
         Reads files only where metadata are not enough: with a condition, and where rows are not merged yet.
         """
         return self._files.count(where=where, **which)
+
+    def describe(self) -> TableDescription:
+        """The table at its newest snapshot: keys, files, log, watermark and change tracking. Asks no Kafka.
+
+        Source: FLIP-188, "DESCRIBE".
+        """
+        from lakelog.catalog.describing import describe_table
+
+        return describe_table(self)
+
+    def describe_partitions(self) -> list[PartitionDescription]:
+        """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
+
+        A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
+        """
+        from lakelog.catalog.describing import describe_partitions
+
+        return describe_partitions(self)
 
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
         """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
@@ -462,6 +484,50 @@ class Table:
         schema = add_new_columns(self._files, self.warehouse, found, kafka=self.kafka, **how)
         return self._of(replace(self._files, schema=schema))
 
+    def add_log(self, options: Mapping[str, str] | None = None) -> Table:
+        """Give the table a log, which begins at its newest snapshot; gives the changed table.
+
+        `options` are those of the log: `log.*` and `change-tracking`. Its topic has a partition a bucket. Writers and
+        streams that opened the table before end with an error; when they are started again they continue, streams that
+        read it in the log once they have followed the snapshots before. A call that was cut off is made again.
+        Raises InvalidRequestError for a table that has a log, for options that do not fit, and for one without a fixed
+        number of buckets, UnsupportedError for one that does not keep the last row of a key, and UnavailableError when
+        Kafka does not answer; then nothing was changed. Source: FLIP-188, "Session Options".
+        """
+        from lakelog.catalog.log_life import add_log, identifier_for_topics
+
+        name = identifier_for_topics(self.identifier, self.path)
+        return self._of(
+            add_log(self._files, name, options or {}, kafka=self.kafka, bootstrap_servers=self._bootstrap_servers)
+        )
+
+    def remove_log(self, *, keep_topic: bool = False) -> Table:
+        """End the log of the table, and delete its topic unless `keep_topic`; gives the changed table.
+
+        What is logged and in no snapshot yet is taken into one first. Writers and streams that opened the table before
+        end with an error; when they are started again they continue with the files. A stream that had not read the log
+        up to its end needs the topic, or reads on from the snapshot that it had reached. A call that was cut off is
+        made again. Raises InvalidRequestError for a table without a log, and while a batch is logged in a part of the
+        buckets alone, which only its stream can finish; ConflictError while a stream writes the table; NotFoundError
+        without the topic, see `renew_log`; UnavailableError.
+        """
+        from lakelog.catalog.log_life import remove_log
+
+        return self._of(remove_log(self._files, keep_topic=keep_topic, kafka=self.kafka))
+
+    def renew_log(self, *, keep_topic: bool = False) -> Table:
+        """Give the table a new topic, which begins at its newest snapshot; gives the changed table.
+
+        For a topic that was lost, or that is to be made with other settings. The older topic is ended and deleted as by
+        `remove_log`. Where it does not exist, batches that were logged and in no snapshot are lost with it, and their
+        streams write them again. Raises InvalidRequestError for a table without a log, ConflictError while a stream
+        writes the table, UnavailableError.
+        """
+        from lakelog.catalog.log_life import identifier_for_topics, renew_log
+
+        name = identifier_for_topics(self.identifier, self.path)
+        return self._of(renew_log(self._files, name, keep_topic=keep_topic, kafka=self.kafka))
+
     def new_identity(self) -> Table:
         """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
 
@@ -470,14 +536,16 @@ class Table:
         left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
         not answer; then nothing was changed.
         """
+        from lakelog.catalog.log_life import identifier_for_topics
         from lakelog.protocol.new_identity import new_identity
 
-        identifier = self.identifier or Identifier("copy", self.path.rpartition("/")[2])
-        return self._of(new_identity(self._files, topic_of=identifier.topic, kafka=self.kafka))
+        name = identifier_for_topics(self.identifier, self.path)
+        return self._of(new_identity(self._files, topic_of=name.topic, kafka=self.kafka))
 
     def _of(self, files: FileStoreTable) -> Table:
         """This table with these files."""
-        return Table(files, identifier=self.identifier, kafka=self.kafka)
+        servers = self._bootstrap_servers
+        return Table(files, identifier=self.identifier, kafka=self.kafka, bootstrap_servers=servers)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, path={self.path!r})"

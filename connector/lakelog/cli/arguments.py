@@ -61,6 +61,14 @@ def state(snapshot_id: int | None, timestamp: str | None, tag: str | None) -> Sn
     return {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
 
 
+def key_value(text: str) -> tuple[str, str]:
+    """The option in an argument KEY=VALUE. Raises InvalidRequestError."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidRequestError(f"option {text!r} has no value; expected KEY=VALUE")
+    return key.strip(), value.strip()
+
+
 def _is_folder(name: str) -> bool:
     """Whether there is a folder of this name; False for a name that is too long."""
     try:

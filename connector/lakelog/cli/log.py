@@ -1,4 +1,4 @@
-"""`lakelog log`: check and repair a table's log, and abandon a writer; `log_follow` has the commands that show it."""
+"""`lakelog log`: check, repair, add, renew and remove a table's log; `log_follow` has the commands that show it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli import log_follow
-from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table, key_value
 from lakelog.cli.output import print_lines, say
 from lakelog.common.errors import InvalidRequestError
 
@@ -129,6 +129,49 @@ def abandon(
         user=user,
         snapshot=snapshot.id,
     )
+
+
+Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="KEY=VALUE of the log; repeat.")]
+KeepTopic = Annotated[bool, typer.Option("--keep-topic", help="Leave the topic in Kafka.")]
+
+
+@app.command()
+def add(table: TableName, option: Options = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Give a table a log.
+
+    It begins at the newest snapshot. Start streams that write or read the table again.
+    """
+    changed = find_table(table, warehouse).add_log(dict(key_value(text) for text in option or ()))
+    _say_log(changed, as_json=as_json)
+
+
+@app.command()
+def remove(
+    table: TableName, keep_topic: KeepTopic = False, as_json: AsJson = False, warehouse: Warehouse = HERE
+) -> None:
+    """Take a table's log into its files, and delete the topic.
+
+    Stop streams that write the table before; start those that read it again.
+    """
+    changed = find_table(table, warehouse).remove_log(keep_topic=keep_topic)
+    say(as_json, f"table {changed.name} has no log", name=changed.name, topic=None)
+
+
+@app.command()
+def renew(
+    table: TableName, keep_topic: KeepTopic = False, as_json: AsJson = False, warehouse: Warehouse = HERE
+) -> None:
+    """Make a new topic for a table's log.
+
+    For a topic that was lost. It begins at the newest snapshot. Start streams that write or read the table again.
+    """
+    _say_log(find_table(table, warehouse).renew_log(keep_topic=keep_topic), as_json=as_json)
+
+
+def _say_log(table: Table, *, as_json: bool) -> None:
+    assert table.log is not None
+    topic, topic_id = table.log.topic, table.log.topic_id
+    say(as_json, f"table {table.name} has the topic {topic}", name=table.name, topic=topic, topic_id=topic_id)
 
 
 def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:

@@ -16,7 +16,7 @@ from lakelog.common.errors import LakelogError
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(table.app, name="table", help="Tables, without Spark.")
 app.add_typer(database.app, name="database", help="Databases, without Spark.")
-app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check and repair.")
+app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check, repair, add, renew and remove.")
 app.add_typer(statement.app, name="statement", help="Unfinished batch statements of tables with a log.")
 app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
 app.command(name="ingest")(ingest.ingest)

@@ -1,4 +1,4 @@
-"""`lakelog table cat|count|describe|files|schema|snapshots`: show a table."""
+"""`lakelog table cat|count|files|schema|snapshots`: show a table."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from lakelog.cli.arguments import (
     find_table,
     state,
 )
+from lakelog.cli.describe import partition_spec
 from lakelog.cli.output import print_grid, print_lines, progress, say, to_json
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
@@ -153,72 +154,13 @@ def _file_fields(file: TableFile) -> dict[str, object]:
 
 
 def _file_cells(table: Table, file: TableFile) -> tuple[str, ...]:
-    partition = ", ".join(f"{name}={value}" for name, value in file.partition.items())
+    partition = partition_spec(file.partition)
     numbers = map(str, (file.bucket, file.level, file.row_count, file.size_bytes))
     return (partition, *numbers, _key(file.min_key), _key(file.max_key), file.path.removeprefix(f"{table.path}/"))
 
 
 def _key(values: tuple[object, ...] | None) -> str:
     return "" if values is None else ", ".join(map(str, values))
-
-
-def describe(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print columns, keys, options, snapshot, size and log.
-
-    Sizes and rows are those of the data files of the newest snapshot; `lakelog table count` counts the table's rows.
-    """
-    fields = _description(find_table(table, warehouse, branch=branch))
-    if as_json:
-        print_lines([to_json(fields)])
-        return
-    columns, options = fields.pop("columns"), fields.pop("options")
-    print_lines(f"{name.replace('_', ' '):<20}{_shown(value)}" for name, value in fields.items() if value is not None)
-    print_lines(["", "columns"])
-    assert isinstance(columns, list)
-    print_grid(("name", "type", "key", "comment"), [tuple(map(_shown, column.values())) for column in columns])
-    assert isinstance(options, dict)
-    if options:
-        print_lines(["", "options", *(f"{key}={value}" for key, value in sorted(options.items()))])
-
-
-def _description(table: Table) -> dict[str, object]:
-    schema, snapshot, listed = table.schema, table.snapshot(), table.files()
-    return {
-        "name": table.name,
-        "path": table.path,
-        "comment": schema.comment,
-        "primary_keys": list(schema.primary_keys),
-        "partition_keys": list(schema.partition_keys),
-        "bucket_count": schema.bucket_count,
-        "schema_id": schema.id,
-        "snapshot_id": None if snapshot is None else snapshot.id,
-        "snapshot_time": None if snapshot is None else utc_of(snapshot.time_millis),
-        "file_count": len(listed),
-        "size_bytes": sum(file.size_bytes for file in listed),
-        "rows_in_files": sum(file.row_count for file in listed),
-        "log_topic": None if table.log is None else table.log.topic,
-        "columns": [
-            {
-                "name": field.name,
-                "type": str(field.type),
-                "key": _role(field.name, schema.primary_keys, schema.partition_keys),
-                "comment": field.description,
-            }
-            for field in schema.fields
-        ],
-        "options": dict(schema.options),
-    }
-
-
-def _role(name: str, primary_keys: tuple[str, ...], partition_keys: tuple[str, ...]) -> str | None:
-    roles = [role for role, names in (("primary", primary_keys), ("partition", partition_keys)) if name in names]
-    return ", ".join(roles) or None
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return ""
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
 def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import show, upkeep
+from lakelog.cli import describe, show, upkeep
 from lakelog.cli.alter import alter
-from lakelog.cli.arguments import HERE, AsJson, Warehouse
+from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.output import print_lines, say, to_json
 from lakelog.common.errors import InvalidRequestError
 
@@ -59,16 +59,17 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
         schema=[_column(text) for text in column],
         primary_keys=parse_names(primary_keys),
         partition_keys=parse_names(partition_keys),
-        options=dict(_option(text) for text in option or ()),
+        options=dict(key_value(text) for text in option or ()),
         comment=comment,
         if_not_exists=if_not_exists,
     )
     say(as_json, made.path, name=made.name, path=made.path)
 
 
-def drop(
+def drop(  # noqa: PLR0917  # likewise
     identifier: Identifier,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing table is fine.")] = False,
+    keep_topic: Annotated[bool, typer.Option("--keep-topic", help="Leave the topic of its log in Kafka.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
     warehouse: Warehouse = HERE,
@@ -79,7 +80,7 @@ def drop(
     catalog = Catalog(warehouse)
     if not yes:
         typer.confirm(f"Delete {identifier} in {catalog.warehouse} for good?", abort=True)
-    catalog.drop_table(identifier, if_exists=if_exists)
+    catalog.drop_table(identifier, if_exists=if_exists, keep_topic=keep_topic)
 
 
 def rename(
@@ -104,18 +105,11 @@ def _column(text: str) -> DataField:
     return DataField(id=0, name=name, type=parse_type(kind))
 
 
-def _option(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InvalidRequestError(f"option {text!r} has no value; expected KEY=VALUE")
-    return key.strip(), value.strip()
-
-
 # The groups of `lakelog table --help`, in its order.
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Look at tables": {
         "list": list_tables,
-        "describe": show.describe,
+        "describe": describe.describe,
         "schema": show.schema,
         "cat": show.cat,
         "count": show.count,

@@ -123,6 +123,7 @@ def take_answers(
     positions = dict(log.positions)
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
     lineage: list[Mapping[str, object]] = [lineage_of(batch.user, batch.identifier, batch.lineage)]
+    untracked: list[Mapping[str, object]] = []
     watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
     for answer in answers:
         position = log.position(answer.bucket)
@@ -136,6 +137,10 @@ def take_answers(
             if header.watermark_millis is not None:
                 watermarks.append(header.watermark_millis)
             removed.extend((answer.bucket, file) for file in header.removed)
+            if header.mark is not None and header.mark.hides_changes:
+                untracked.append(_untracked(answer.bucket, header))
+            if not header.is_of_batch:
+                continue
             before = taken.get(header.user)
             if before is None or header.identifier >= before.identifier:
                 taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
@@ -152,6 +157,7 @@ def take_answers(
         lineage=_unique(lineage),
         watermark_millis=max(watermarks, default=None),
         removed=removed,
+        untracked=untracked,
     )
 
 
@@ -246,6 +252,10 @@ def _position_after(position: LogPosition, answer: BucketAnswer) -> LogPosition:
         size_bytes=sum(header.size_bytes for header in headers),
         sequence=max((header.next_sequence for header in headers), default=0),
     )
+
+
+def _untracked(bucket: int, header: CommitHeader) -> Mapping[str, object]:
+    return {"user": header.user, "identifier": header.identifier, "bucket": bucket, "mark": header.mark}
 
 
 def lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Mapping[str, object]:

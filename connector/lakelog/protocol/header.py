@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, string, whole
@@ -14,6 +15,20 @@ from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
 from lakelog.filestore.metadata.manifest_entries import BucketId
 
 HEADER_VERSION = 1
+
+
+class LogMark(StrEnum):
+    """What a header record says of the log itself. Source: docs/rfcs/0028-life-of-a-log.md, "Marks"."""
+
+    UNTRACKED = "untracked"  # files of the transaction have rows without records
+    BREAK = "break"  # another engine has changed the files
+    END = "end"  # the log ends here
+    OPEN = "open"  # an end before it does not count
+
+    @property
+    def hides_changes(self) -> bool:
+        """Whether readers of the log miss changes of the files."""
+        return self in (LogMark.UNTRACKED, LogMark.BREAK)
 
 
 class LostFilesError(CorruptDataError):
@@ -62,7 +77,8 @@ class CommitHeader:
     records in the transaction, bytes of their keys and values, files and changelog [[partition base64, file meta]],
     lineage, statement (the name of the prepared commit when a batch statement wrote it, else absent), removed (files as
     above, with the rows that the statement takes out of an append-only table, else absent), watermark (of the batch,
-    milliseconds since 1970, absent without one).
+    milliseconds since 1970, absent without one), mark (absent in plain transactions; with one the first record is a
+    header record, whose key and value are null).
     Source: the write-ahead use of the log is lakelog's own.
     """
 
@@ -80,6 +96,12 @@ class CommitHeader:
     statement: str | None = None
     watermark_millis: int | None = None
     removed: tuple[BucketFile, ...] = ()
+    mark: LogMark | None = None
+
+    @property
+    def is_of_batch(self) -> bool:
+        """Whether the transaction is a part of a batch of its user, which has or gets a snapshot of its own."""
+        return self.mark in (None, LogMark.UNTRACKED)
 
     @property
     def next_sequence(self) -> int:
@@ -108,6 +130,8 @@ class CommitHeader:
             fields["watermark"] = self.watermark_millis
         if self.removed:
             fields["removed"] = [file_json(file) for file in self.removed]
+        if self.mark is not None:
+            fields["mark"] = self.mark.value
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -132,9 +156,16 @@ class CommitHeader:
                 statement=optional(string, fields, "statement"),
                 watermark_millis=optional(whole, fields, "watermark"),
                 removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
+                mark=mark_of(fields),
             )
         except (KeyError, ValueError) as error:
             raise unreadable_header(where, error) from error
+
+
+def mark_of(fields: Mapping[str, object]) -> LogMark | None:
+    """The mark in the JSON object of a header. Raises ValueError for another value."""
+    found = optional(string, fields, "mark")
+    return None if found is None else LogMark(found)
 
 
 def file_json(file: BucketFile) -> list[object]:

@@ -8,23 +8,26 @@ large header becomes a file in the table's `manifest` folder, and the record car
     {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>", "user": <user>,
      "id": <identifier>, "watermark": <milliseconds, where the batch has one>}
 
-Behind the name stands what readers of the log show of a batch, where there is room for it: the file is deleted one day.
-The file holds the header as it would be in the record. It is younger than the data files that it names, the log names
-it as it names them, and it is an orphan once a snapshot has taken the transaction in.
+Behind the name stands what readers of the log show of a batch, where there is room for it: the file is deleted one day;
+and always the `mark` of a header that has one. The file holds the header as it would be in the record. It is younger
+than the data files that it names, the log names it as it names them, and it is an orphan once a snapshot has taken the
+transaction in.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
+from lakelog.common.json_fields import member, parse_object, string, whole
 from lakelog.filestore.io.integrity import read_checked
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.protocol.batch_marks import BatchMark
-from lakelog.protocol.header import CommitHeader, LostFilesError, unreadable_header
+from lakelog.protocol.header import CommitHeader, LogMark, LostFilesError, mark_of, unreadable_header
 
 RECORD_BYTES_MAX = (
     256 << 10
@@ -33,6 +36,34 @@ _MARKED_BYTES_MAX = 512
 _VERSION = 2
 _START = b'{"v":2,'
 _NAME = re.compile(r"header-[0-9a-f-]{36}-0-blake2b-[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedHeader:
+    """What a reader needs of a header with a mark. `user` and `identifier` are None where a file has the header."""
+
+    mark: LogMark
+    user: str | None
+    identifier: int | None
+    lineage: Mapping[str, object]
+
+
+def marked_header(data: bytes, *, where: str) -> MarkedHeader | None:
+    """What a header record says of the log; None without a mark. Opens no file. Raises CorruptDataError."""
+    try:
+        fields = parse_object(data)
+        mark = mark_of(fields)
+        if mark is None:
+            return None
+        is_named = fields.get("v") == _VERSION
+        return MarkedHeader(
+            mark=mark,
+            user=None if is_named else string(fields, "user"),
+            identifier=None if is_named else whole(fields, "id"),
+            lineage={} if is_named else member(fields, "lineage"),
+        )
+    except (KeyError, ValueError) as error:
+        raise unreadable_header(where, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +81,8 @@ class HeaderFiles:
         if not self.table.file_io.create_new(self.table.paths.manifest(name), whole):
             raise ConflictError(f"{self.table.paths.manifest(name)} is there already, with a name that is new")
         fields = {"v": _VERSION, "table": header.table_uuid, "file": name}
+        if header.mark is not None:
+            fields["mark"] = header.mark.value
         mark = BatchMark(user=header.user, identifier=header.identifier, watermark_millis=header.watermark_millis)
         marked = json.dumps(fields | mark.to_json(), separators=(",", ":")).encode()
         if len(marked) <= min(room_bytes, _MARKED_BYTES_MAX):

@@ -89,6 +89,15 @@ def profiles_file(environ: Mapping[str, str]) -> Path:
     return (Path(folder) if folder else Path.home() / ".config") / "lakelog" / "kafka.toml"
 
 
+def profile_defaults(environ: Mapping[str, str], *, name: str) -> dict[str, str]:
+    """The table `name` of the file with the profiles, by whole keys; empty where it has none."""
+    path = profiles_file(environ)
+    found = _read(path).get(name, {})
+    if not isinstance(found, dict):
+        raise InvalidRequestError(f"{name!r} in {path} is a {type(found).__name__}; expected a table: [{name}]")
+    return dict(_flat(found, f"[{name}] in {path}"))
+
+
 def _profile(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     if not _NAME.fullmatch(name):
         raise InvalidRequestError(f"{name[:100]!r} is not the name of a profile; expected letters, digits, '_' and '-'")

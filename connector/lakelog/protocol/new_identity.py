@@ -22,6 +22,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC_ID
+from lakelog.protocol.log_generations import state_of_log
 from lakelog.protocol.servers import require_kafka_client
 from lakelog.protocol.state import LogPosition, LogState
 
@@ -78,7 +79,7 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
         if latest is not None and not carried:  # the state of writers was lost
             properties[FORGOTTEN_KEY] = str(latest.time_millis)
         if table.has_log:
-            properties |= {LOG_STATE_KEY: _restarted(table, latest, carried).to_json(), PLACE_KEY: table.path}
+            properties |= {LOG_STATE_KEY: restarted_state(table, latest, carried).to_json(), PLACE_KEY: table.path}
         return CommitRequest(
             commit_user=str(uuid.uuid4()),
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
@@ -90,16 +91,14 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
     TableCommit(table).commit(resolve)
 
 
-def _restarted(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[str, str]) -> LogState:
+def restarted_state(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[str, str]) -> LogState:
     """The beginning of the new log; sequence numbers continue after those of the files."""
-    text = carried.get(LOG_STATE_KEY)
-    where = f"table {table.path}, snapshot {latest.id if latest else 0}"
-    older = LogState(topic_id="") if text is None else LogState.from_json(text, where=where)
+    older = state_of_log(carried, where=f"table {table.path}, snapshot {latest.id if latest else 0}")
     live = table.live_files.of(latest)
     sequences = dict.fromkeys(range(table.bucket_count), 0)
     for bucket in live.buckets:
         sequences[bucket.number] = max(sequences.get(bucket.number, 0), live.next_sequence(bucket))
-    return restarted_log(older, sequences, topic_id=TOPIC_ID.of(table.schema.options))
+    return restarted_log(older or LogState(topic_id=""), sequences, topic_id=TOPIC_ID.of(table.schema.options))
 
 
 def restarted_log(older: LogState, sequences: Mapping[int, int], *, topic_id: str) -> LogState:

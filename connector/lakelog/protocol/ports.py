@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.metadata.users import CommitUser
-from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.header import BucketFile, CommitHeader, LogMark
 from lakelog.protocol.prepared import PreparedCommit, StagedPart
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
 
@@ -42,6 +42,7 @@ class PreparedBucket(Generic[Payload]):
 
     `record_count` is 1 for a part with files and no changes to log: its header record. `age_seconds` gives the time
     since the first file was begun. `removed` are files with rows that a batch statement takes out of the table.
+    `mark` says that files have changes which are not in the records.
     """
 
     files: tuple[BucketFile, ...]
@@ -51,6 +52,7 @@ class PreparedBucket(Generic[Payload]):
     payload: Payload
     age_seconds: Callable[[], float]
     removed: tuple[BucketFile, ...] = ()
+    mark: LogMark | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -198,6 +200,7 @@ class SnapshotChange:
 
     `watermark_millis` is the latest watermark of its batches; None without one.
     The rows of the files `removed` are taken out of the table, and of `files`.
+    `untracked` names what of it is in no record of the log: user, identifier, bucket and mark.
     """
 
     files: Sequence[tuple[int, BucketFile]]
@@ -207,6 +210,7 @@ class SnapshotChange:
     lineage: Sequence[Mapping[str, object]]
     watermark_millis: int | None = None
     removed: Sequence[tuple[int, BucketFile]] = ()
+    untracked: Sequence[Mapping[str, object]] = ()
 
 
 Decide = Callable[[TableState], SnapshotChange | None]

@@ -10,7 +10,7 @@ from pathlib import Path
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import is_local
 from lakelog.logstore.client_settings import SERVERS, check_servers, joined_settings
-from lakelog.logstore.options import BOOTSTRAP_SERVERS, PROFILE, client_config
+from lakelog.logstore.options import BOOTSTRAP_SERVERS, COMPRESSION, COMPRESSION_SETTING, PROFILE, client_config
 from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY, user_settings
 
 
@@ -30,6 +30,9 @@ def client_config_of(
     """
     environ = os.environ if environ is None else environ
     config = client_config(options)
+    compression = COMPRESSION.of(options)
+    if compression is not None:
+        config.setdefault(COMPRESSION_SETTING, compression.value)
     config = joined_settings(config, user_settings(given or {}, named=PROFILE.of(options), environ=environ))
     config[SERVERS] = config.get(SERVERS) or environ.get(BOOTSTRAP_KEY) or _embedded(warehouse)
     check_servers(config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from threading import Lock
 
@@ -27,6 +27,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
+    UNTRACKED_KEY,
     CommitUser,
     forgotten_millis,
     parse_users,
@@ -44,8 +45,10 @@ from lakelog.logstore.kafka.record_limit import record_limit
 from lakelog.logstore.kafka.transaction_timeout import choose_timeout_millis
 from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
-from lakelog.protocol.header import BucketFile, CommitHeader
+from lakelog.protocol.change_tracking import EVERYTHING_TRACKED, ChangeTracking
+from lakelog.protocol.header import BucketFile, CommitHeader, LogMark
 from lakelog.protocol.header_files import HeaderFiles
+from lakelog.protocol.log_generations import ended_generations, other_log_text, state_of_log
 from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.logged_rows import (
     BucketRows,
@@ -79,13 +82,14 @@ _turn = Lock()
 class LogTarget:
     """The settings with which a task opens a table's log. Small when pickled; holds secrets, so it is never printed.
 
-    `unavailable_seconds` is how long a task retries when the log does not answer.
+    `unavailable_seconds` is how long a task retries when the log does not answer, `tracking` which changes are logged.
     """
 
     topic: KafkaTopic
     topic_id: str
     mode: ChangelogMode
     unavailable_seconds: float = 0.0
+    tracking: ChangeTracking = EVERYTHING_TRACKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +103,35 @@ class ChangeRows:
     kinds: pa.Array | None
 
 
-def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | None) -> TableState:
+class OtherLogError(NotFoundError):
+    """A snapshot belongs to another log than the table has, or had when it was opened."""
+
+
+def read_state(
+    table: TableStore, snapshot: Snapshot | None, *, topic_id: str | None, allows_foreign: bool = False
+) -> TableState:
     """The users and the log state of `snapshot`; None is the state before the first. `topic_id` None: no log.
 
     COMPACT snapshots of other engines have no state of lakelog: it is read from the newest one before them. Raises
-    UnsupportedError for rows of another engine in a logged table: they are not in the log.
+    OtherLogError, and UnsupportedError for rows of another engine in a logged table, unless `allows_foreign`: they are
+    not in the log.
     """
     carried = carried_by(table, snapshot)
     log = None
     if topic_id is not None:
-        _check_foreign(table, carried.foreign)
-        text = carried.properties.get(LOG_STATE_KEY)
+        if not allows_foreign:
+            _check_foreign(table, carried.foreign)
         where = f"table {table.path}, snapshot {snapshot.id if snapshot else 0}"
-        log = LogState(topic_id=topic_id) if text is None else LogState.from_json(text, where=where)
-        if log.topic_id != topic_id:
-            raise NotFoundError(
-                f"{where} belongs to the log {log.topic_id}, and the table has the log {topic_id}: the table got a new "
-                "identity since. Name a newer snapshot; where this is the newest, `lakelog table "
-                "new-identity PATH` was cut off: run it again"
+        found = state_of_log(carried.properties, where=where)
+        log = LogState(topic_id=topic_id) if found is None and not carried.properties else found
+        if log is None or log.topic_id != topic_id:
+            raise OtherLogError(
+                other_log_text(
+                    where,
+                    found="" if log is None else log.topic_id,
+                    expected=topic_id,
+                    ended=ended_generations(carried.properties, where=where),
+                )
             )
     snapshot_id = 0 if snapshot is None else snapshot.id
     return TableState(
@@ -128,11 +143,12 @@ def read_state(table: TableStore, snapshot: Snapshot | None, *, topic_id: str | 
     )
 
 
-def newest_state(table: TableStore, *, topic_id: str | None) -> TableState:
+def newest_state(table: TableStore, *, topic_id: str | None, allows_foreign: bool = False) -> TableState:
     """The users and the log state of the newest snapshot, read now. Raises as `read_state`."""
     while True:
         try:
-            return read_state(table, table.snapshots.latest(), topic_id=topic_id)
+            latest = table.snapshots.latest()
+            return read_state(table, latest, topic_id=topic_id, allows_foreign=allows_foreign)
         except OutdatedSnapshotError:  # there is a newer one since
             continue
 
@@ -189,7 +205,7 @@ def resolve_bucket(
         kinds = pa.chunked_array([one.kinds for _, one in found], pa.int8())
         return EncodedChanges(
             parts=tuple((bucket_id, one.staying) for bucket_id, one in found),
-            records=records_of(table, target, changes, kinds),
+            records=_tracked_records(table, target, changes, kinds),
             changes=tuple(one for _, one in found) if table.schema.has_changelog_at_write else (),
         )
 
@@ -209,7 +225,7 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
             for part in _by_partition(table, bucket, rows.rows, given)
         )
         logged, kinds = (rows.rows, given) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-        return EncodedChanges(parts=parts, records=records_of(table, target, logged, kinds))
+        return EncodedChanges(parts=parts, records=_tracked_records(table, target, logged, kinds))
 
 
 def records_of(
@@ -225,6 +241,17 @@ def records_of(
         target.mode,
         update_bytes_max=limit.record_bytes,
     )
+
+
+def _tracked_records(
+    table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray
+) -> EncodedRecords:
+    """The records of those changes that are tracked, behind a header record where some are not."""
+    is_logged = target.tracking.logged(rows, table.schema)
+    if is_logged is None:
+        return records_of(table, target, rows, kinds)
+    records = records_of(table, target, rows.filter(is_logged), kinds.filter(is_logged))
+    return replace(records, has_header_record=True)
 
 
 def _kinds(table: TableStore, rows: ChangeRows) -> pa.Array:
@@ -289,10 +316,11 @@ class TaskFiles:
         return PreparedBucket(
             files=tuple(files),
             changelog=tuple(changelog),
-            record_count=len(encoded.records) or min(len(files), 1),
+            record_count=encoded.records.sent_count if files or len(encoded.records) else 0,
             size_bytes=encoded.records.size_bytes,
             payload=encoded.records,
             age_seconds=age.seconds,
+            mark=LogMark.UNTRACKED if encoded.records.has_header_record else None,
         )
 
 
@@ -382,16 +410,18 @@ class TaskLog:
 class DriverSnapshots:
     """The file store as the driver sees it. `topic_id` None: a table without a log.
 
-    `kafka` are the user's own settings of Kafka clients, for the expiry of the log.
+    `kafka` are the user's own settings of Kafka clients, for the expiry of the log. `allows_foreign` is that of
+    `read_state`.
     """
 
     table: TableStore
     topic_id: str | None
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allows_foreign: bool = False
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
-        return newest_state(self.table, topic_id=self.topic_id)
+        return newest_state(self.table, topic_id=self.topic_id, allows_foreign=self.allows_foreign)
 
     def append(self, batch: Batch, decide: Decide) -> int | None:
         """Make an APPEND snapshot of the change that `decide` gives, at every attempt again."""
@@ -411,7 +441,7 @@ class DriverSnapshots:
         return snapshot.id
 
     def _state(self, snapshot: Snapshot | None) -> TableState:
-        return read_state(self.table, snapshot, topic_id=self.topic_id)
+        return read_state(self.table, snapshot, topic_id=self.topic_id, allows_foreign=self.allows_foreign)
 
     def _request(self, batch: Batch, change: SnapshotChange, latest: Snapshot | None) -> CommitRequest:
         lineage = {"batches": [dict(entry) for entry in change.lineage]}
@@ -425,6 +455,8 @@ class DriverSnapshots:
             in_use={batch.user, *held, *(user for users in taken.values() for user in users)},
         )
         properties[LINEAGE_KEY] = json.dumps(lineage)
+        if change.untracked:
+            properties[UNTRACKED_KEY] = json.dumps([dict(entry) for entry in change.untracked])
         if change.log is not None:
             properties |= {LOG_STATE_KEY: change.log.to_json(), PLACE_KEY: self.table.path}
         return CommitRequest(

@@ -53,6 +53,7 @@ class TableLog:
         self.progress_topic = PROGRESS_TOPIC.of(schema.options)
         self.unavailable_seconds = UNAVAILABLE_TIMEOUT.of(schema.options) / 1000
         self.is_eventual = is_eventual(schema.options)
+        self._bucket_count = schema.bucket_count
         self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
         if not (self.topic and self.topic_id):
             raise CorruptDataError(
@@ -71,7 +72,12 @@ class TableLog:
         return self.client_config["bootstrap.servers"]
 
     def check_topic(self) -> None:
-        """Raise CorruptDataError for another topic of the same name, NotFoundError when the topic does not exist."""
+        """Compare the topic with the table: its id, its partitions, and what Kafka deletes and compacts in it.
+
+        Raises CorruptDataError for another topic of the same name and for a topic that has fewer partitions than the
+        table has buckets, NotFoundError when the topic does not exist. Settings by which Kafka deletes records, and
+        partitions that nothing is written to, are warnings.
+        """
         require_kafka_client()
         from lakelog.logstore.kafka.topic import describe_topic  # noqa: PLC0415  # needs the extra
 
@@ -80,6 +86,20 @@ class TableLog:
             raise CorruptDataError(
                 f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"
                 f" expects {self.topic_id}: the topic was deleted and created again, or this is another Kafka"
+            )
+        if found.partition_count < self._bucket_count:
+            raise CorruptDataError(
+                f"topic {self.topic} at {self.bootstrap_servers} has {found.partition_count} partitions, and table"
+                f" {self._path} has bucket={self._bucket_count}: each bucket needs the partition of its number. The "
+                "option 'bucket' was changed by another engine; take it back there"
+            )
+        if found.partition_count > self._bucket_count:
+            logger.warning(
+                "topic %s has %d partitions, and table %s has bucket=%d: nothing is written to the other ones",
+                self.topic,
+                found.partition_count,
+                self._path,
+                self._bucket_count,
             )
         if found.deletes_by:
             logger.warning("%s", self.deletion_warning(found.deletes_by))

@@ -23,6 +23,7 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError
 from lakelog.protocol.kept_producers import KeptProducers
+from lakelog.protocol.log_generations import check_goes_on
 from lakelog.protocol.ports import (
     BucketFiles,
     BucketLog,
@@ -258,6 +259,8 @@ def checked_tail(task: TailReader, state: TableState) -> BucketTail:
         tail = task.log.read_tail(task.bucket, position)
         check_tail(task, state, tail)
         check_files(task, tail)
+        headers = (transaction.header for transaction in tail.transactions)
+        check_goes_on(headers, where=f"the log of bucket {task.bucket} of table {task.table_uuid}")
     except (LogTruncatedError, LostFilesError) as error:
         # Other writers may have taken the tail in since; then its records, and compacted files, may be deleted.
         if task.files.newest().logged.position(task.bucket).offset == position.offset:
@@ -469,6 +472,7 @@ def _header(task: BucketTask[Rows, Payload], state: TableState, part: PreparedBu
         changelog=part.changelog,
         lineage=task.batch.lineage,
         watermark_millis=task.batch.watermark_millis,
+        mark=part.mark,
     )
 
 

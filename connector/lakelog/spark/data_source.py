@@ -10,6 +10,7 @@ partitions, for the rows. Each step imports what it needs when it is called.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -87,12 +88,14 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.shown_state import check_followed
         from lakelog.spark.source.input_partitions import TableRows
         from lakelog.spark.source.source import LakelogStreamReader
+        from lakelog.spark.tables import find_older_topic
 
         table, options = self._read()
         check_followed(options.state, options.branch)
         target, check_log = _log_of(table)
         rows = TableRows.of(table._files, target, schema, options)
-        return LakelogStreamReader(table._files, target, rows, options, check_log=check_log)
+        find_topic = partial(find_older_topic, table)
+        return LakelogStreamReader(table._files, target, rows, options, check_log=check_log, find_topic=find_topic)
 
     @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:

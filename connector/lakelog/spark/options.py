@@ -16,6 +16,7 @@ from lakelog.filestore.io.location import store_options
 from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.logstore.client_settings import is_secret
+from lakelog.logstore.options import ON_UNTRACKED, OnUntracked
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.protocol.kafka_profiles import CALL_PREFIX
 from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
@@ -172,6 +173,7 @@ _READ_OPTIONS = (
     *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE, MERGE_SCHEMA)),
     *PAIMON_STATE_OPTIONS,
     LOG_SCAN,
+    ON_UNTRACKED,
     EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
@@ -193,6 +195,7 @@ class ReadOptions:
     max_bytes: int | None
     consumer_id: str | None = None
     normalizes: bool = False
+    on_untracked: OnUntracked = OnUntracked.FAIL
     state: ShownState = NEWEST
     branch: str | None = None
     log: LogReading = DEFAULT_READING
@@ -264,6 +267,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         max_rows=MAX_ROWS_PER_TRIGGER.of(options),
         max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
         consumer_id=CONSUMER_ID.of(options) or None,
+        on_untracked=ON_UNTRACKED.of({**table.schema.options, **options}),
     )
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark.session import session_kafka_settings
 
 if TYPE_CHECKING:
+    from lakelog.logstore.kafka.kafka_topic import KafkaTopic
     from lakelog.protocol.stores import LogTarget
 
 TableName = Table | FileStoreTable | str | Path
@@ -65,10 +66,14 @@ def resolve_files(
     return open_table(table, options=options)
 
 
-def log_target(table: Table) -> LogTarget | None:
-    """Where the table's log is; None without one. Starts the embedded broker when the log is in it and it is down."""
+def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarget | None:
+    """Where the table's log is; None without one. Starts the embedded broker when the log is in it and it is down.
+
+    `change_tracking` is what a write asks for; the table's option decides without it.
+    """
     if table.log is None:
         return None
+    from lakelog.protocol.change_tracking import ChangeTracking
     from lakelog.protocol.stores import LogTarget
 
     return LogTarget(
@@ -76,4 +81,22 @@ def log_target(table: Table) -> LogTarget | None:
         topic_id=table.log.topic_id,
         mode=table.log.mode,
         unavailable_seconds=table.log.unavailable_seconds,
+        tracking=ChangeTracking.of(table.schema.options, given=change_tracking),
     )
+
+
+def find_older_topic(table: Table, topic_id: str) -> KafkaTopic | None:
+    """The topic with an id that a table had before; None where it does not exist. Raises UnavailableError."""
+    from lakelog.protocol.log_generations import older_schema
+    from lakelog.protocol.table_log import log_of
+
+    schema = older_schema(table._files, topic_id)
+    kafka = {**session_kafka_settings(), **table.kafka}
+    log = None if schema is None else log_of(schema, table.warehouse, path=table.path, kafka=kafka)
+    if log is None:
+        return None
+    try:
+        log.check_topic()
+    except (NotFoundError, CorruptDataError):  # deleted, or another one of its name
+        return None
+    return kafka_topic(log)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import ALL_CHANGES, CHANGELOG_MODE_KEY, LOG_SYSTEM_KEY, NO_LOG
-from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
+from lakelog.common.options import Option, parse_bool, parse_duration_millis, parse_size_bytes
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import check_settings_of_table
 
@@ -44,6 +44,23 @@ class LogKeyFormat(StrEnum):
     """What the key of a record is."""
 
     JSON = "json"
+
+
+class LogCompression(StrEnum):
+    """How records are compressed in the topic. The values are those of Kafka's clients."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class OnUntracked(StrEnum):
+    """What a stream does where files have changes that are not in the log."""
+
+    FAIL = "fail"
+    SKIP = "skip"
 
 
 class LogScan(StrEnum):
@@ -154,6 +171,14 @@ REPLICATION_FACTOR: Option[int | None] = Option(
     doc="Copies of each partition of a new topic; the broker's default when it is not given.",
     kind="a whole number",
 )
+COMPRESSION: Option[LogCompression | None] = Option(
+    key="log.compression",
+    parse=LogCompression,
+    default=None,
+    doc="How records are compressed, by writers and in a new topic: `none`, `gzip`, `snappy`, `lz4` or `zstd`. Without "
+    "it writers take lz4.",
+    kind="none, gzip, snappy, lz4 or zstd",
+)
 RETENTION = Option(
     key="log.retention",
     parse=parse_duration_millis,
@@ -187,6 +212,31 @@ PROGRESS_TOPIC = Option(
     "deleted by lakelog; none by default.",
     kind="the name of a topic",
 )
+CHANGE_TRACKING = Option(
+    key="change-tracking",
+    parse=parse_bool,
+    default=True,
+    doc="Whether the changes of a table with a log are in the log. With `false` writes change the files alone, the log "
+    "says that they did, and streams do as `log.on-untracked` says. A write may have its own, see the guide. Source: "
+    "FLIP-188.",
+    kind="true or false",
+)
+UNTRACKED_PARTITIONS = Option(
+    key="change-tracking.off-where",
+    parse=str,
+    default="",
+    doc="A condition on partition columns, in Spark SQL: changes of the partitions that meet it are not tracked, as "
+    "with `change-tracking`=`false`.",
+    kind="a condition",
+)
+ON_UNTRACKED = Option(
+    key="log.on-untracked",
+    parse=OnUntracked,
+    default=OnUntracked.FAIL,
+    doc="What a stream does where files have changes that are not in the log, by `change-tracking` or by another "
+    "engine: `fail`, or `skip` them and read on. An option of reads too.",
+    kind="fail or skip",
+)
 
 LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     LOG_SYSTEM,
@@ -206,6 +256,10 @@ LOGSTORE_OPTIONS: tuple[Option[object], ...] = (
     UNAVAILABLE_TIMEOUT,
     MAX_RECORD_SIZE,
     PROGRESS_TOPIC,
+    COMPRESSION,
+    CHANGE_TRACKING,
+    UNTRACKED_PARTITIONS,
+    ON_UNTRACKED,
 )
 
 
@@ -229,9 +283,17 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
 TOPIC_KEEPS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
+COMPRESSION_SETTING = "compression.type"  # of clients and of topics
+_UNCOMPRESSED = "uncompressed"  # what a topic calls the clients' `none`
+
+
 def topic_config(options: Mapping[str, str]) -> dict[str, str]:
     """The configuration of a new topic."""
-    return TOPIC_KEEPS | {"max.message.bytes": str(MAX_RECORD_SIZE.of(options))}
+    config = TOPIC_KEEPS | {"max.message.bytes": str(MAX_RECORD_SIZE.of(options))}
+    compression = COMPRESSION.of(options)
+    if compression is not None:
+        config[COMPRESSION_SETTING] = _UNCOMPRESSED if compression is LogCompression.NONE else compression.value
+    return config
 
 
 def is_eventual(options: Mapping[str, str]) -> bool:

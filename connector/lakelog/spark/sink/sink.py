@@ -17,11 +17,12 @@ from pyspark.sql.types import StructType
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names, spelled
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
+from lakelog.protocol.log_breaks import record_break
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.progress_topic import publish_progress
 from lakelog.protocol.state import Batch
@@ -67,14 +68,16 @@ class LakelogSink:
         order_by: str | Sequence[str] = (),
         task_count: int | None = None,
         merge_schema: bool = False,
+        change_tracking: bool | None = None,
     ) -> None:
-        """Open the table. Raises NotFoundError.
+        """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
         `writer_name` distinguishes several sinks on one table in one query. `commit_user` replaces Spark's query id; it
         is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a
         log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it. `merge_schema`
         adds columns that the table lacks before their rows are written, nullable, in one schema change; not those that
-        `order_by` alone needs.
+        `order_by` alone needs. `change_tracking` False writes the files of a table with a log alone, and the log says
+        so (FLIP-188); the table's option decides without it.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = given_names(order_by, what="order_by")
@@ -82,6 +85,16 @@ class LakelogSink:
         self._commit_user = commit_user
         self._task_count = task_count
         self._merge_schema = merge_schema
+        self._change_tracking = change_tracking
+        if change_tracking is not None and self.table.log is None:
+            raise InvalidRequestError(
+                f"table {self.table.name} has no log, and change_tracking={change_tracking} is for one: leave it out"
+            )
+        if change_tracking is False and self.table.log is not None and self.table.log.is_eventual:
+            raise UnsupportedError(
+                f"table {self.table.name} has log.consistency=eventual, whose changes are all in the log: leave"
+                " change_tracking out"
+            )
         self._visited_run: str | None = None
         self._lease = KeptLease()
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
@@ -117,6 +130,10 @@ class LakelogSink:
         commit.log()
         KEPT_COMMITS.add(micro.run, commit, writer_name=self._writer_name)
 
+    def _is_first(self, micro: MicroBatch) -> bool:
+        """Whether a batch is the first of a run."""
+        return micro.run is None or self._visited_run != micro.run
+
     def check_rows(self, rows: DataFrame) -> None:
         """Raise InvalidRequestError unless rows with these columns can be written. Takes no row.
 
@@ -141,7 +158,9 @@ class LakelogSink:
     def _write_once(
         self, rows: DataFrame, micro: MicroBatch, lease: WriterLease | None
     ) -> tuple[BatchOutcome, Written]:
-        target = log_target(self.table)
+        target = log_target(self.table, change_tracking=self._change_tracking)
+        if target is not None and target.topic.is_transactional and self._is_first(micro):
+            record_break(self.table._files, target)
         write = BatchWrite(
             table=self.table._files,
             batch=Batch(
@@ -167,7 +186,7 @@ class LakelogSink:
                 if target is None:
                     written = write.write_files(rows, state)
                 else:
-                    is_first = micro.run is None or self._visited_run != micro.run
+                    is_first = self._is_first(micro)
                     if is_first and self.table.log is not None:
                         await_topic(self.table.log)
                     if finish_statements(write.table, target, kafka=self.table.kafka):
@@ -231,6 +250,7 @@ def write_stream(
     order_by: str | Sequence[str] = (),
     task_count: int | None = None,
     merge_schema: bool = False,
+    change_tracking: bool | None = None,
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
 
@@ -249,6 +269,7 @@ def write_stream(
         order_by=order_by,
         task_count=task_count,
         merge_schema=merge_schema,
+        change_tracking=change_tracking,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table._files)  # raises for a table that was renamed since it was opened

@@ -22,6 +22,7 @@ from lakelog.filestore.read.changes import read_change_file
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits, read_splits_as_changes
 from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.options import OnUntracked
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_options import MetadataColumn
 from lakelog.spark.options import ReadOptions
@@ -31,6 +32,7 @@ from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
+    from lakelog.logstore.kafka.kafka_topic import KafkaTopic
     from lakelog.protocol.normalizing import NormalizedRange
     from lakelog.protocol.stores import LogTarget
 
@@ -56,6 +58,7 @@ class LogPartition(InputPartition):
     """Ranges of the log, each (bucket, start, end); of a bucket which snapshots end where, see `snapshot_ends`.
 
     `done` is, for buckets of an eventual log, user -> the last batch in a snapshot that ends at or before the range.
+    They are of an older `topic`, or of the one that the table has.
     """
 
     def __init__(
@@ -63,11 +66,14 @@ class LogPartition(InputPartition):
         ranges: Sequence[tuple[int, int, int]],
         snapshot_ends: Mapping[int, Sequence[tuple[int, int]]] | None = None,
         done: Mapping[int, Mapping[str, int]] | None = None,
+        *,
+        topic: KafkaTopic | None = None,
     ) -> None:
         super().__init__(tuple(ranges))
         self.ranges = tuple(ranges)
         self.snapshot_ends = dict(snapshot_ends or {})
         self.done = dict(done or {})
+        self.topic = topic
 
 
 class NormalizedPartition(InputPartition):
@@ -98,6 +104,7 @@ class TableRows:
     schema: pa.Schema
     metadata: tuple[MetadataColumn, ...] = ()
     fails_on_loss: bool = True
+    on_untracked: OnUntracked = OnUntracked.FAIL
 
     @classmethod
     def of(
@@ -117,6 +124,7 @@ class TableRows:
             schema=spark_arrow_schema(schema),
             metadata=metadata,
             fails_on_loss=options.log.fails_on_loss,
+            on_untracked=options.on_untracked,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -168,14 +176,15 @@ class TableRows:
     def _log(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         from lakelog.logstore.kafka.read_ahead import AHEAD_RECORDS_MAX, read_ahead
         from lakelog.logstore.kafka.reader import read_range
+        from lakelog.protocol.change_tracking import MarkCheck
 
-        assert self.target is not None
+        topic = self._topic_of(partition)
         ranges = {bucket: (start, end) for bucket, start, end in partition.ranges}
         is_small = sum(end - start for start, end in ranges.values()) <= AHEAD_RECORDS_MAX
         # Of a large batch most would be fetched twice: the consumer takes more than is read ahead.
-        ahead = read_ahead(self.target.topic, ranges) if is_small and len(ranges) > 1 else {}
+        ahead = read_ahead(topic, ranges) if is_small and len(ranges) > 1 else {}
         for bucket, start, end in partition.ranges:
-            source = self.target.topic.partition(bucket)
+            source = topic.partition(bucket)
             about = LogMetadata(
                 self.table,
                 self.metadata,
@@ -192,22 +201,33 @@ class TableRows:
                 with_offset=bool(self.metadata),
                 with_timestamp=about.has_timestamp,
                 on_header=about.on_header,
-                holds_nothing=self._gap_test(bucket),
-                patience=Patience(self.target.unavailable_seconds),
+                check_header=MarkCheck(table_name=self.table.name, on_untracked=self.on_untracked),
+                holds_nothing=self._gap_test(topic, bucket),
+                patience=Patience(0 if self.target is None else self.target.unavailable_seconds),
                 ahead=ahead.pop(bucket, None),
                 done=partition.done.get(bucket, {}),
             ):
                 yield from self._changes(about.add_to(batch) if self.metadata else batch)
 
-    def _gap_test(self, bucket: int) -> Callable[[int, int], bool]:
+    def _topic_of(self, partition: LogPartition) -> KafkaTopic:
+        """The topic of a partition's ranges: an older one, or the one that the table has."""
+        if partition.topic is not None:
+            return partition.topic
+        assert self.target is not None
+        return self.target.topic
+
+    def _gap_test(self, topic: KafkaTopic, bucket: int) -> Callable[[int, int], bool]:
         """The test of deleted offsets; where losses are accepted, all that are reported pass it."""
+        from lakelog.logstore.kafka.consumer import nothing_known
         from lakelog.protocol.log_gaps import gap_test
 
-        assert self.target is not None
-        held_nothing = gap_test(self.table, self.target.topic_id, bucket)
+        is_older = self.target is None or topic != self.target.topic
+        held_nothing: Callable[[int, int], bool] = nothing_known
+        if self.target is not None and not is_older:
+            held_nothing = gap_test(self.table, self.target.topic_id, bucket)
         if self.fails_on_loss:
             return held_nothing
-        source = self.target.topic.partition(bucket)
+        source = topic.partition(bucket)
 
         def accepted(start: int, log_start: int) -> bool:
             if not held_nothing(start, log_start):

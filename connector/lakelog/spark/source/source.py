@@ -29,12 +29,14 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import check_followable
 from lakelog.filestore.read.scan import DataSplit, plan
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.options import LogScan
+from lakelog.logstore.kafka.offsets import log_start_offsets
+from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_options import MetadataColumn, check_stream
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS, Limits, take_splits
+from lakelog.spark.source.generations import FindTopic, Generations, no_topic
 from lakelog.spark.source.input_partitions import (
     PARTITION_BYTES,
     SplitsPartition,
@@ -74,10 +76,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options: ReadOptions,
         *,
         check_log: Callable[[], None] | None = None,
+        find_topic: FindTopic = no_topic,
     ) -> None:
         """Read nothing yet. Raises InvalidRequestError for options that do not go together."""
         self._rows = rows
-        self._planner: StreamPlanner | None = StreamPlanner(table, target, options, check_log=check_log)
+        self._planner: StreamPlanner | None = StreamPlanner(
+            table, target, options, check_log=check_log, find_topic=find_topic
+        )
 
     def __getstate__(self) -> TableRows:
         # Workers only read; what the planner remembers stays in its process.
@@ -149,11 +154,12 @@ class StreamPlanner:
         options: ReadOptions,
         *,
         check_log: Callable[[], None] | None = None,
+        find_topic: FindTopic = no_topic,
     ) -> None:
         """Check table and options. Raises InvalidRequestError, UnsupportedError.
 
         `check_log` raises for a topic that is not the table's. It is called before the first batch, when there is
-        patience with a log that does not answer.
+        patience with a log that does not answer. `find_topic` finds topics that the table had before.
         """
         self._check_log = check_log
         if target is None:
@@ -163,10 +169,23 @@ class StreamPlanner:
         self._options = options
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
-        self._head = TableHead(table, target)
+        skips = options.on_untracked is OnUntracked.SKIP
+        self._head = TableHead(table, target, allows_foreign=skips)
         looks_up = looks_up_old_rows(table, target, options)
-        self._log = None if target is None else LogPhase(table, target, self._head, options.log, looks_up=looks_up)
-        self._start = ReadStart(table, target, options, self._head, self._log)
+        self._log = (
+            None
+            if target is None
+            else LogPhase(table, target, self._head, options.log, looks_up=looks_up, allows_foreign=skips)
+        )
+        self._generations = Generations(
+            table,
+            target,
+            find_topic,
+            find_starts=self._log_starts,
+            fails_on_loss=options.log.fails_on_loss,
+            normalizes=options.normalizes,
+        )
+        self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
         self._following = FollowPhase(table, self._head)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
@@ -195,14 +214,7 @@ class StreamPlanner:
 
     def from_json(self, fields: Mapping[str, Any]) -> Offset:
         """A stored offset. Raises InvalidRequestError for another table's."""
-        offset = offset_from_json(fields, self._mark)
-        if isinstance(offset, LogOffset) and (self._target is None or offset.topic_id != self._target.topic_id):
-            found = "no log" if self._target is None else f"the topic {self._target.topic_id}"
-            raise CorruptDataError(
-                f"the checkpoint has read topic {offset.topic_id} of table {self._mark.name}, which has {found} now: "
-                "start the query with a new checkpoint location"
-            )
-        return offset
+        return offset_from_json(fields, self._mark)
 
     def initial(self) -> Offset:
         """Where a new query starts: where its consumer is, or as `log.scan` says.
@@ -243,15 +255,21 @@ class StreamPlanner:
             self._check_log = None
 
     def _end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        start = self._generations.moved(start)
         match start:
             case StartOffset():
                 return self._first_end(start, limits)
             case SnapshotOffset():
                 return self._snapshot_end(start, limits)
             case LogOffset():
-                return self.log.end(start, limits)
+                is_older = self._generations.is_older(start)
+                return self._generations.end(start, limits) if is_older else self.log.end(start, limits)
             case FollowOffset():
-                return self._following.end(start, limits)
+                last = self._generations.last_followed(start)
+                end = self._following.end(start, limits, last=last)
+                if last is None or end != start:
+                    return end
+                return self._end_of_batch(FollowOffset(consumed=last), limits)  # where a log begins
 
     def rest(self) -> None:
         """Wait a little where there was nothing to read."""
@@ -260,6 +278,7 @@ class StreamPlanner:
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """What lies between two offsets."""
         self._patience.keep_trying(self._check_log_once)  # a batch that is run again is not asked for its end
+        start, end = self._generations.span(start, end)
         if isinstance(end, SnapshotOffset):
             first = start.split if isinstance(start, SnapshotOffset) else 0
             return self._split_partitions(end.snapshot, end.commit, first, end.split)
@@ -268,10 +287,19 @@ class StreamPlanner:
         if isinstance(start, StartOffset):
             return self._first_partitions(start, end)
         if isinstance(start, LogOffset) and isinstance(end, LogOffset):
+            if self._generations.is_older(start):
+                return self._generations.partitions(start, end)
             return self.log.partitions(start, end, has_snapshots=self._has_snapshots)
         if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
             return self._following.partitions(start, end)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
+
+    def _log_starts(self) -> Mapping[int, int]:
+        """Bucket -> the first offset that the log holds."""
+        if self._target is None:
+            return {}
+        starts = log_start_offsets(self._target.topic, self._table.bucket_count)
+        return {bucket: at.offset for bucket, at in starts.items()}
 
     def fix_head(self) -> None:
         """Read up to where the table is now, and no further."""
@@ -288,7 +316,8 @@ class StreamPlanner:
                 self._record(end.consumed + 1)
                 self._lease.hold(end.consumed + 1)
             case LogOffset():
-                self.log.let_go(end)
+                if not self._generations.is_older(end):  # nothing is deleted in a log that ended
+                    self.log.let_go(end)
                 self._lease.release()
             case StartOffset():
                 self._lease.release()

@@ -25,8 +25,11 @@ class FollowPhase:
         self._head = head
         self._checked: tuple[FollowOffset, Head] | None = None
 
-    def end(self, start: FollowOffset, limits: Limits) -> FollowOffset:
-        """Where the batch that begins at `start` ends. Raises InvalidRequestError for one of another history."""
+    def end(self, start: FollowOffset, limits: Limits, *, last: int | None = None) -> FollowOffset:
+        """Where the batch that begins at `start` ends, at the snapshot `last` at the latest.
+
+        Raises InvalidRequestError for one of another history.
+        """
         head = self._head.now()
         self._check_read(start, head)
         commits: dict[int, str | None] = {}
@@ -36,7 +39,8 @@ class FollowPhase:
             commits[snapshot_id] = snapshot.uuid
             return sum(entry.file.row_count for entry in change_files(self._table, snapshot))
 
-        counts = ((at, added_rows(at)) for at in range(start.consumed + 1, head.snapshot_id + 1))
+        newest = head.snapshot_id if last is None else min(last, head.snapshot_id)
+        counts = ((at, added_rows(at)) for at in range(start.consumed + 1, newest + 1))
         reached = take_snapshots(counts, start.consumed, limits)
         return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
 

@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.identity import UUID_KEY, check_same_table, latest_of
+from lakelog.filestore.metadata.identity import UUID_KEY, check_got_no_log, check_same_table, latest_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.offsets import last_stable_offsets
 from lakelog.protocol.state import LogState
-from lakelog.protocol.stores import LogTarget, read_state
+from lakelog.protocol.stores import LogTarget, OtherLogError, read_state
 from lakelog.spark.source.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
@@ -37,8 +37,9 @@ class Head:
 class TableHead:
     """Looks where a table is, at most ten times a second; or always says where it was once."""
 
-    def __init__(self, table: FileStoreTable, target: LogTarget | None) -> None:
-        """Look at nothing yet."""
+    def __init__(self, table: FileStoreTable, target: LogTarget | None, *, allows_foreign: bool = False) -> None:
+        """Look at nothing yet. `allows_foreign` is that of `read_state`."""
+        self._allows_foreign = allows_foreign
         self._table = table
         self._target = target
         self._seen: tuple[float, Head] | None = None
@@ -75,11 +76,13 @@ class TableHead:
     def _look(self) -> Head:
         newest = latest_of(self._table)
         self._check_same_table(newest)
+        if newest is not None and self._target is None:
+            check_got_no_log(self._table, newest.properties)
         ends: dict[int, int] = {}
         epochs: dict[int, int] = {}
         if self._target is not None:
+            held = self._held(newest, self._target)
             stable = last_stable_offsets(self._target.topic, self._table.bucket_count)
-            held = position_after(self._table, newest, self._target).offsets
             has_end_marks = self._target.topic.is_transactional
             ends = {
                 bucket: readable_end(held.get(bucket, 0), at.offset, has_end_marks=has_end_marks)
@@ -89,6 +92,13 @@ class TableHead:
         return Head(
             snapshot_id=newest.id if newest else 0, commit=newest.uuid if newest else None, ends=ends, epochs=epochs
         )
+
+    def _held(self, newest: Snapshot | None, target: LogTarget) -> Mapping[int, int]:
+        """The offsets that the newest snapshot holds. Raises ConflictError where it has another log."""
+        try:
+            return position_after(self._table, newest, target, allows_foreign=self._allows_foreign).offsets
+        except OtherLogError as error:
+            raise ConflictError(str(error)) from error
 
     def _check_same_table(self, newest: Snapshot | None) -> None:
         """Raise ConflictError when the folder holds another table; a snapshot is asked once."""
@@ -115,17 +125,22 @@ def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> N
         )
 
 
-def log_after(table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget) -> LogState:
-    """The state of the log in a snapshot; that before the first one for None."""
+def log_after(
+    table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
+) -> LogState:
+    """The state of the log in a snapshot; that before the first one for None. Raises as `read_state`."""
     if snapshot is None:
         return LogState(topic_id=target.topic_id)
-    return read_state(table, snapshot, topic_id=target.topic_id).logged
+    return read_state(table, snapshot, topic_id=target.topic_id, allows_foreign=allows_foreign).logged
 
 
-def position_after(table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget) -> LogOffset:
-    """Where the log goes on after a snapshot; its beginning before the first."""
+def position_after(
+    table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
+) -> LogOffset:
+    """Where the log goes on after a snapshot; its beginning before the first. Raises as `read_state`."""
     snapshot_id = 0 if snapshot is None else snapshot.id
-    return LogOffset.of_snapshot(snapshot_id, log_after(table, snapshot, target), table.bucket_count)
+    log = log_after(table, snapshot, target, allows_foreign=allows_foreign)
+    return LogOffset.of_snapshot(snapshot_id, log, table.bucket_count)
 
 
 def readable_end(held: int, stable: int, *, has_end_marks: bool = True) -> int:

@@ -35,8 +35,13 @@ class LogPhase:
         reading: LogReading,
         *,
         looks_up: bool = False,
+        allows_foreign: bool = False,
     ) -> None:
-        """Hold nothing yet. Where it `looks_up`, the rows before its changes are looked up."""
+        """Hold nothing yet. Where it `looks_up`, the rows before its changes are looked up.
+
+        `allows_foreign` is that of `read_state`.
+        """
+        self._allows_foreign = allows_foreign
         self.lease = LogLease(table, target.topic_id)
         self.wait = WriterWait(table.name, reading.align_timeout_millis)
         self.is_aligned = reading.align is Align.SNAPSHOT
@@ -49,7 +54,7 @@ class LogPhase:
 
     def after(self, snapshot: Snapshot | None) -> LogOffset:
         """Where the log goes on after a snapshot; its beginning before the first."""
-        return position_after(self._table, snapshot, self._target)
+        return position_after(self._table, snapshot, self._target, allows_foreign=self._allows_foreign)
 
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
         """Where the batch that begins at `start` ends."""
@@ -110,7 +115,7 @@ class LogPhase:
             if snapshot_id not in self._places:
                 try:
                     snapshot = self._table.snapshots.get(snapshot_id)
-                    log = log_after(self._table, snapshot, self._target)
+                    log = log_after(self._table, snapshot, self._target, allows_foreign=self._allows_foreign)
                 except NotFoundError:  # expired since we looked, or what it carried on has
                     continue
                 self._places[snapshot_id] = SnapshotPlace.of(snapshot, log, self._table.bucket_count)

@@ -22,6 +22,7 @@ from lakelog.protocol.unfinished import check_whole
 from lakelog.spark.log_options import STARTING_OFFSETS
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS, advance_log
+from lakelog.spark.source.generations import Generations
 from lakelog.spark.source.log_bounds import LogBounds, place_offsets
 from lakelog.spark.source.offsets import FollowOffset, LogOffset
 from lakelog.spark.source.stream_head import TableHead, log_after
@@ -38,8 +39,11 @@ class ReadStart:
         options: ReadOptions,
         head: TableHead,
         log: LogPhase | None,
+        *,
+        generations: Generations | None = None,
     ) -> None:
-        """Look at nothing yet."""
+        """Look at nothing yet. `generations` are those of the log, for reads that go on in the next one."""
+        self._generations = generations
         self._table = table
         self._target = target
         self._options = options
@@ -82,6 +86,9 @@ class ReadStart:
 
     def after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
         """Where the changes after a snapshot begin."""
+        older = None if snapshot is None or self._generations is None else self._generations.after(snapshot)
+        if older is not None:
+            return older
         if self._log is None:
             if snapshot is None:
                 return FollowOffset(consumed=0)

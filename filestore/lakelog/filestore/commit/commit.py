@@ -29,6 +29,7 @@ from lakelog.filestore.metadata.identity import (
     OutdatedSnapshotError,
     carried_anyhow,
     carried_by,
+    check_got_no_log,
     check_schema,
 )
 from lakelog.filestore.metadata.live_files import LiveFiles
@@ -244,6 +245,8 @@ class TableCommit:
         has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
+        if kind is not CommitKind.COMPACT:
+            check_got_no_log(table, {**carried, **request.properties})
         if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT:
             check_indexed(request.entries, request.hashes, table_name=table.name)
         live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)

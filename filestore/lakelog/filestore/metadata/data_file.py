@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any  # Any: parsed JSON and Avro records are untyped until they are checked here
 
@@ -144,6 +144,12 @@ def wall_clock_millis(epoch_millis: int) -> int:
     offset = datetime.fromtimestamp(epoch_millis / 1000).astimezone().utcoffset()
     assert offset is not None
     return epoch_millis + round(offset.total_seconds() * 1000)
+
+
+def millis_of_wall_clock(creation_time_millis: int) -> int:
+    """The timestamp of a `creation_time_millis`, in milliseconds since 1970, in this process's time zone."""
+    wall_clock = datetime.fromtimestamp(creation_time_millis / 1000, UTC).replace(tzinfo=None)
+    return round(wall_clock.astimezone().timestamp() * 1000)
 
 
 def _stats_of_keys(min_key: bytes, max_key: bytes) -> SimpleStats:

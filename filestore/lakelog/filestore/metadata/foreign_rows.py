@@ -27,8 +27,10 @@ def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
     """The message about such a snapshot, with the way out."""
     return (
         f"snapshot {snapshot.id} of {table_path} is an {snapshot.commit_kind} by {snapshot.commit_user!r}, not by "
-        "lakelog: its rows are not in the log, so log and files differ. Batch reads show its rows, streams and writers "
-        "refuse the table. Roll it back to the snapshot before, and write tables with a log with lakelog alone"
+        "lakelog: its rows are not in the log, so log and files differ. Batch reads show its rows, streams that read "
+        "refuse the table unless log.on-untracked is skip. A stream that writes is started again: it records the break "
+        "in the log, and writes on. Or roll the table back to the snapshot before; write tables with a log with "
+        "lakelog alone"
     )
 
 

@@ -8,10 +8,12 @@ have no uuid: there the time in the schema's file is compared. For lakelog's sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import CarriedProperties, carried_properties
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, CarriedProperties, carried_properties
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
@@ -92,6 +94,18 @@ def latest_of(table: TableStore) -> Snapshot | None:
     if latest is None:
         check_same_table(table, None)
     return latest
+
+
+def check_got_no_log(table: TableStore, properties: Mapping[str, str]) -> None:
+    """Raise ConflictError where a table has got a log since it was opened: what is written now would not be in it.
+
+    `properties` are lakelog's of the newest snapshot.
+    """
+    if properties.get(LOG_STATE_KEY) and not table.has_log:
+        raise ConflictError(
+            f"table {table.path} has got a log since it was opened, and this reader or writer does not know of it: "
+            "open the table again, or start the stream again, which continues with its checkpoint"
+        )
 
 
 def check_is_of(table: TableStore, snapshot: Snapshot) -> None:

@@ -32,7 +32,7 @@ LAG_MILLIS = 60_000
 
 def has_state(properties: Mapping[str, str]) -> bool:
     """Whether snapshot properties hold state that must not be lost: users, or the log's offsets and ledger."""
-    return LOG_STATE_KEY in properties or properties.get(USERS_KEY, NO_USERS) != NO_USERS
+    return bool(properties.get(LOG_STATE_KEY)) or properties.get(USERS_KEY, NO_USERS) != NO_USERS
 
 
 class StateKeeper:

@@ -11,6 +11,7 @@ from lakelog.filestore.encoding.key_order import comparable_key
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,12 @@ def table_files(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]
 
 
 def _shown(table: TableStore, entries: Sequence[ManifestEntry]) -> Iterator[TableFile]:
-    fields = table.schema.partition_fields
     keys = table.schema.key_fields if table.schema.primary_keys else ()
     for entry in entries:
         file = entry.file
         yield TableFile(
             path=table.data_path(entry.bucket_id, file),
-            partition=dict(zip((field.name for field in fields), _values(fields, entry.partition), strict=True)),
+            partition=partition_values(table.schema, entry.partition),
             bucket=entry.bucket,
             level=file.level,
             row_count=file.row_count,
@@ -68,6 +68,12 @@ def _shown(table: TableStore, entries: Sequence[ManifestEntry]) -> Iterator[Tabl
             max_key=_values(keys, file.max_key) if keys else None,
             schema_id=file.schema_id,
         )
+
+
+def partition_values(schema: TableSchema, partition: bytes) -> dict[str, object]:
+    """The values of a serialized partition: column -> value."""
+    fields = schema.partition_fields
+    return dict(zip((field.name for field in fields), _values(fields, partition), strict=True))
 
 
 def _values(fields: Sequence[DataField], row: bytes) -> tuple[object, ...]:

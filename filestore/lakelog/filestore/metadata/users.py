@@ -22,10 +22,11 @@ from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
-LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol
+LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
-_NOT_CARRIED = {LINEAGE_KEY}  # lineage belongs to one snapshot alone
+UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
+_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY}  # they belong to one snapshot alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

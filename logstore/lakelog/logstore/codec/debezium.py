@@ -42,7 +42,8 @@ class EncodedRecords:
     """Records ready for the topic: same length, log order.
 
     `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the index of the
-    largest record.
+    largest record. With `has_header_record` a header record, whose key and value are null, goes before them: it has the
+    header of the transaction, which otherwise the first of them has. Without any record there is one always.
     """
 
     keys: Sequence[bytes | None]
@@ -50,6 +51,12 @@ class EncodedRecords:
     row_count: int
     size_bytes: int
     largest: int
+    has_header_record: bool = False
+
+    @property
+    def sent_count(self) -> int:
+        """The records of a transaction with these, its header record too."""
+        return len(self) + (self.has_header_record or not len(self))
 
     @classmethod
     def of(cls, keys: pl.Series | None, values: pl.Series, *, row_count: int) -> EncodedRecords:

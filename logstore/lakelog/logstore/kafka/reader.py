@@ -31,6 +31,8 @@ _TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 
 OnHeader = Callable[[int, bytes], None]  # (offset, header) of the first record of a transaction
 
+CheckHeader = Callable[[bytes, str], None]  # the header of a header record, and where it is in messages
+
 logger = logging.getLogger("lakelog.logstore")
 
 
@@ -125,10 +127,12 @@ def read_range(
     patience: Patience | None = None,
     ahead: Ahead | None = None,
     done: Mapping[str, int] = NO_BATCHES,
+    check_header: CheckHeader | None = None,
 ) -> Generator[pa.RecordBatch]:
     """The committed changes in [start, end): the columns, `_row_kind` (int8), and as asked for `_offset`, `_timestamp`.
 
-    `on_header` is called for each transaction that begins in the range, before its rows come. A batch has about
+    `on_header` is called for each transaction that begins in the range, before its rows come, `check_header` with the
+    header of each header record and its place; it may raise. A batch has about
     `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` tests deleted
     offsets at the start, where the log itself does not show that they held no record. With `patience` requests to a
     broker that does not answer are repeated. `ahead` are the first records of the range, which were read already, see
@@ -149,10 +153,10 @@ def read_range(
             _give_headers(messages, on_header)
         gathered += messages if live is None else live.passing(messages)
         if len(gathered) >= batch_rows:
-            yield from _record_batches(partition, gathered, fields, columns)
+            yield from _record_batches(partition, gathered, fields, columns, check_header)
             gathered = []
     if gathered:
-        yield from _record_batches(partition, gathered, fields, columns)
+        yield from _record_batches(partition, gathered, fields, columns, check_header)
 
 
 def _give_headers(messages: Sequence[Message], on_header: OnHeader) -> None:
@@ -233,11 +237,21 @@ class _TailBuilder:
 
 
 def _record_batches(
-    partition: KafkaPartition, messages: Sequence[Message], fields: Sequence[DataField], columns: Sequence[str]
+    partition: KafkaPartition,
+    messages: Sequence[Message],
+    fields: Sequence[DataField],
+    columns: Sequence[str],
+    check_header: CheckHeader | None,
 ) -> Iterator[pa.RecordBatch]:
     """The changes of records with these columns about them; none for header records."""
+    values = [message.value() for message in messages]
+    if check_header is not None and None in values:
+        for message in (messages[number] for number, value in enumerate(values) if value is None):
+            header = commit_header(message)
+            if header is not None:
+                check_header(header, f"{partition}, offset {message.offset()}")
     changes = decode_records(
-        [message.value() for message in messages],
+        values,
         fields,
         name=lambda number: f"{partition}, offset {messages[number].offset()}",
     )

@@ -49,7 +49,8 @@ class RecordLimit:
 
     def header_room(self, records: EncodedRecords) -> int:
         """The most bytes of the commit header of these records."""
-        first_bytes = len(records.values[0]) + len(records.keys[0] or b"") if len(records) else 0
+        is_first = bool(len(records)) and not records.has_header_record
+        first_bytes = len(records.values[0]) + len(records.keys[0] or b"") if is_first else 0
         return self.message_bytes - _FRAMING_BYTES - len(COMMIT_HEADER) - first_bytes
 
     def check(self, records: EncodedRecords) -> None:

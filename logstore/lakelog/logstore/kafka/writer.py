@@ -103,10 +103,10 @@ class TransactionalProducer:
     def produce(self, records: EncodedRecords, header: bytes) -> None:
         """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
-        Without records the header is in a header record, whose key and value are null. May be called again in the same
-        transaction; then `header` is ignored. It must have at most `limit.header_room` bytes. Raises FencedError,
-        TransactionTimeoutError, UnknownOutcomeError, and InvalidRequestError for a record too large, before any of
-        these is sent.
+        Without records, and where they are to have one, the header is in a header record, whose key and value are null.
+        May be called again in the same transaction; then `header` is ignored. It must have at most `limit.header_room`
+        bytes. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and InvalidRequestError for a record
+        too large, before any of these is sent.
         """
         self.limit.check(records)
         with self._classifying("producing"):
@@ -117,12 +117,13 @@ class TransactionalProducer:
                     self.close()
                     raise self.limit.error(None, None) from error
                 raise
-        self._sent_count += len(records) or not self._sent_count
+        self._sent_count += len(records) if self._sent_count else records.sent_count
 
     def _send(self, records: EncodedRecords, header: bytes) -> None:
         start = 0
         if self._sent_count == 0:
-            value, key = (records.values[0], records.keys[0]) if len(records) else (None, None)
+            start = 0 if records.has_header_record or not len(records) else 1
+            value, key = (records.values[0], records.keys[0]) if start else (None, None)
             self._client.produce(
                 self.partition.topic.name,
                 value,
@@ -131,7 +132,6 @@ class TransactionalProducer:
                 headers=[(COMMIT_HEADER, header)],
                 on_delivery=self._delivered,
             )
-            start = 1
         for chunk_start in range(start, len(records), _CHUNK_RECORDS):
             self._produce_chunk(records, chunk_start, min(chunk_start + _CHUNK_RECORDS, len(records)))
             self._drain(_IN_FLIGHT_MAX)

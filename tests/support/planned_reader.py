@@ -1,0 +1,85 @@
+"""A stream that reads a table as Spark does, without Spark: a planner a run, and the offsets that Spark would keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import pyarrow as pa
+
+from lakelog.catalog import Table, open_table
+from lakelog.spark.options import parse_read_options
+from lakelog.spark.source.admission import NO_LIMITS, Limits
+from lakelog.spark.source.input_partitions import TableRows
+from lakelog.spark.source.offsets import Offset, offset_from_json, offset_to_json
+from lakelog.spark.source.read_schema import read_schema
+from lakelog.spark.source.source import StreamPlanner
+from lakelog.spark.tables import find_older_topic, log_target
+from tests.support.local_writer import LocalWriter
+from tests.support.small_tables import SCHEMA
+
+Change = Counter[tuple[int, int]]
+
+
+class Reader:
+    """A query on a table of `id` and `batch`."""
+
+    def __init__(self, table: Table, **options: str) -> None:
+        self._path = table.path
+        self._options = {"row-kind": "true"} | options
+        self.offset: Offset | None = None
+        self.rows: Change = Counter()
+        self.ends: list[Offset] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start, or start again, with what was kept."""
+        table = open_table(self._path)
+        options = parse_read_options(self._options, table)
+        target = log_target(table)
+        schema = read_schema(table.schema, options, table_name=table.name)
+        find_topic = partial(find_older_topic, table)
+        self._planner = StreamPlanner(table._files, target, options, find_topic=find_topic)
+        self._rows = TableRows.of(table._files, target, schema, options)
+        if self.offset is None:
+            self.offset = self._planner.initial()
+        self.offset = offset_from_json(offset_to_json(self.offset, self._planner._mark), self._planner._mark)
+
+    def read(self, limits: Limits = NO_LIMITS, *, batches: int = 20) -> Change:
+        """Read up to the end of the table, each batch planned twice as after a crash; all rows so far, signed."""
+        for _ in range(batches):
+            assert self.offset is not None
+            end = self._planner.end_of_batch(self.offset, limits)
+            if end == self.offset:
+                break
+            self._planner.partitions(self.offset, end)
+            self.read_batch(end)
+        return self.rows
+
+    def read_batch(self, end: Offset | None) -> Change:
+        """Read one batch up to `end`."""
+        assert self.offset is not None
+        assert end is not None
+        for partition in self._planner.partitions(self.offset, end):
+            for batch in self._rows.read(partition):
+                for row in batch.to_pylist():
+                    self.rows[row["id"], row["batch"]] += 1 if row["_row_kind"] in ("+I", "+U") else -1
+        self._planner.let_go(end)
+        self.offset = end
+        self.ends.append(end)
+        return self.rows
+
+
+def rows_of(batch: int) -> pa.Table:
+    """Four rows of a batch."""
+    return pa.table([pa.array(range(10 * batch, 10 * batch + 4)), pa.array([batch] * 4, pa.int32())], schema=SCHEMA)
+
+
+def write(table: Table, batch: int) -> None:
+    """Write the rows of a batch through the log."""
+    LocalWriter(open_table(table.path), "job").write(batch, rows_of(batch), None)
+
+
+def expected(*batches: int) -> Change:
+    """What a reader has after these batches."""
+    return Counter({(10 * batch + at, batch): 1 for batch in batches for at in range(4)})
