@@ -123,7 +123,8 @@ def read_state(
             _check_foreign(table, carried.foreign)
         where = f"table {table.path}, snapshot {snapshot.id if snapshot else 0}"
         found = state_of_log(carried.properties, where=where)
-        log = LogState(topic_id=topic_id) if found is None and not carried.properties else found
+        is_new = not carried.properties or not table.has_log  # a table that gets its log has snapshots without a state
+        log = LogState(topic_id=topic_id) if found is None and is_new else found
         if log is None or log.topic_id != topic_id:
             raise OtherLogError(
                 other_log_text(
