@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +31,7 @@ pytestmark = pytest.mark.integration
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 LOGGED = {"log.system": "kafka", "bucket": "2"}
 QUICK = {"log.unavailable-timeout": "0 s"}
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
@@ -198,3 +202,36 @@ def test_the_debug_log_of_a_client_has_no_password(
         write(opened, 1)
         assert read(opened) == 4
     assert PASSWORDS["lake"] not in caplog.text
+
+
+@pytest.mark.timeout(1200)
+def test_spark_writes_and_reads_by_tls_and_scram_and_shows_the_password_nowhere(
+    tmp_path: Path, secure: SecureKafka
+) -> None:
+    settings = "\n".join(f'{key} = "{value}"' for key, value in secure.settings().items())
+    profiles = tmp_path / "profiles" / "kafka.toml"
+    profiles.parent.mkdir()
+    profiles.write_text(f"[prod]\n{settings}\n")
+    profiles.chmod(0o600)
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {**os.environ, "LAKELOG_KAFKA_PROFILES": str(profiles), "TMPDIR": str(work)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.support.secure_job", str(work)],
+        env=environment,
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1100,
+    )
+
+    printed = ended.stdout + ended.stderr
+    assert ended.returncode == 0, printed[-4_000:]
+    secret = PASSWORDS["lake"]
+    assert secret not in printed
+    holding = [path for path in work.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert holding == []
+    assert list(work.rglob("events*")), "the event log of Spark was looked through"
