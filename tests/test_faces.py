@@ -40,6 +40,7 @@ FACES = {
         "error_of",
         "ingest",
         "merge",
+        "normalize",
         "progress_with_commits",
         "read",
         "register",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
+    from lakelog.spark.source.normalize import normalize
     from lakelog.spark.source.read import read
 
 name_worker_python()
@@ -29,6 +30,7 @@ __all__ = [
     "error_of",
     "ingest",
     "merge",
+    "normalize",
     "progress_with_commits",
     "read",
     "register",
@@ -44,6 +46,7 @@ _HOMES = {
     "error_of": "lakelog.spark.failures",
     "ingest": "lakelog.spark.ingesting.ingest",
     "merge": "lakelog.spark.merge",
+    "normalize": "lakelog.spark.source.normalize",
     "progress_with_commits": "lakelog.spark.sink.commits",
     "read": "lakelog.spark.source.read",
     "register": "lakelog.spark.data_source",
