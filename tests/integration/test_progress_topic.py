@@ -76,6 +76,15 @@ def test_each_snapshot_is_published_with_its_batch_and_offsets(catalog: Catalog,
     assert (found[0]["table"], found[0]["topic"]) == ("db.t", log_of_table(table).topic)
 
 
+def test_a_statement_is_published_by_its_own_process(catalog: Catalog, topic: KafkaTopic) -> None:
+    table = make(catalog, options={"log.progress-topic": topic.name})
+    write(table, 0, (1, "a"), (2, "b"))
+
+    table.delete("id = 1")
+
+    assert published(topic, table) == [1, 2]
+
+
 def test_what_a_dead_writer_left_out_is_published_by_the_next_one(catalog: Catalog, topic: KafkaTopic) -> None:
     table = make(catalog, options={"log.progress-topic": topic.name})
     write(table, 0, (1, "a"))

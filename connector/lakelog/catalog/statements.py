@@ -48,17 +48,19 @@ def check_takes_statements(table: Table) -> None:
     if table.log is not None and table.log.is_eventual:
         raise UnsupportedError(
             f"table {table.name} has log.consistency=eventual, and takes no batch statements: its one writer is a "
-            "stream; "
-            "write the changes by the stream, or use a table with log.consistency=transactional"
+            "stream; write the changes by the stream, or use a table with log.consistency=transactional"
         )
 
 
 def after_statement(table: Table, snapshot: Snapshot) -> None:
-    """Compact and expire what is due; errors are only logged, since the statement has taken effect."""
+    """Publish, compact and expire what is due; errors are only logged, since the statement has taken effect."""
     from lakelog.filestore.expire.writer_expiry import expire_after_commit
     from lakelog.protocol.log_expiry import expire_log_after_commit
+    from lakelog.protocol.progress_topic import publish_progress
 
     files = table._files
+    if table.log is not None:
+        publish_progress(files, table.log)
     files._compact_after_write(set(files.live_files.of(snapshot).buckets))
     expire_after_commit(files, snapshot.id)
     expire_log_after_commit(files, kafka=table.kafka)

@@ -14,6 +14,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import read_state
 from tests.support.foreign_engine import foreign_snapshot
 
@@ -66,7 +67,7 @@ def test_a_snapshot_of_others_without_a_change_is_no_foreign_row(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As an idle streaming job of Flink makes it at each checkpoint."""
-    table = logged_table(tmp_path, OURS)
+    table = logged_table(tmp_path, OURS | {"lakelog.log": LogState(topic_id="topic").to_json()})
     foreign_snapshot(table, CommitKind.APPEND)
     with caplog.at_level(logging.WARNING):
         assert table.to_arrow().num_rows == 1

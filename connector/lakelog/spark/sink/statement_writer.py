@@ -35,10 +35,12 @@ from lakelog.filestore.write.table_write import PartitionFilter, Replaced
 from lakelog.logstore.kafka.record_limit import RecordLimit, record_limit
 from lakelog.protocol.place import check_no_copy
 from lakelog.protocol.prepared import StagedPart
+from lakelog.protocol.progress_topic import publish_progress
 from lakelog.protocol.staging import stage
 from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_runs import LoggedTable
 from lakelog.protocol.stores import LogTarget
+from lakelog.protocol.table_log import TableLog
 from lakelog.spark.failures import ANSWERED, sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
@@ -68,6 +70,7 @@ class StatementPlan:
     """One batch write to a table with a log, planned on a snapshot. `replaces` None lets the session's conf decide."""
 
     table: FileStoreTable
+    log: TableLog = field(repr=False)
     target: LogTarget
     kafka: Mapping[str, str] = field(repr=False)
     state: TableState
@@ -93,13 +96,14 @@ class StatementPlan:
         if is_overwrite:
             check_replaceable(table._files, "an overwrite")
         target = log_target(table)
-        assert target is not None, "a table without a log is written by FilesPlan"
+        assert target is not None and table.log is not None, "a table without a log is written by FilesPlan"
         logged = LoggedTable.of(table._files, target, kafka=table.kafka)
         logged.finish_left_over()
         state = logged.snapshots.newest()
         check_no_copy(table._files, state.place)
         return cls(
             table=table._files,
+            log=table.log,
             target=target,
             kafka=table.kafka,
             state=state,
@@ -165,6 +169,7 @@ class StatementPlan:
             row_count=row_count,
             age_seconds=lambda: (system_millis() - self.began_millis) / 1000,
         )
+        publish_progress(self.table, self.log)
 
     def _deleted(self, written: Sequence[StagedRows]) -> Changes:
         """The rows that an overwrite deletes. Raises InvalidRequestError for rows outside of its condition."""
