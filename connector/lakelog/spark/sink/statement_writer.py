@@ -96,7 +96,8 @@ class StatementPlan:
         if is_overwrite:
             check_replaceable(table._files, "an overwrite")
         target = log_target(table)
-        assert target is not None and table.log is not None, "a table without a log is written by FilesPlan"
+        assert target is not None, "a table without a log is written by FilesPlan"
+        assert table.log is not None
         logged = LoggedTable.of(table._files, target, kafka=table.kafka)
         logged.finish_left_over()
         state = logged.snapshots.newest()
