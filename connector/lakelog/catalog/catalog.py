@@ -192,10 +192,10 @@ class Catalog:
         return tables
 
     def drop_table(self, identifier: str, *, if_exists: bool = False, keep_topic: bool = False) -> None:
-        """Delete a table with its files and its topic; it cannot be restored.
+        """Delete a table with its files and its topic, and those that its log had before; it cannot be restored.
 
-        With `keep_topic` the topic stays, for others that read it, and Kafka is not asked. Raises NotFoundError, and
-        UnavailableError when the topic cannot be deleted: then the table is complete. A drop in an object store that
+        With `keep_topic` the topics stay, for others that read them, and Kafka is not asked. Raises NotFoundError, and
+        UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
         ends half-way leaves a table that fails when it is read: drop it again.
         """
         try:
@@ -209,9 +209,11 @@ class Catalog:
         owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
         if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
             require_kafka_client()
-            from lakelog.protocol.topics import drop_topic  # needs the extra
+            from lakelog.protocol.ended_logs import older_logs  # needs the extra
+            from lakelog.protocol.topics import drop_topic
 
-            drop_topic(table.log)
+            for log in (*older_logs(store, table.kafka), table.log):
+                drop_topic(log)
         paths = TablePaths(table.path)
         # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
         last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lakelog.catalog.upkeep import Age, age_millis
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import OptionError
 from lakelog.common.options import check_known
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
@@ -13,6 +15,7 @@ from lakelog.logstore.options import (
     LOGSTORE_OPTIONS,
     PREFIXES,
     PROFILE,
+    RETENTION,
     TOPIC,
     TOPIC_ID,
     check_log_modes,
@@ -87,6 +90,27 @@ def renew_log(
     from lakelog.protocol.log_life import renew_log as renew
 
     return renew(table, topic_of=identifier.topic, keep_topic=keep_topic, kafka=kafka)
+
+
+def rescale_log(
+    table: FileStoreTable, identifier: Identifier, buckets: int, *, kafka: Mapping[str, str]
+) -> FileStoreTable:
+    """See `Table.rescale`, for a table with a log."""
+    require_kafka_client()
+    from lakelog.protocol.log_rescale import rescale
+
+    return rescale(table, buckets, topic_of=identifier.topic, kafka=kafka)
+
+
+def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Mapping[str, str]) -> list[str]:
+    """See `Table.drop_ended_logs`."""
+    now_millis = system_millis()
+    retention = RETENTION.of(table.schema.options)
+    age = retention if older_than is None else age_millis(older_than, now_millis=now_millis)
+    require_kafka_client()
+    from lakelog.protocol.ended_logs import drop_ended_logs as drop
+
+    return drop(table, age_millis=age, now_millis=now_millis, kafka=kafka)
 
 
 def identifier_for_topics(identifier: Identifier | None, path: str) -> Identifier:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ def logged_table(table: Table) -> LoggedTable:
 def check_takes_statements(table: Table) -> None:
     """Raise UnsupportedError for a table whose log is eventual: it has one writer, and no transactions."""
     if table.log is not None and table.log.is_eventual:
-        raise UnsupportedError(
-            f"table {table.name} has log.consistency=eventual, and takes no batch statements: its one writer is a "
-            "stream; write the changes by the stream, or use a table with log.consistency=transactional"
-        )
+        from lakelog.protocol.eventual import check_transactional
+
+        check_transactional(table.schema, "a batch statement", table_name=table.name)
 
 
 def after_statement(table: Table, snapshot: Snapshot) -> None:

@@ -335,11 +335,21 @@ class Table:
     def rescale(self, buckets: int) -> Table:
         """Change the number of buckets, and give the changed table. Every row is rewritten.
 
-        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off.
-        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
-        ConflictError when other writers commit all the time.
+        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off. A log
+        goes on in a new topic with as many partitions: streams that write or read the table end with an error, and
+        continue exactly once when they are started again. The older topic stays for those that have not read it to its
+        end, until `drop_ended_logs`, or with the table.
+        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, and those with
+        `log.consistency=eventual`; InvalidRequestError too while a batch is logged and in no snapshot, which only its
+        stream can finish; ConflictError when other writers commit all the time; NotFoundError without the topic of a
+        log, see `renew_log`; UnavailableError.
         """
-        return self._of(self._files.rescale(buckets))
+        if self.log is None:
+            return self._of(self._files.rescale(buckets))
+        from lakelog.catalog.log_life import identifier_for_topics, rescale_log
+
+        name = identifier_for_topics(self.identifier, self.path)
+        return self._of(rescale_log(self._files, name, buckets, kafka=self.kafka))
 
     def expire_snapshots(
         self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
@@ -527,6 +537,19 @@ class Table:
 
         name = identifier_for_topics(self.identifier, self.path)
         return self._of(renew_log(self._files, name, keep_topic=keep_topic, kafka=self.kafka))
+
+    def drop_ended_logs(self, *, older_than: Age | None = None) -> list[str]:
+        """Delete the topics that the table had before, and that are still in Kafka; gives their names.
+
+        A rescale leaves the older topic for streams that have not read it to its end, and so do `renew_log` and
+        `remove_log` when they are asked to. Those that ended before `older_than` are deleted, by default before
+        `log.retention`: a timedelta, a duration such as `2 h`, or a datetime. What a stream that runs, or ended less
+        than a day ago, has still to read stays. Streams that come back later go on in the files, where they had read
+        up to a living snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
+        """
+        from lakelog.catalog.log_life import drop_ended_logs
+
+        return drop_ended_logs(self._files, older_than, kafka=self.kafka)
 
     def new_identity(self) -> Table:
         """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.

@@ -10,6 +10,7 @@ from lakelog.cli import log_follow
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table, key_value
 from lakelog.cli.output import print_lines, say
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -166,6 +167,25 @@ def renew(
     For a topic that was lost. It begins at the newest snapshot. Start streams that write or read the table again.
     """
     _say_log(find_table(table, warehouse).renew_log(keep_topic=keep_topic), as_json=as_json)
+
+
+@app.command()
+def drop_ended(
+    table: TableName,
+    older_than: Annotated[
+        str | None, typer.Option(help="How long ago they ended, such as '2 h'; by default log.retention.")
+    ] = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Delete the topics that a table had before.
+
+    A rescale leaves the older topic for streams that have not read it to its end.
+    """
+    opened = find_table(table, warehouse)
+    dropped = opened.drop_ended_logs(older_than=older_than)
+    text = f"deleted {listed(dropped)}" if dropped else "no topic to delete"
+    say(as_json, f"table {opened.name}: {text}", name=opened.name, topics=dropped)
 
 
 def _say_log(table: Table, *, as_json: bool) -> None:

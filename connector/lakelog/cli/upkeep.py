@@ -140,7 +140,7 @@ def rescale(
 ) -> None:
     """Change the number of buckets: rewrites every row.
 
-    Not for tables with a log.
+    A log goes on in a new topic: stop streams that write before; start them, and those that read, again.
     """
     rescaled = find_table(table, warehouse).rescale(buckets).schema
     say(as_json, f"{rescaled.bucket_count} buckets", bucket_count=rescaled.bucket_count)

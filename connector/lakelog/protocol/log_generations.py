@@ -40,6 +40,10 @@ class EndedGeneration:
     ends: Mapping[int, int] = field(default_factory=dict)
     snapshot_id: int
 
+    def is_read_to_its_end(self, offsets: Mapping[int, int]) -> bool:
+        """Whether nothing is left behind offsets. Behind its last record there is an end marker, which is no record."""
+        return all(end - 1 <= offsets.get(bucket, 0) <= end + 1 for bucket, end in self.ends.items())
+
 
 def ended_generations(properties: Mapping[str, str], *, where: str) -> list[EndedGeneration]:
     """The generations that ended before a snapshot, the oldest first, by its properties. Raises CorruptDataError.
@@ -100,7 +104,7 @@ def check_goes_on(headers: Iterable[CommitHeader], *, where: str) -> None:
         raise ConflictError(
             f"{where} has ended: the table loses its log, or gets another one. Nothing was written behind the end: "
             "start the stream again, which continues with its checkpoint; where that ends with this error too, "
-            "`lakelog log renew` or `lakelog log remove` was cut off: run it again"
+            "`lakelog log renew`, `lakelog log remove` or `lakelog table rescale` was cut off: run it again"
         )
 
 
@@ -125,5 +129,5 @@ def other_log_text(where: str, *, found: str, expected: str, ended: Sequence[End
     return (
         f"{where} belongs to {now}, and the table has the log {expected}: the table got another one since. Name a "
         "newer snapshot; where this is the newest, the call that gave it the log was cut off: run it again (`lakelog "
-        "log add`, `lakelog log renew`, or `lakelog table new-identity PATH`)"
+        "log add`, `lakelog log renew`, `lakelog table rescale` or `lakelog table new-identity PATH`)"
     )

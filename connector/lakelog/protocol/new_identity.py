@@ -79,7 +79,8 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
         if latest is not None and not carried:  # the state of writers was lost
             properties[FORGOTTEN_KEY] = str(latest.time_millis)
         if table.has_log:
-            properties |= {LOG_STATE_KEY: restarted_state(table, latest, carried).to_json(), PLACE_KEY: table.path}
+            state = restarted_state(table, latest, carried, file_sequences(table, latest))
+            properties |= {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
         return CommitRequest(
             commit_user=str(uuid.uuid4()),
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
@@ -91,14 +92,22 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
     TableCommit(table).commit(resolve)
 
 
-def restarted_state(table: FileStoreTable, latest: Snapshot | None, carried: Mapping[str, str]) -> LogState:
-    """The beginning of the new log; sequence numbers continue after those of the files."""
+def restarted_state(
+    table: FileStoreTable, latest: Snapshot | None, carried: Mapping[str, str], sequences: Mapping[int, int]
+) -> LogState:
+    """The beginning of the new log after a snapshot; `sequences` are the numbers after those of each bucket's files."""
     older = state_of_log(carried, where=f"table {table.path}, snapshot {latest.id if latest else 0}")
-    live = table.live_files.of(latest)
-    sequences = dict.fromkeys(range(table.bucket_count), 0)
+    after = {**dict.fromkeys(range(table.bucket_count), 0), **sequences}
+    return restarted_log(older or LogState(topic_id=""), after, topic_id=TOPIC_ID.of(table.schema.options))
+
+
+def file_sequences(table: FileStoreTable, snapshot: Snapshot | None) -> dict[int, int]:
+    """Bucket -> the sequence number after those of its files in a snapshot."""
+    live = table.live_files.of(snapshot)
+    sequences: dict[int, int] = {}
     for bucket in live.buckets:
         sequences[bucket.number] = max(sequences.get(bucket.number, 0), live.next_sequence(bucket))
-    return restarted_log(older or LogState(topic_id=""), sequences, topic_id=TOPIC_ID.of(table.schema.options))
+    return sequences
 
 
 def restarted_log(older: LogState, sequences: Mapping[int, int], *, topic_id: str) -> LogState:

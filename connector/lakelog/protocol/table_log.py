@@ -53,7 +53,7 @@ class TableLog:
         self.progress_topic = PROGRESS_TOPIC.of(schema.options)
         self.unavailable_seconds = UNAVAILABLE_TIMEOUT.of(schema.options) / 1000
         self.is_eventual = is_eventual(schema.options)
-        self._bucket_count = schema.bucket_count
+        self.bucket_count = schema.bucket_count
         self.mode: ChangelogMode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
         if not (self.topic and self.topic_id):
             raise CorruptDataError(
@@ -87,19 +87,19 @@ class TableLog:
                 f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"
                 f" expects {self.topic_id}: the topic was deleted and created again, or this is another Kafka"
             )
-        if found.partition_count < self._bucket_count:
+        if found.partition_count < self.bucket_count:
             raise CorruptDataError(
                 f"topic {self.topic} at {self.bootstrap_servers} has {found.partition_count} partitions, and table"
-                f" {self._path} has bucket={self._bucket_count}: each bucket needs the partition of its number. The "
+                f" {self._path} has bucket={self.bucket_count}: each bucket needs the partition of its number. The "
                 "option 'bucket' was changed by another engine; take it back there"
             )
-        if found.partition_count > self._bucket_count:
+        if found.partition_count > self.bucket_count:
             logger.warning(
                 "topic %s has %d partitions, and table %s has bucket=%d: nothing is written to the other ones",
                 self.topic,
                 found.partition_count,
                 self._path,
-                self._bucket_count,
+                self.bucket_count,
             )
         if found.deletes_by:
             logger.warning("%s", self.deletion_warning(found.deletes_by))

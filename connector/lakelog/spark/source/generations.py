@@ -34,7 +34,6 @@ logger = logging.getLogger("lakelog.spark")
 FindTopic = Callable[[str], KafkaTopic | None]
 """The older topic of the table with an id; None where it does not exist any more."""
 
-
 FindStarts = Callable[[], Mapping[int, int]]
 """Bucket -> the first offset that the log holds. Raises UnavailableError."""
 
@@ -101,7 +100,7 @@ class Generations:
         log = state_of_log(carried_properties(snapshot, self._table.snapshots).properties, where=where)
         if log is None:
             return FollowOffset(consumed=snapshot.id, commit=snapshot.uuid)
-        return LogOffset.of_snapshot(snapshot.id, log, self._table.bucket_count)
+        return LogOffset.of_snapshot(snapshot.id, log, self._bucket_count(log.topic_id))
 
     def is_older(self, offset: Offset) -> bool:
         """Whether a moved offset lies before the end of an ended log."""
@@ -130,7 +129,7 @@ class Generations:
         match offset:
             case LogOffset() if offset.topic_id != self._topic_id:
                 ended = self._of(offset.topic_id)
-                if _is_at_end(offset, ended):
+                if ended.is_read_to_its_end(offset.offsets):
                     return self._beginning_after(ended)
                 self._check_not_normalized()
                 return offset if self._topic(offset.topic_id) is not None else self._in_files(offset)
@@ -167,8 +166,13 @@ class Generations:
         topic_id = self._next_topic(ended)
         if not topic_id:
             return FollowOffset(consumed=ended.snapshot_id)
-        buckets = range(self._table.bucket_count)
-        return LogOffset(topic_id=topic_id, offsets=dict.fromkeys(buckets, 0), counts={}, consumed=ended.snapshot_id)
+        offsets = dict.fromkeys(range(self._bucket_count(topic_id)), 0)
+        return LogOffset(topic_id=topic_id, offsets=offsets, counts={}, consumed=ended.snapshot_id)
+
+    def _bucket_count(self, topic_id: str) -> int:
+        """The number of buckets of the table with a topic."""
+        schema = None if topic_id == self._topic_id else older_schema(self._table, topic_id)
+        return self._table.bucket_count if schema is None else schema.bucket_count
 
     def _next_topic(self, ended: EndedGeneration) -> str:
         known = self._ended()
@@ -290,8 +294,3 @@ class Generations:
             properties = carried_properties(latest, self._table.snapshots).properties
             self._known = ended_generations(properties, where=f"table {self._table.path}, its newest snapshot")
         return self._known
-
-
-def _is_at_end(offset: LogOffset, ended: EndedGeneration) -> bool:
-    """Whether nothing is left of a log. Behind its last record there is an end marker, which is no record."""
-    return all(end - 1 <= offset.offsets.get(bucket, 0) <= end + 1 for bucket, end in ended.ends.items())

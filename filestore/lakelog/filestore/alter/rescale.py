@@ -11,12 +11,13 @@ rows are never fresh.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.log_system import has_log
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.commit_tries import CommitTries
@@ -57,14 +58,32 @@ _RULES = frozenset(
 )
 
 
+MovedProperties = Callable[[Snapshot, Mapping[int, int]], Mapping[str, str]]
+"""Properties of the snapshot in which rows have moved: by the snapshot before it, and by bucket -> the sequence number
+after those of its new files."""
+
+
 def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) -> TableSchema:
     """Create the schema with the number of buckets, unless it is the newest one already; gives it.
 
-    Raises InvalidRequestError or UnsupportedError where the rows cannot move, ConflictError when another process
-    changed the schema at the same time.
+    Raises as `rescaled_schema`, and ConflictError when another process changed the schema at the same time.
+    """
+    newest = table.schemas.latest() or table.schema
+    changed = rescaled_schema(table, newest, bucket_count, clock=clock)
+    if changed is not newest:
+        table.schemas.create(changed)
+    return changed
+
+
+def rescaled_schema(table: TableStore, newest: TableSchema, bucket_count: int, *, clock: CommitClock) -> TableSchema:
+    """The schema after `newest`, with another number of buckets; `newest` where it has that number. Creates nothing.
+
+    Raises InvalidRequestError or UnsupportedError where the rows cannot move, ConflictError where the table has got a
+    log since it was opened.
     """
     check_table_writable(table)
-    newest = table.schemas.latest() or table.schema
+    if has_log(newest.options) and not table.has_log:
+        raise ConflictError(f"table {table.path} has got a log since it was opened: open the table again")
     if bucket_count < 1:
         raise InvalidRequestError(f"table {table.name} cannot have {bucket_count} buckets; expected 1 or more")
     if newest.bucket_count < 1:
@@ -78,14 +97,16 @@ def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) 
     changed = replace(newest, id=newest.id + 1, options=options, time_millis=clock.now_millis())
     check_bucket(changed)
     check_writable(changed)
-    table.schemas.create(changed)
     return changed
 
 
-def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
+def move_rows(
+    table: TableStore, *, clock: CommitClock, properties: MovedProperties = lambda _before, _sequences: {}
+) -> Snapshot | None:
     """Rewrite the rows of files with another number of buckets than the table's; None when there are none.
 
-    Starts over when another commit comes first; raises ConflictError when that happens too often.
+    The snapshot gets `properties`. Starts over when another commit comes first; raises ConflictError when that happens
+    too often.
     """
     tries = CommitTries(table.schema.options, clock)
     while True:
@@ -104,7 +125,7 @@ def move_rows(table: TableStore, *, clock: CommitClock) -> Snapshot | None:
         paths = [table.data_path(entry.bucket_id, entry.file) for entry in added]
         try:
             return TableCommit(table, clock=clock).commit(
-                _Move(table, base, added).resolve, discard=partial(discard_files, table, paths)
+                _Move(table, base, added, properties).resolve, discard=partial(discard_files, table, paths)
             )
         except ConflictError:
             if not tries.has_another():
@@ -117,8 +138,8 @@ def _compact_fresh(table: TableStore, base: Snapshot, live: LiveFiles, clock: Co
     Tables with lookups do not read level 0, and moved rows are in no changelog: so their changes must be in a changelog
     before.
     """
-    is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.FULL_COMPACTION
-    if not is_followed and not needs_lookup(table.schema):
+    is_followed = CHANGELOG_PRODUCER.of(table.stored.schema.options) is ChangelogProducer.FULL_COMPACTION
+    if not is_followed and not needs_lookup(table.stored.schema):
         return False
     for bucket_count in sorted({entry.total_buckets for entry in live.entries()}):
         old = _with_options(table, {**table.schema.options, BUCKET.key: str(bucket_count)})
@@ -141,10 +162,13 @@ def _pick_fresh(
 class _Move:
     """The commit that replaces all files of a snapshot by new ones."""
 
-    def __init__(self, table: TableStore, base: Snapshot, added: Sequence[ManifestEntry]) -> None:
+    def __init__(
+        self, table: TableStore, base: Snapshot, added: Sequence[ManifestEntry], properties: MovedProperties
+    ) -> None:
         self._table = table
         self._base = base
         self._added = added
+        self._properties = properties
         self._user = str(uuid.uuid4())
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest:
@@ -152,11 +176,15 @@ class _Move:
         if latest != self._base:
             raise ConflictError(f"{self._table.name} changed while its rows were moved to other buckets; rescale again")
         removed = (replace(entry, kind=FileKind.DELETE) for entry in self._table.live_files.of(latest).entries())
+        sequences: dict[int, int] = {}
+        for entry in self._added:
+            sequences[entry.bucket] = max(sequences.get(entry.bucket, 0), entry.file.max_sequence_number + 1)
         return CommitRequest(
             commit_user=self._user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             entries=[*removed, *self._added],
+            properties=self._properties(self._base, sequences),
             operation="RESCALE",
         )
 
