@@ -112,7 +112,8 @@ def test_the_scripts_that_a_page_names_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", NAMES)
 def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text("utf-8"))
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
     missing = [
         target for target in targets if "://" not in target and not (ROOT / page).parent.joinpath(target).exists()
     ]

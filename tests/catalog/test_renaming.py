@@ -24,7 +24,9 @@ from lakelog.filestore.commit.outcomes import CommitOutcome, continues_table
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.identity import PLACE_KEY
 from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.users import LOG_STATE_KEY
 from lakelog.protocol.place import original_of, recorded_place
+from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import newest_state
 from tests.support.small_tables import altered_by_others
 
@@ -198,7 +200,8 @@ def test_a_table_with_a_log_records_where_it_is(catalog: Catalog, has_snapshots:
 def test_a_task_of_a_stream_stops_at_its_look_at_the_old_place(catalog: Catalog, has_snapshots: bool) -> None:
     table = logged(catalog.create_table("db.t", schema=SCHEMA, primary_keys="id"))
     if has_snapshots:
-        request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND)
+        state = {LOG_STATE_KEY: LogState(topic_id="i").to_json()}
+        request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties=state)
         TableCommit(table._files).commit(lambda _latest: request)
     assert newest_state(table._files, topic_id="i").snapshot_id == int(has_snapshots)
     catalog.rename_table("db.t", "db.u")

@@ -93,10 +93,10 @@ CREATE = [
         "'2'",
     ),
     wrong(
-        'catalog.create_table("db.t", schema=columns, options={"log.system": "kafka", "bucket": "1"})',
-        "UnsupportedError",
-        "db.t",
-        "primary key",
+        'catalog.create_table("db.t", schema=columns, options={"log.system": "kafka", "log.consistency": "eventual"})',
+        "InvalidRequestError",
+        "log.consistency",
+        "needs a primary key",
     ),
     wrong(
         'catalog.create_table("db.t", schema=columns, primary_keys=["code"], partition_keys=["city"])',

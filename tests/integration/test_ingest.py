@@ -23,7 +23,7 @@ from tests.support.promises import check_log_equals_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-LOG = {"bucket": "2", "log.system": "kafka"}
+LOG = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": "all"}
 
 
 def run(spark: SparkSession, topic: KafkaTopic, table: Table, folder: Path, **options: Any) -> None:

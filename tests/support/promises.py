@@ -31,7 +31,14 @@ def snapshot_rows(table: Table, snapshot_id: int | None = None) -> frozenset[Row
 
 def _rows_of(table: pa.Table) -> list[Row]:
     names = [name for name in table.column_names if not name.startswith("_")]
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    return list(zip(*(map(_hashable, table[name].to_pylist()) for name in names), strict=True))
+
+
+def _hashable(value: object) -> object:
+    """A value that a row may be counted by: lists, maps and structs are tuples."""
+    if isinstance(value, dict):
+        return tuple((name, _hashable(one)) for name, one in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:

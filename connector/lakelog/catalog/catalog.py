@@ -422,5 +422,6 @@ def open_table(
             return found
         path_or_identifier = found.path
     given = options or {}
+    kafka = call_settings(given)
     store = FileStoreTable.open(path_or_identifier, branch=branch, options=without_call_settings(given))
-    return Table(store, kafka=call_settings(given), is_to_be_mended=is_to_be_mended)
+    return Table(store, kafka=kafka, is_to_be_mended=is_to_be_mended)

@@ -116,9 +116,9 @@ def abandon(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Let streams with stream.align=snapshot wait no more for a writer that never comes back.
+    """Let aligned streams wait no more for a writer.
 
-    Nothing is dropped: the part of its batch that is in the table stays. Should the writer come back, it completes the
+    For a writer that never comes back, and streams with stream.align=snapshot. Nothing is dropped: the part of its batch that is in the table stays. Should the writer come back, it completes the
     batch in a later snapshot.
     """
     opened = find_table(table, warehouse)
@@ -150,7 +150,7 @@ def add(table: TableName, option: Options = None, as_json: AsJson = False, wareh
 def remove(
     table: TableName, keep_topic: KeepTopic = False, as_json: AsJson = False, warehouse: Warehouse = HERE
 ) -> None:
-    """Take a table's log into its files, and delete the topic.
+    """Take a log into its table's files, delete the topic.
 
     Stop streams that write the table before; start those that read it again.
     """

@@ -28,10 +28,16 @@ ERROR_MODULES = frozenset(
         "lakelog.common.errors",
         "lakelog.filestore.commit.conflicts",
         "lakelog.filestore.metadata.identity",
+        "lakelog.logstore.codec.foreign_records",
         "lakelog.logstore.errors",
+        "lakelog.logstore.kafka.kafka_errors",
+        "lakelog.protocol.change_tracking",
         "lakelog.protocol.driver",
         "lakelog.protocol.header",
+        "lakelog.protocol.statement_task",
+        "lakelog.protocol.stores",
         "lakelog.protocol.task",
+        "lakelog.protocol.writer_lease",
     }
 )
 _BEHIND = re.compile(

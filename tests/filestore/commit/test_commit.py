@@ -97,11 +97,11 @@ def test_an_empty_batch_commits(table: FileStoreTable) -> None:
 
 
 def test_properties_of_lakelog_are_carried_on_but_lineage_is_not(table: FileStoreTable) -> None:
-    commit(table, request(properties={"lakelog.log": "positions", LINEAGE_KEY: "[1]", "other": "x"}))
+    commit(table, request(properties={"lakelog.place": "here", LINEAGE_KEY: "[1]", "other": "x"}))
     carried = commit(table, request())
     assert carried.properties == {
         USERS_KEY: "{}",
-        "lakelog.log": "positions",
+        "lakelog.place": "here",
         SCHEMA_DIGEST_KEY: table.schemas.digest_of(0),
         UUID_KEY: table.uuid,
     }
