@@ -50,7 +50,6 @@ WORKER_STEPS = (Step.FENCE, Step.LOOK, Step.PREPARE, Step.BEGIN, Step.PRODUCE, S
 DRIVER_STEPS = (Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT, Step.BETWEEN_APPEND_AND_COMPACT)
 IN_GATE = {
     (Step.AFTER_COMMIT, Victim.DRIVER),
-    (Step.COMMIT, Victim.WORKER),
     (Step.COMMIT, Victim.ZOMBIE),
 }
 
@@ -82,9 +81,7 @@ KINDS = {
     ),
 }
 KINDS_IN_GATE = {
-    ("value-count", Step.COMMIT, Victim.WORKER),
-    ("append-only", Step.AFTER_COMMIT, Victim.DRIVER),
-    ("merged", Step.AFTER_COMMIT, Victim.DRIVER),
+    ("merged", Step.COMMIT, Victim.WORKER),
 }
 
 

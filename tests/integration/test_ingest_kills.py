@@ -19,11 +19,11 @@ from tests.support.promises import check_log_equals_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
-RECORDS = 3_000
+RECORDS = 1_200
 KEYS = 400
 BAD_EVERY = 10
 JOB_SECONDS_MAX = 900
-KILLS = 3
+KILLS = 2
 POLL_SECONDS = 0.05
 
 

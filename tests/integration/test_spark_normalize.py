@@ -100,6 +100,7 @@ def test_counts_with_retractions_are_right_where_ids_repeat(spark: SparkSession,
         assert dict(zip(found["rest"].to_pylist(), found["count"].to_pylist(), strict=True)) == dict(truth)
 
 
+@pytest.mark.full
 def test_a_reader_that_is_killed_in_the_middle_of_a_batch_gives_every_change_once(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
