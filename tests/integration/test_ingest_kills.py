@@ -61,7 +61,12 @@ def test_a_killed_ingest_ends_in_the_exact_table(bootstrap_servers: str, tmp_pat
     topic = new_topic(bootstrap_servers)
     fill(topic, records)
     catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
-    log = {"bucket": "2", "log.system": "kafka", "log.changelog-mode": "all", "log.kafka.bootstrap.servers": bootstrap_servers}
+    log = {
+        "bucket": "2",
+        "log.system": "kafka",
+        "log.changelog-mode": "all",
+        "log.kafka.bootstrap.servers": bootstrap_servers,
+    }
     catalog.create_table("db.t", schema=DDL, primary_keys=["id"], options=log)
     command = [sys.executable, "-m", "tests.support.ingest_job", str(tmp_path), topic.name, bootstrap_servers]
     rng = random.Random(seed)

@@ -118,8 +118,8 @@ def abandon(
 ) -> None:
     """Let aligned streams wait no more for a writer.
 
-    For a writer that never comes back, and streams with stream.align=snapshot. Nothing is dropped: the part of its batch that is in the table stays. Should the writer come back, it completes the
-    batch in a later snapshot.
+    For a writer that never comes back, and streams with stream.align=snapshot. Nothing is dropped: the part of its
+    batch that is in the table stays. Should the writer come back, it completes the batch in a later snapshot.
     """
     opened = find_table(table, warehouse)
     snapshot = opened.abandon_writer(user)
