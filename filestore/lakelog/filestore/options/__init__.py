@@ -9,6 +9,7 @@ from lakelog.common.options import Option, check_known
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, writing
 from lakelog.filestore.options.field_options import PREFIX
+from lakelog.filestore.options.foreign import REFUSED
 
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
     value
@@ -23,6 +24,8 @@ def check_options(
 ) -> None:
     """Raise OptionError for the first value that is not a string, unknown key, or value outside its type.
 
+    An option of Paimon that changes what a table means, in a way that lakelog does not implement, is named with that.
+
     `also` and `also_prefixes` are the options of other parts of a table. For options that a user gives: unknown
     options that a table holds already are kept and ignored.
     """
@@ -33,6 +36,10 @@ def check_options(
                 f"{str(value).lower()!r}"
             )
     declared = (*FILESTORE_OPTIONS, *also)
+    keys = {option.key for option in declared}
+    for key, refusal in REFUSED.items():
+        if key in given and key not in keys:
+            raise OptionError(f"option {key!r} of Paimon {refusal.why}, which lakelog does not do; leave it out")
     check_known(given, declared, (PREFIX, *also_prefixes))
     for option in declared:
         option.of(given)
