@@ -37,6 +37,12 @@ WIDTH = 160
 LOGGED = {"bucket": "1", "log.system": "kafka", "log.changelog-mode": "all"}
 BUCKET = BucketId(bytes(12), 0)
 DEDUPLICATED = {"changelog-producer.row-deduplicate": "true"}
+SUMMED = {
+    "merge-engine": "aggregation",
+    "fields.a.aggregate-function": "sum",
+    "fields.b.aggregate-function": "max",
+    "log.changelog-mode": "upsert",
+}
 NEIGHBOURS = 100
 MANY = 50_000
 Row = tuple[int, int | None, int | None]
@@ -203,8 +209,13 @@ class Written:
         before = self.file_io.bytes_read
         numbers = np.fromiter(ids, np.int64)
         columns = self.table.schema.arrow_schema
-        nulls = [pa.nulls(len(numbers), field.type) for field in columns][1:]
-        given = pa.table([pa.array(numbers), *nulls], schema=columns)
+        values = [
+            pa.array(np.ones(len(numbers), np.int64))
+            if pa.types.is_int64(field.type)
+            else pa.nulls(len(numbers), field.type)
+            for field in columns
+        ]
+        given = pa.table([pa.array(numbers), *values[1:]], schema=columns)
         kinds = pa.array(np.zeros(len(numbers), np.int8))
         found = resolve(self.table, BucketRows(bucket_id=BUCKET, rows=given, kinds=kinds), self.base)
         old = np.count_nonzero((numbers < 2 * self.count) & (numbers % 2 == 0))
@@ -217,8 +228,11 @@ class Written:
         return [2 * number + (not are_there) for number in chosen.tolist()]
 
 
-def test_bytes_read_grow_with_neighbouring_keys_and_not_with_the_table(tmp_path: Path) -> None:
-    small, large = Written(tmp_path, MANY), Written(tmp_path, 8 * MANY)
+@pytest.mark.parametrize("options", [{}, SUMMED], ids=["the last change", "merged at write"])
+def test_bytes_read_grow_with_neighbouring_keys_and_not_with_the_table(
+    tmp_path: Path, options: Mapping[str, str]
+) -> None:
+    small, large = Written(tmp_path, MANY, options), Written(tmp_path, 8 * MANY, options)
     read = {table.count: table.bytes_of(range(2_000, 2_000 + 2 * NEIGHBOURS)) for table in (small, large)}
     assert read[8 * MANY] < 1.5 * read[MANY]
     assert read[8 * MANY] < large.entry.file.file_size_bytes / 5

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from lakelog.filestore.metadata.users import CommitUser
-from tests.simulation.kinds import SILENT, SUMMED, Key, Operation, Row, Value, added
+from tests.simulation.kinds import SILENT, SUMMED, Key, Operation, Row, Value, added, after_statement
 from tests.simulation.log import TWO_USERS, Transaction
 from tests.simulation.model import History, Reader, SimStatement, Stream, marker, source_digest
 from tests.simulation.world import SimSnapshot, World
@@ -68,6 +68,8 @@ def _check_bucket(history: History, world: World, bucket: int) -> None:
         from_files = world.kind.fold((key, value) for key, _, value in rows)
         if from_log != from_files:
             violations["log != files"] += 1
+        if world.kind.takes_rows_out and any(cast("int", count) < 0 for count in from_log.values()):
+            violations["a row was deleted twice"] += 1
         if world.kind is SUMMED and from_files != _sums(history, base, bucket, held):
             violations["a merge lost a change"] += 1
         if len({sequence for _, sequence, _ in rows}) != len(rows):
@@ -87,10 +89,14 @@ def _changes(world: World, entry: Transaction) -> Sequence[Operation]:
 
 
 def _sums(history: History, base: Sequence[Operation], bucket: int, held: Sequence[Transaction]) -> dict[Key, Value]:
-    """What the changes of these transactions come to, as the streams made them."""
+    """What the changes of these transactions come to, as streams and statements made them."""
     sums = SUMMED.fold(base)
     for entry in held:
         user, number = entry.header.user, entry.header.identifier
+        if entry.header.statement is not None:
+            statement = next(one for one in history.statements if one.user == user)
+            sums = after_statement(sums, statement.changes[bucket])
+            continue
         stream = next(stream for stream in history.streams if stream.user == user)
         plan = next(plan for plan in (0, 1) if source_digest(user, number, plan) == entry.header.source_digest)
         changes = stream.batches[number][bucket](plan)
@@ -172,29 +178,62 @@ def _check_old_values(
 
 def _check_statement(history: History, world: World, statement: SimStatement) -> None:
     """Whole in each snapshot and, at the end, in the log, or not at all; and as its driver was told."""
-    violations, user, buckets = history.violations, statement.user, statement.buckets
+    violations, user = history.violations, statement.user
     for snapshot in world.snapshots[world.base_snapshot :]:
-        there = [
-            any(key == ("statement", user) for key, _, _ in world.rows(snapshot.files[bucket])) for bucket in buckets
-        ]
-        if any(there) and not all(there):
+        there = [_has_statement(world, snapshot, statement, bucket) for bucket in statement.buckets]
+        is_begun = any(there) if statement.taker is None else _is_begun(world, snapshot, statement)
+        if is_begun and not all(there):
             violations["half a statement in a snapshot"] += 1
         if user in snapshot.state.users and not all(there):
             violations["a snapshot claims a statement that it lacks"] += 1
-    times = [
-        sum(
-            entry is not None and entry.state == "committed" and entry.header.user == user
-            for entry in world.log[bucket]
-        )
-        for bucket in buckets
-    ]
-    if max(times) > 1:
+    logged = {bucket: _logged_by(world, bucket, user) for bucket in statement.buckets}
+    if max(map(len, logged.values())) > 1:
         violations["a statement is twice in the log"] += 1
+    if any(entries and not _is_asked_for(world, statement, bucket, entries) for bucket, entries in logged.items()):
+        violations["a statement logged other changes"] += 1
     if history.is_stopped:
         return
-    if any(times) and not all(times):
+    if statement.taker is None:
+        is_whole = all(logged.values())
+    else:  # what another statement has deleted before is not logged again
+        is_whole = all(_has_statement(world, world.snapshots[-1], statement, one) for one in statement.buckets)
+    if any(logged.values()) and not is_whole:
         violations["half a statement is in the log"] += 1
-    if statement.is_done and not all(times):
+    if statement.is_done and not is_whole:
         violations["a statement was lost"] += 1
-    if statement.is_cancelled and any(times):
+    if statement.is_cancelled and any(logged.values()):
         violations["a cancelled statement is in the log"] += 1
+
+
+def _logged_by(world: World, bucket: int, user: str) -> list[Transaction]:
+    return [
+        entry
+        for entry in world.log[bucket]
+        if entry is not None and entry.state == "committed" and entry.header.user == user
+    ]
+
+
+def _has_statement(world: World, snapshot: SimSnapshot, statement: SimStatement, bucket: int) -> bool:
+    """Whether a bucket has the marker of a statement, or lacks all rows that it deletes: none of them comes again."""
+    rows = world.rows(snapshot.files[bucket])
+    if statement.taker is not None:
+        return statement.removed.get(bucket, {}).keys().isdisjoint(row for row, _, _ in rows)
+    return bool(world.kind.plans(rows, ("statement", statement.user)))
+
+
+def _is_begun(world: World, snapshot: SimSnapshot, statement: SimStatement) -> bool:
+    """Whether a snapshot has taken in a bucket's part of a statement, by its offsets."""
+    return any(
+        entry is not None and entry.state == "committed" and entry.header.user == statement.user
+        for bucket in statement.buckets
+        for entry in world.log[bucket][: snapshot.state.logged.position(bucket).offset]
+    )
+
+
+def _is_asked_for(world: World, statement: SimStatement, bucket: int, entries: Sequence[Transaction]) -> bool:
+    """Whether the records of a statement are its changes; those of merges are checked by their sums."""
+    operations = [operation for entry in entries[:1] for operation in entry.operations]
+    if statement.taker is not None:
+        wanted = statement.removed[bucket]
+        return all(-cast("int", count) <= wanted.get(row, 0) for row, count in operations)
+    return world.kind.is_merged or world.kind.fold(operations) == world.kind.fold(statement.changes[bucket])

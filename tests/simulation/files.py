@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.state_keeping import StateKeeper
@@ -17,7 +18,7 @@ from lakelog.protocol.header import BucketFile
 from lakelog.protocol.ports import Decide, PartBase, PreparedBucket
 from lakelog.protocol.prepared import PreparedCommit, StagedPart, user_of, without_old_statements
 from lakelog.protocol.state import Batch, TableState
-from tests.simulation.kinds import SILENT, Key, Operation, Value
+from tests.simulation.kinds import SILENT, Key, Operation, Row, Value
 from tests.simulation.log import SimLog
 from tests.simulation.world import Line, Rows, SimSnapshot, World
 
@@ -82,40 +83,97 @@ class SimFiles:
     def prepare_staged(
         self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
     ) -> PreparedBucket[tuple[Operation, ...]]:
-        """A staged part as it is, or numbered and with its old values looked up again where the bucket has moved."""
+        """A staged part as it is; made again where the bucket has moved, and always of a table that is merged."""
         world, started = self.world, self.world.now
         world.pause()
-        rows = world.rows(part.files)
+        if part.removed:
+            return self._take_out(bucket, part, base, has_moved=has_moved)
+        logged = [(key, value) for key, _, value in world.rows(part.files)]
         files = part.files
         if has_moved:
             world.events["a statement was prepared again"] += 1
-            before = values_at(world, bucket, base.snapshot_id, [file for one in base.tail for file in one.files])
-            files = (stage(world, [(key, value) for key, _, value in rows], base.first_sequence, before),)
+        if has_moved or world.kind.is_merged:
+            if world.kind.is_merged:
+                before = self._old_rows(bucket, base)
+            else:
+                before = values_at(world, bucket, base.snapshot_id, [file for one in base.tail for file in one.files])
+            files, logged = stage(world, logged, base.first_sequence, before)
             world.pause()
         return PreparedBucket(
             files=files,
             changelog=(),
+            record_count=len(logged),
+            size_bytes=10 * len(logged) + bucket,
+            payload=tuple(logged),
+            age_seconds=lambda: 0.0 if files == part.files else world.now - started,  # staged ones are listed
+        )
+
+    def _take_out(
+        self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
+    ) -> PreparedBucket[tuple[Operation, ...]]:
+        """The part of a statement that takes rows out of an append-only table: those that are still there."""
+        world, started = self.world, self.world.now
+        rows, removed = counts_of(world, part.removed), part.removed
+        if has_moved:
+            left = rows & counts_at(world, bucket, base)
+            if left != rows:
+                world.events["a statement deleted rows that another one had deleted"] += 1
+                rows, removed = left, stage_rows(world, left)
+        return PreparedBucket(
+            files=(),
+            changelog=(),
             record_count=len(rows),
             size_bytes=10 * len(rows) + bucket,
-            payload=tuple((key, value) for key, _, value in rows),
-            age_seconds=lambda: 0.0 if files == part.files else world.now - started,  # staged ones are listed
+            payload=tuple((row, -count) for row, count in rows.items()),
+            removed=removed,
+            age_seconds=lambda: 0.0 if removed == part.removed else world.now - started,
         )
 
 
 def stage(
     world: World, changes: Sequence[Operation], first_sequence: int, before: Mapping[Key, Value | None]
-) -> BucketFile:
-    """A file of changes, each key once, numbered from here on; remembers the old values that its records will have."""
-    meta = world.write_file([(key, first_sequence + place, value) for place, (key, value) in enumerate(changes)])
+) -> tuple[tuple[BucketFile, ...], list[Operation]]:
+    """A file of what a statement's changes come to, numbered from here on, and what is logged of them.
+
+    Remembers the old values that its records will have.
+    """
+    there = {key: value for key, value in before.items() if value is not None}
+    rows, logged = world.kind.staged(changes, first_sequence, lambda: there)
+    meta = world.write_file(rows)
     world.written[meta.file_name] = world.now
-    world.befores[meta.file_name] = {key: before.get(key) for key, _ in changes}
-    return BucketFile(partition=b"", meta=meta)
+    if world.kind.has_old_values:
+        world.befores[meta.file_name] = {key: before.get(key) for key, _ in logged}
+    return (BucketFile(partition=b"", meta=meta),), logged
+
+
+def stage_rows(world: World, rows: Mapping[Key, int]) -> tuple[BucketFile, ...]:
+    """A file of rows that a statement takes out of an append-only table; none for no row."""
+    if not rows:
+        return ()
+    meta = world.write_file([(row, 0, count) for row, count in rows.items()])
+    world.written[meta.file_name] = world.now
+    return (BucketFile(partition=b"", meta=meta),)
 
 
 def values_at(world: World, bucket: int, snapshot_id: int, tail: Sequence[BucketFile]) -> dict[Key, Value | None]:
     """The values of a bucket's keys in a snapshot, and in files behind it."""
     rows = [*world.rows(world.snapshots[snapshot_id].files[bucket]), *world.rows(tail)]
     return {key: value for key, _, value in sorted(rows, key=lambda row: row[1])}
+
+
+def counts_of(world: World, files: Sequence[BucketFile]) -> Counter[Key]:
+    """The rows of files of an append-only table, as often as they are there."""
+    counts: Counter[Key] = Counter()
+    for row, _, count in world.rows(files):
+        counts[row] += cast("int", count)
+    return counts
+
+
+def counts_at(world: World, bucket: int, base: PartBase) -> Counter[Key]:
+    """The rows of a bucket of an append-only table in a snapshot and the tail behind it."""
+    there = counts_of(world, world.snapshots[base.snapshot_id].files[bucket])
+    there += counts_of(world, [file for header in base.tail for file in header.files])
+    return there - counts_of(world, [file for header in base.tail for file in header.removed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +240,9 @@ class SimSnapshots:
             files = [list(bucket) for bucket in latest.files]
             for bucket, file in change.files:
                 files[bucket].append(file)
+            for bucket in {bucket for bucket, _ in change.removed}:
+                taken = [file for at, file in change.removed if at == bucket]
+                files[bucket] = without_rows(world, files[bucket], taken)
             users = forget_statements(world, change.users)
             state = TableState(snapshot_id=count, users=users, log=change.log, place=world.path)
             keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
@@ -221,6 +282,29 @@ class SimSnapshots:
         return True
 
 
+def without_rows(world: World, files: Sequence[BucketFile], removed: Sequence[BucketFile]) -> list[BucketFile]:
+    """The files of an append-only bucket without the rows of others. Raises CorruptDataError for a row it lacks."""
+    wanted = counts_of(world, removed)
+    kept: list[BucketFile] = []
+    for file in files:
+        rows = world.contents.get(file.meta.file_name, ())
+        if wanted.keys().isdisjoint(row for row, _, _ in rows):
+            kept.append(file)
+            continue
+        staying: list[Row] = []
+        for row, sequence, count in rows:
+            taken = min(wanted[row], cast("int", count))
+            wanted[row] -= taken
+            if cast("int", count) > taken:
+                staying.append((row, sequence, cast("int", count) - taken))
+        world.events["a file was written again without rows"] += 1
+        if staying:
+            kept.append(BucketFile(partition=b"", meta=world.write_file(staying)))
+    if +wanted:
+        raise CorruptDataError(f"a bucket lacks rows that its log says were deleted: {+wanted}")
+    return kept
+
+
 def forget_statements(world: World, users: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
     """The users without the statements of long ago; time goes by quickly here."""
     kept, _ = without_old_statements(users, before_millis=world.millis - FORGOTTEN_MILLIS, held=held_users(world))
@@ -244,7 +328,8 @@ def remove_orphan_files(world: World) -> None:
     log = world.newest().logged
     for bucket in range(world.bucket_count):
         tail = SimLog(world, Line(world)).read_tail(bucket, log.position(bucket))
-        named |= {file.meta.file_name for one in tail.transactions for file in one.header.files}
+        headers = [one.header for one in tail.transactions]
+        named |= {file.meta.file_name for one in headers for file in (*one.files, *one.removed)}
     world.pause()
     named |= {file.meta.file_name for one in world.snapshots for files in one.files for file in files}
     for name in old:

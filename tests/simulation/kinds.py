@@ -6,6 +6,7 @@ tables that are merged when they are written, and (row, how often it is added) i
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -53,9 +54,38 @@ class TableKind(Protocol):
         """Whether such a part leaves its marker."""
         ...
 
+    @property
+    def has_old_values(self) -> bool:
+        """Whether a key has one value, which the records of statements name as it was before."""
+        ...
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether the changes of statements are merged behind the fence, on what the bucket has."""
+        ...
+
+    @property
+    def takes_rows_out(self) -> bool:
+        """Whether statements delete rows by a list of them: files have no deletes."""
+        ...
+
+    def statement(self, rng: random.Random, user: str, marker: Key) -> list[Operation]:
+        """The changes of a statement in one bucket, with its marker; keys that it removes have None and come first."""
+        ...
+
+    def staged(
+        self, operations: Sequence[Operation], first_sequence: int, old: Old
+    ) -> tuple[list[Row], list[Operation]]:
+        """What is written and logged of the changes of a statement, on top of what the bucket has."""
+        ...
+
 
 class LastWrite:
     """The last change of each key stays, and each change is logged."""
+
+    has_old_values = True
+    is_merged = False
+    takes_rows_out = False
 
     def operations(
         self, keys: Sequence[tuple[Key, bool]], marker: Key, *, plan: int, call: Value, is_silent: bool
@@ -84,9 +114,22 @@ class LastWrite:
     def leaves_rows(self, *, is_silent: bool) -> bool:
         return True
 
+    def statement(self, rng: random.Random, user: str, marker: Key) -> list[Operation]:
+        changes: list[Operation] = [
+            (key, None if rng.random() < 0.3 else (user, key)) for key in rng.sample("xyz", rng.randint(1, 2))
+        ]
+        return [*changes, (marker, user)]
+
+    def staged(
+        self, operations: Sequence[Operation], first_sequence: int, old: Old
+    ) -> tuple[list[Row], list[Operation]]:
+        return [(key, first_sequence + place, value) for place, (key, value) in enumerate(operations)], list(operations)
+
 
 class Summed(LastWrite):
     """Merged when it is written: a change adds to what is there. What it comes to is written and logged."""
+
+    is_merged = True
 
     def operations(
         self, keys: Sequence[tuple[Key, bool]], marker: Key, *, plan: int, call: Value, is_silent: bool
@@ -105,12 +148,36 @@ class Summed(LastWrite):
         rows = [(key, first_sequence + place, value) for place, (key, value) in enumerate(changed)]
         return rows, list(changed)
 
+    def statement(self, rng: random.Random, user: str, marker: Key) -> list[Operation]:
+        keys = rng.sample("xyz", rng.randint(1, 2))
+        removed: list[Operation] = [(key, None) for key in keys if rng.random() < 0.4]
+        given: list[Operation] = [(key, rng.randint(1, 3)) for key in keys if rng.random() < 0.7]
+        return [*removed, *given, (marker, 1)]
+
+    def staged(
+        self, operations: Sequence[Operation], first_sequence: int, old: Old
+    ) -> tuple[list[Row], list[Operation]]:
+        before = old()
+        after = after_statement(before, operations)
+        changed: list[Operation] = [
+            (key, after.get(key))
+            for key in dict.fromkeys(key for key, _ in operations)
+            if before.get(key) != after.get(key)
+        ]
+        return [(key, first_sequence + place, value) for place, (key, value) in enumerate(changed)], changed
+
 
 @dataclass(frozen=True, slots=True)
 class Bag:
     """Without a primary key: rows, each as often as it was added. With deletes equal rows are counted."""
 
     has_deletes: bool
+    has_old_values = False
+    is_merged = False
+
+    @property
+    def takes_rows_out(self) -> bool:
+        return not self.has_deletes
 
     def operations(
         self, keys: Sequence[tuple[Key, bool]], marker: Key, *, plan: int, call: Value, is_silent: bool
@@ -146,6 +213,17 @@ class Bag:
     def leaves_rows(self, *, is_silent: bool) -> bool:
         return not (self.has_deletes and is_silent)
 
+    def statement(self, rng: random.Random, user: str, marker: Key) -> list[Operation]:
+        keys = rng.sample("xyz", rng.randint(1, 2))
+        if not self.has_deletes:
+            return [*(((key, user), 1) for key in keys), ((marker, 1), 1)]
+        return [*(((key, "row"), rng.choice((-2, -1, 1, 2))) for key in keys), ((marker, 1), 1)]
+
+    def staged(
+        self, operations: Sequence[Operation], first_sequence: int, old: Old
+    ) -> tuple[list[Row], list[Operation]]:
+        return self.prepared(operations, first_sequence, old)
+
 
 def added(before: dict[Key, Value], operations: Iterable[Operation]) -> dict[Key, Value]:
     """What changes of a summed table make of what was there; the keys that they name."""
@@ -154,6 +232,14 @@ def added(before: dict[Key, Value], operations: Iterable[Operation]) -> dict[Key
         old = after.get(key, before.get(key))
         after[key] = number if old is None else cast("int", old) + cast("int", number)
     return after
+
+
+def after_statement(before: dict[Key, Value], operations: Iterable[Operation]) -> dict[Key, Value]:
+    """What a summed table has after a statement: keys with None are removed first, the others are added to the rest."""
+    changes = list(operations)
+    removed = {key for key, number in changes if number is None}
+    kept = {key: value for key, value in before.items() if key not in removed}
+    return kept | added(kept, [change for change in changes if change[1] is not None])
 
 
 LAST_WRITE: TableKind = LastWrite()

@@ -64,10 +64,17 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class SimStatement:
-    """A batch statement: its user, the buckets that it changes, and what its driver was told."""
+    """A batch statement: its user, the buckets that it changes, and what its driver was told.
+
+    `changes` are those of each bucket. A delete from an append-only table has none: `taker` chooses `removed`, the rows
+    of each bucket and how often they were there.
+    """
 
     user: str
     buckets: tuple[int, ...]
+    changes: dict[int, list[Operation]] = field(default_factory=dict)
+    taker: random.Random | None = None
+    removed: dict[int, dict[Key, int]] = field(default_factory=dict)
     actor: Actor | None = None
     is_done: bool = False
     is_cancelled: bool = False

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lakelog.protocol import statement_task, statements
+from lakelog.protocol.header import BucketFile
 from lakelog.protocol.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_task import CancelledError, StatementTask
 from lakelog.protocol.statements import Fate, StatementPorts
 from lakelog.protocol.steps import silent
 from lakelog.protocol.task import BucketAnswer
-from tests.simulation.files import FORGOTTEN_MILLIS, SimFiles, SimSnapshots, SimStatements, stage, values_at
-from tests.simulation.kinds import LAST_WRITE, Key, Operation
+from tests.simulation.files import (
+    FORGOTTEN_MILLIS,
+    SimFiles,
+    SimSnapshots,
+    SimStatements,
+    counts_of,
+    stage,
+    stage_rows,
+    values_at,
+)
+from tests.simulation.kinds import Key, Operation
 from tests.simulation.lake import PlacedTable
 from tests.simulation.log import SimLog
 from tests.simulation.model import RUNNABLE_MAX, SimStatement, expect
@@ -24,7 +36,9 @@ if TYPE_CHECKING:
 
 STATEMENT_SHARE = 0.004
 CANCEL_SHARE = 0.004
+DELETE_SHARE = 0.5
 STATEMENTS_MAX = 3
+BACK_OFF_PAUSES_MAX = 256  # longer than a transaction takes, as it is in reality
 STATEMENT_MARKER = "statement"
 NOT_BEGUN = "a statement was cancelled"
 
@@ -71,7 +85,7 @@ def _task(
 
 
 def _back_off(world: World, fencings: int) -> None:
-    for _ in range(world.silences.randint(0, min(2**fencings, 64))):
+    for _ in range(world.silences.randint(0, min(2**fencings, BACK_OFF_PAUSES_MAX))):
         world.pause()
 
 
@@ -89,9 +103,9 @@ def _look(world: World, buckets: Iterable[int], fences: bool) -> dict[int, tuple
 
 
 def let_statements_act(history: History) -> None:
-    """Begin statements on a table that keeps the last write, and cancel them, at any time."""
+    """Begin statements, and cancel them, at any time."""
     rng, world = history.stater, history.world
-    if len(history.runnable) >= RUNNABLE_MAX or world.kind is not LAST_WRITE:
+    if len(history.runnable) >= RUNNABLE_MAX:
         return
     chance = rng.random()
     if chance < STATEMENT_SHARE and len(history.statements) < STATEMENTS_MAX:
@@ -109,15 +123,12 @@ def _begin(history: History) -> None:
     number = len(history.statements)
     user = f"statement-{number:036x}"
     buckets = [bucket for bucket in range(world.bucket_count) if rng.random() < 0.75] or [0]
-    changes = {
-        bucket: [
-            *((key, None if rng.random() < 0.3 else (user, key)) for key in rng.sample("xyz", rng.randint(1, 2))),
-            (marker(user), user),
-        ]
-        for bucket in buckets
-    }
     one = SimStatement(user=user, buckets=tuple(buckets))
-    one.actor = start(world, user, lambda: _run(world, one, changes))
+    if world.kind.takes_rows_out and rng.random() < DELETE_SHARE:
+        one.taker = random.Random(f"deletes {world.seed} {user}")
+    else:
+        one.changes = {bucket: world.kind.statement(rng, user, marker(user)) for bucket in buckets}
+    one.actor = start(world, user, lambda: _run(world, one))
     history.statements.append(one)
     history.runnable.append(one.actor)
 
@@ -127,18 +138,15 @@ def marker(user: str) -> Key:
     return (STATEMENT_MARKER, user)
 
 
-def _run(world: World, one: SimStatement, changes: Mapping[int, Sequence[Operation]]) -> None:
+def _run(world: World, one: SimStatement) -> None:
     """What the driver of a statement does."""
     PlacedTable(world.path, world.table_uuid, world.site.lake).check_no_copy(SimSnapshots(world).newest().place)
     finish_left_over(world)
     state, began = world.newest(), world.now
-    parts = {}
-    for bucket, operations in changes.items():
-        position = state.logged.position(bucket)
-        before = values_at(world, bucket, state.snapshot_id, ())
-        staged = stage(world, operations, position.sequence, before)
-        parts[bucket] = StagedPart(offset=position.offset, files=(staged,))
-        world.pause()
+    parts = _staged_parts(world, one, state)
+    if not parts:
+        world.events["a statement had nothing to do"] += 1
+        return
     prepared = PreparedCommit(
         table_uuid=world.table_uuid,
         topic_id=world.topic_id,
@@ -166,6 +174,46 @@ def _run(world: World, one: SimStatement, changes: Mapping[int, Sequence[Operati
         return
     one.is_done = True
     world.events["a statement was done"] += 1
+
+
+def _staged_parts(world: World, one: SimStatement, state: TableState) -> dict[int, StagedPart]:
+    """The changes in each bucket, in files; of a delete the rows are chosen among those of the snapshot."""
+    parts: dict[int, StagedPart] = {}
+    for bucket in one.buckets:
+        position = state.logged.position(bucket)
+        files: tuple[BucketFile, ...] = ()
+        removed: tuple[BucketFile, ...] = ()
+        if one.taker is None:
+            files = _stage_changes(world, one.changes[bucket], bucket, state)
+        else:
+            there = counts_of(world, world.snapshots[state.snapshot_id].files[bucket])
+            chosen = {row: count for row, count in there.items() if is_deletable(row) and one.taker.random() < 0.5}
+            removed = stage_rows(world, chosen)
+            if removed:
+                one.removed[bucket] = chosen
+        if files or removed:
+            parts[bucket] = StagedPart(offset=position.offset, files=files, removed=removed)
+        world.pause()
+    return parts
+
+
+def _stage_changes(
+    world: World, changes: Sequence[Operation], bucket: int, state: TableState
+) -> tuple[BucketFile, ...]:
+    """The changes as they are: a merge comes behind the fence."""
+    sequence = state.logged.position(bucket).sequence
+    if world.kind.is_merged:
+        meta = world.write_file([(key, sequence + place, value) for place, (key, value) in enumerate(changes)])
+        world.written[meta.file_name] = world.now
+        return (BucketFile(partition=b"", meta=meta),)
+    files, _ = stage(world, changes, sequence, values_at(world, bucket, state.snapshot_id, ()))
+    return files
+
+
+def is_deletable(row: Key) -> bool:
+    """Whether statements may delete a row of an append-only table: all but the markers of batches and statements."""
+    assert isinstance(row, tuple)
+    return not isinstance(row[0], tuple)
 
 
 def _cancel(world: World, name: str, one: SimStatement) -> None:
