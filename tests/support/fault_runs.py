@@ -175,9 +175,9 @@ class Run:
         writer = self.writers[user]
 
         def look_on(step: Step, by: str, number: int, bucket: int | None) -> None:
-            observe(step, by, number, bucket)
             if step in (Step.COMMIT, Step.AFTER_COMMIT):
                 self.follower.read_on()
+            observe(step, by, number, bucket)
 
         writer.observe = look_on
         try:
