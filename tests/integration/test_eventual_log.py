@@ -124,10 +124,10 @@ def test_every_record_says_whose_batch_it_is_of_and_a_replay_repeats_it(tmp_path
     messages = consumed(table)
     assert [message.key() for message in messages] == [b'{"k":1}', b'{"k":2}'] * 2
     assert [dict(message.headers() or []) for message in messages] == [
-        {"lakelog-user": b"q", "lakelog-identifier": b"0"}
+        {"lakelog-user": b"q", "lakelog-identifier": b"0", "lakelog-digest": b"0"}
     ] * 4
     partition = kafka_topic(log_of_table(table)).partition(0)
-    assert authors_of(messages, partition) == authors_behind(partition, 0) == {Author("q", 0)}
+    assert authors_of(messages, partition) == authors_behind(partition, 0) == {Author("q", 0, "0")}
     ((_, state),) = list(snapshot_states(table))
     position = state.logged.position(0)
     assert (position.offset, position.records) == (4, 4)
@@ -224,7 +224,7 @@ def test_another_querys_unfinished_batch_is_found(tmp_path: Path, bootstrap_serv
     *_, (_, state) = snapshot_states(table)
     partition = kafka_topic(log_of_table(table)).partition(0)
     left = authors_behind(partition, state.logged.position(0).offset)
-    assert left == {Author("a", 1)}
+    assert left == {Author("a", 1, "1")}
     batch = Batch(user="b", identifier=0, source_digest=None)
     with pytest.raises(InvalidRequestError, match="has records of batch 1 of the query a, and no snapshot has"):
         check_no_other_left(batch, 0, left, state.users, table_name="db.t")

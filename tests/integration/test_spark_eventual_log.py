@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast  # a session of which one setting is asked
@@ -24,12 +25,14 @@ from lakelog.protocol.steps import Step, silent
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.table_log import kafka_topic
 from lakelog.protocol.writer_lease import WriterLeaseError, take_lease
-from lakelog.spark.log_options import DEFAULT_READING
+from lakelog.spark import write_stream
+from lakelog.spark.log_options import DEFAULT_READING, MetadataColumn
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.leases import SPECULATION_CONF, KeptLease, check_no_speculation
 from lakelog.spark.sink.task import LoggedWrite
 from lakelog.spark.source.admission import NO_LIMITS
 from lakelog.spark.source.input_partitions import LogPartition, TableRows
+from lakelog.spark.source.metadata_columns import _ARROW_TYPES
 from lakelog.spark.source.stream_head import TableHead
 from lakelog.spark.source.stream_log import LogPhase
 from tests.integration.test_eventual_log import ADD, SCHEMA, die_at, fold, make, send_late, write
@@ -95,9 +98,10 @@ def test_log_files_and_readers_come_to_the_same_rows(
     (tmp_path / "ck" / "commits" / ".1.crc").unlink(missing_ok=True)
     lake.feed(2, [("+I", ("mon", 7))])
     lake.write()
-    assert {author for partition in partitions for author in authors_behind(partition, 0)} == {
-        Author(user, number) for number in range(3)
-    }
+    authors = {author for partition in partitions for author in authors_behind(partition, 0)}
+    assert {(author.user, author.identifier) for author in authors} == {(user, number) for number in range(3)}
+    assert len({author.digest for author in authors}) == 3
+    assert None not in {author.digest for author in authors}
     assert rows_by_key(table) == followed(lake) == {**truths[-1], "mon": ("mon", 7)}
 
 
@@ -176,6 +180,92 @@ def test_the_lease_of_a_sink_is_that_of_its_query(tmp_path: Path, bootstrap_serv
         assert newer is not None
     with pytest.raises(WriterLeaseError, match="another run of the query q"), kept.held(table._files, one, session("")):
         pass
+
+
+def test_a_stream_that_is_stopped_between_two_batches_leaves_its_lease(tmp_path: Path, bootstrap_servers: str) -> None:
+    table = make(tmp_path, bootstrap_servers)
+    one = MicroBatch(user="q", identifier=0, run="1", source_digest=None)
+    other = MicroBatch(user="other", identifier=0, run="2", source_digest=None)
+    kept = KeptLease()
+    kept.release()  # before its first batch
+    with kept.held(table._files, one, session("false")):
+        kept.release()  # in the middle of one: its tasks may go on
+        with pytest.raises(WriterLeaseError), KeptLease().held(table._files, other, session("false")):
+            pass
+    kept.release()
+    kept.release()
+    with KeptLease().held(table._files, other, session("false")) as taken:
+        assert taken is not None
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["a batch failed", "an attempt of a task failed"])
+def test_a_stream_that_may_have_left_a_task_keeps_its_lease(
+    tmp_path: Path, bootstrap_servers: str, fails: bool
+) -> None:
+    table = make(tmp_path, bootstrap_servers)
+    one = MicroBatch(user="q", identifier=0, run="1", source_digest=None)
+    kept = KeptLease()
+    with suppress(InjectedCrash), kept.held(table._files, one, session("false")):
+        if fails:
+            raise InjectedCrash
+        kept.suspect_tasks()
+    with kept.held(table._files, one, session("false")):
+        pass
+    kept.release()
+    other = MicroBatch(user="other", identifier=0, run="2", source_digest=None)
+    with pytest.raises(WriterLeaseError), KeptLease().held(table._files, other, session("false")):
+        pass
+
+
+def test_another_stream_writes_as_soon_as_the_first_one_is_stopped(
+    spark: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    catalog = Catalog(str(tmp_path / "lake"), bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=LAKE_SCHEMA, primary_keys=["day"], options=OPTIONS)
+    lake = Lake(spark, tmp_path, table)
+    lake.feed(0, [("+I", ("mon", 1))])
+    lake.write()
+    rows = spark.readStream.schema(f"{LAKE_SCHEMA}, _row_kind STRING").parquet(str(tmp_path / "in"))
+    other = write_stream(rows, table, checkpoint_location=tmp_path / "other")
+    other.processAllAvailable()
+    other.stop()
+    lake.feed(1, [("+I", ("tue", 5))])
+    lake.write()
+    assert set(lake.read()) == {("mon", 1), ("tue", 5)}
+
+
+def test_records_show_batch_and_place_and_the_snapshot_that_took_them_in(
+    tmp_path: Path, bootstrap_servers: str
+) -> None:
+    """Also where the read begins inside of a batch: each record says whose it is."""
+    table = make(tmp_path, bootstrap_servers)
+    store, target = table._files, log_target(table)
+    writer = LocalWriter(table, "q")
+    write(writer, 0, (ADD, (1, "a")), (ADD, (2, "b")))
+    write(writer, 1, (ADD, (1, "c")))
+    send_late(table, Author("q", 0), (1, "old"))
+    send_late(table, Author("q", 2), (3, "in no snapshot"))
+    metadata = tuple(MetadataColumn)
+    schema = pa.schema([*SCHEMA, *(pa.field(one.column, _ARROW_TYPES[one]) for one in metadata)])
+    rows = TableRows(
+        table=store,
+        target=target,
+        fields=store.schema.fields,
+        where=None,
+        has_row_kind=False,
+        schema=schema,
+        metadata=metadata,
+    )
+    ends = ((2, 1), (3, 2))
+    read = rows.read(LogPartition(ranges=((0, 1, 5),), snapshot_ends={0: ends}))
+    found = [row for batch in read for row in batch.to_pylist()]
+    shown = ("v", "_bucket", "_offset", "_user", "_batch_id", "_snapshot_id", "_watermark")
+    assert [tuple(row[name] for name in shown) for row in found] == [
+        ("b", 0, 1, "q", 0, 1, None),
+        ("c", 0, 2, "q", 1, 2, None),
+        ("in no snapshot", 0, 4, "q", 2, None, None),
+    ]
+    assert all(abs(row["_timestamp"].timestamp() * 1000 - system_millis()) < 600_000 for row in found)
 
 
 def session(value: str) -> SparkSession:

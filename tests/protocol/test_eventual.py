@@ -45,6 +45,13 @@ def test_records_of_a_later_batch_of_ones_own_show_a_checkpoint_that_was_reset()
         check_left(Author("a", 6))
 
 
+def test_a_batch_that_is_run_again_from_other_source_offsets_is_refused() -> None:
+    batch = Batch(user="a", identifier=5, source_digest="new")
+    check_no_other_left(batch, 1, [Author("a", 5, "new"), Author("a", 5), Author("a", 4, "old")], USERS, table_name="t")
+    with pytest.raises(InvalidRequestError, match=r"batch 5 of a was written with other source offsets: .*old.*new"):
+        check_no_other_left(batch, 1, [Author("a", 5, "new"), Author("a", 5, "old")], USERS, table_name="db.t")
+
+
 @pytest.mark.parametrize(
     "options",
     [{"merge-engine": "first-row"}, {"sequence.field": "n"}, {"ignore-delete": "true"}],

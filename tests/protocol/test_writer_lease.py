@@ -66,6 +66,37 @@ def test_a_new_run_of_the_same_query_takes_over_at_once(tmp_path: Path) -> None:
     assert take_lease(table, user="a", run="2") == newer
 
 
+def test_a_lease_that_is_released_can_be_taken_at_once(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    stopped = take_lease(table, user="a", run="1")
+    stopped.release()
+    with pytest.raises(WriterLeaseError, match="the query a was stopped, and with it ends its lease of table"):
+        stopped.check()
+    taken = take_lease(table, user="b", run="2")
+    taken.check()
+    for use in (stopped.check, stopped.renew):  # what is left of the stopped stream
+        with pytest.raises(WriterLeaseError, match="the query b writes table"):
+            use()
+    assert [path.name for path in leases(table)] == [f"writer-{taken.number}"]
+
+
+def test_a_run_that_has_released_its_lease_takes_another_one(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    first = take_lease(table, user="a", run="1")
+    first.release()
+    again = take_lease(table, user="a", run="1")
+    assert again.number > first.number
+    again.check()
+
+
+def test_a_lease_that_another_writer_has_taken_is_not_released(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    older = take_lease(table, user="a", run="1")
+    newer = take_lease(table, user="a", run="2")
+    older.release()
+    newer.check()
+
+
 def test_of_several_at_once_one_takes_the_lease(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     start = threading.Barrier(8)

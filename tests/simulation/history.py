@@ -42,7 +42,7 @@ SPECULATE_SHARE = 0.1
 COMPACT_SHARE = 0.3
 PROCESS_LOST_SHARE = 0.3
 CHANGED_SHARE = 0.15
-STEPS_MAX = 20_000
+STEPS_MAX = 60_000  # statements that fence each other wait for long, turn by turn
 ATTEMPTS_MAX = 400
 
 

@@ -187,7 +187,7 @@ def _staged_parts(world: World, one: SimStatement, state: TableState) -> dict[in
             files = _stage_changes(world, one.changes[bucket], bucket, state)
         else:
             there = counts_of(world, world.snapshots[state.snapshot_id].files[bucket])
-            chosen = {row: count for row, count in there.items() if is_deletable(row) and one.taker.random() < 0.5}
+            chosen = {row: count for row, count in there.items() if is_deletable(row) and one.taker.random() < 0.8}
             removed = stage_rows(world, chosen)
             if removed:
                 one.removed[bucket] = chosen

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.metadata.users import CommitUser
+from lakelog.filestore.metadata.users import CommitUser, is_same_source
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.authors import Author
@@ -18,6 +18,11 @@ from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import Position
 from lakelog.logstore.options import CONSISTENCY, is_eventual
 from lakelog.protocol.state import Batch
+
+_LEAVE_OUT = (
+    "Or leave the batch out, with `lakelog table new-identity PATH`, which gives the table a new log without these "
+    "records"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,19 @@ def check_no_other_left(
 ) -> None:
     """Raise InvalidRequestError for records of a batch that no snapshot has and that this stream does not run again.
 
+    Nor may it run the batch again from other source offsets: keys that only the attempt before had would be in the log
+    and in no file.
     `authors` are those of the records behind the newest snapshot, `users` its users. Pure.
     """
-    for author in sorted(authors, key=lambda one: (one.user, one.identifier)):
+    for author in sorted(authors, key=lambda one: (one.user, one.identifier, one.digest or "")):
         is_own = author.user == batch.user and author.identifier <= batch.identifier
+        if is_own and author.identifier == batch.identifier and not is_same_source(author.digest, batch.source_digest):
+            raise InvalidRequestError(
+                f"batch {batch.identifier} of {batch.user} was written with other source offsets: the log of bucket "
+                f"{bucket} of table {table_name} has records of it with the source digest {author.digest}, and this one "
+                f"has {batch.source_digest}. No snapshot has the batch: {CONSISTENCY.key}=eventual. The checkpoint was "
+                f"reset, restored or copied: use the one that goes with the table. {_LEAVE_OUT}"
+            )
         last = users.get(author.user)
         if is_own or (last is not None and author.identifier <= last.identifier):
             continue
@@ -63,6 +77,5 @@ def check_no_other_left(
         raise InvalidRequestError(
             f"the log of bucket {bucket} of table {table_name} has records of batch {author.identifier} of the query "
             f"{author.user}, and no snapshot has this batch: {CONSISTENCY.key}=eventual. Let that query finish it: "
-            "start it again from its checkpoint. Or leave the batch out, with `lakelog table new-identity PATH`, which "
-            "gives the table a new log without these records"
+            f"start it again from its checkpoint. {_LEAVE_OUT}"
         )

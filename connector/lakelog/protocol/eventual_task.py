@@ -89,7 +89,7 @@ def write_eventually(task: EventualTask[Rows, Payload]) -> BucketAnswer:
 
 
 def _author(task: EventualTask[Rows, Payload]) -> Author:
-    return Author(task.batch.user, task.batch.identifier)
+    return Author(task.batch.user, task.batch.identifier, task.batch.source_digest)
 
 
 def _header(

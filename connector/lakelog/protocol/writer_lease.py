@@ -3,7 +3,8 @@
 A lease is the JSON object {"user": string, "run": string} in `lakelog/writer-<number>`. It is taken by making the file
 with the next number, which one of several does; the highest number counts. Its writer writes the file again now and
 then: a lease that was not renewed for `LEASE_MILLIS` has ended. A new run of the same query takes the lease over at
-once: the older run has ended, or stops when it looks.
+once: the older run has ended, or stops when it looks. A stream that is stopped makes the next file, with the member
+"state": "released": anybody may take the number after it at once, and what is left of the stream finds its own passed.
 
 Files stay right with any number of writers, since snapshots go by the offsets that they were written on. The lease is
 for the log, in which the records of two writers could come in another order than their snapshots.
@@ -15,13 +16,13 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError, NotFoundError
 from lakelog.common.file_names import numbers_of
-from lakelog.common.json_fields import parse_object, string
+from lakelog.common.json_fields import optional, parse_object, string
 from lakelog.common.quoting import cause
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.metadata.store import TableStore
@@ -32,6 +33,7 @@ LEASE_MILLIS = 120_000
 RENEW_SECONDS = 10.0
 SPARE_MILLIS = 30_000  # of a lease that is used: longer than a record is on its way to the broker
 _PREFIX = "writer-"
+_RELEASED = "released"
 
 
 class WriterLeaseError(ConflictError):
@@ -46,6 +48,7 @@ class WriterLease:
     number: int
     user: str
     run: str
+    is_released: bool = False
 
     def check(self) -> None:
         """Raise WriterLeaseError unless the lease is held, for longer than a record needs to the broker."""
@@ -67,6 +70,17 @@ class WriterLease:
         if newest > self.number:
             raise WriterLeaseError(self._taken_text(newest))
         self.table.file_io.write_bytes(_path(self.table, self.number), self._to_json())
+
+    def release(self) -> None:
+        """End the lease: another query may take it at once. Call it when no task of the writer runs any more.
+
+        A lease that another writer has taken stays.
+        """
+        if max(_entries(self.table), default=0) != self.number:
+            return
+        released = replace(self, number=self.number + 1, is_released=True)
+        if self.table.file_io.create_new(_path(self.table, released.number), released._to_json()):
+            self.table.file_io.delete(_path(self.table, self.number))
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -92,6 +106,8 @@ class WriterLease:
 
     def _taken_text(self, newest: int) -> str:
         holder = _find(self.table, newest)
+        if holder is not None and holder.is_released and holder.user == self.user:
+            return f"the query {self.user} was stopped, and with it ends its lease of table {self.table.name}"
         if holder is not None and holder.user == self.user:
             return (
                 f"another run of the query {self.user} writes table {self.table.name} now, which has an eventual log "
@@ -104,7 +120,8 @@ class WriterLease:
         )
 
     def _to_json(self) -> bytes:
-        return json.dumps({"user": self.user, "run": self.run}).encode()
+        state = {"state": _RELEASED} if self.is_released else {}
+        return json.dumps({"user": self.user, "run": self.run} | state).encode()
 
 
 def take_lease(table: TableStore, *, user: str, run: str) -> WriterLease:
@@ -116,7 +133,7 @@ def take_lease(table: TableStore, *, user: str, run: str) -> WriterLease:
         entries = _entries(table)
         newest = max(entries, default=0)
         holder = _find(table, newest) if newest else None
-        if holder is not None:
+        if holder is not None and not holder.is_released:
             if (holder.user, holder.run) == (user, run):
                 holder.renew()
                 return holder
@@ -153,7 +170,13 @@ def _find(table: TableStore, number: int) -> WriterLease | None:
     path = _path(table, number)
     try:
         fields = parse_object(table.file_io.read_bytes(path))
-        return WriterLease(table=table, number=number, user=string(fields, "user"), run=string(fields, "run"))
+        return WriterLease(
+            table=table,
+            number=number,
+            user=string(fields, "user"),
+            run=string(fields, "run"),
+            is_released=optional(string, fields, "state") == _RELEASED,
+        )
     except NotFoundError:  # another writer has taken it over since
         return None
     except (KeyError, ValueError) as error:

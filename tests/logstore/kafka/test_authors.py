@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.logstore.kafka.authors import IDENTIFIER_HEADER, USER_HEADER, Author, LiveRecords, authors_of
+from lakelog.logstore.kafka.authors import (
+    DIGEST_HEADER,
+    IDENTIFIER_HEADER,
+    USER_HEADER,
+    Author,
+    LiveRecords,
+    authors_of,
+)
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 
 PARTITION = KafkaTopic(client_config={}, name="t", is_transactional=False).partition(3)
@@ -29,6 +36,23 @@ def test_each_record_says_whose_batch_it_is_of() -> None:
     author = Author("ü", 7)
     assert author.headers() == [("lakelog-user", "ü".encode()), ("lakelog-identifier", b"7")]
     assert authors_of([record(author), record(author), record(Author("b", 0))], PARTITION) == {author, Author("b", 0)}
+
+
+def test_a_record_says_which_source_offsets_its_batch_was_planned_from() -> None:
+    author = Author("a", 7, "d1")
+    assert author.headers()[2:] == [("lakelog-digest", b"d1")]
+    assert authors_of([record(author), record(Author("a", 7))], PARTITION) == {author, Author("a", 7)}
+    for one in (author, Author("\u00fc" * 50, 1 << 62, "d" * 64), Author("a", 0)):
+        assert one.header_bytes >= sum(len(name) + len(value or b"") + 2 for name, value in one.headers())
+
+
+def test_who_reads_is_given_the_batch_where_records_of_another_begin() -> None:
+    one, again, two = Author("a", 1, "d"), Author("a", 1, "e"), Author("a", 2)
+    given_authors: list[tuple[int, Author]] = []
+    live = LiveRecords(PARTITION, {}, lambda offset, author: given_authors.append((offset, author)))
+    for offset, author in enumerate([one, one, again, two, two]):
+        live.passing([record(author, offset)])
+    assert given_authors == [(0, one), (2, again), (3, two)]
 
 
 def test_records_below_the_highest_identifier_of_their_user_are_left_out() -> None:
@@ -72,6 +96,7 @@ def test_a_list_that_is_read_in_pieces_is_left_out_of_alike() -> None:
         [(USER_HEADER, b"a"), (IDENTIFIER_HEADER, b"9" * 20)],
         [(USER_HEADER, b"a"), (IDENTIFIER_HEADER, "\u0661".encode())],
         [(USER_HEADER, None), (IDENTIFIER_HEADER, b"1")],
+        [(USER_HEADER, b"a"), (IDENTIFIER_HEADER, b"1"), (DIGEST_HEADER, b"\xff")],
     ],
 )
 def test_a_record_without_its_author_is_corrupt_and_named(headers: list[tuple[str, str | bytes | None]]) -> None:

@@ -42,6 +42,7 @@ class Written:
     """What one attempt has written. `snapshot_id` is None where an earlier attempt had made the snapshot already.
 
     `time_millis` and `log_offsets` (bucket -> next record) are those of the snapshot, if it is still there.
+    `has_repeated_tasks` says that an attempt of a task had failed: it may still run.
     """
 
     row_count: int
@@ -49,6 +50,7 @@ class Written:
     snapshot_id: int | None
     time_millis: int | None = None
     log_offsets: Mapping[int, int] = field(default_factory=dict)
+    has_repeated_tasks: bool = False
 
 
 NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
@@ -158,6 +160,7 @@ class BatchWrite:
             snapshot_id=done.snapshot_id,
             time_millis=None if snapshot is None else snapshot.time_millis,
             log_offsets={} if log is None else {bucket: at.offset for bucket, at in log.positions.items()},
+            has_repeated_tasks=any(message.is_repeated for message in messages),
         )
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:

@@ -1,20 +1,25 @@
-"""The lease of a stream that writes a table with an eventual log: taken with its first batch, renewed with each."""
+"""The lease of a stream that writes a table with an eventual log: taken with its first batch, renewed with each.
+
+It is released when the stream is stopped between two batches, and else ends some time after its last renewal.
+"""
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.options import CONSISTENCY, is_eventual
 from lakelog.protocol.writer_lease import WriterLease, take_lease
 from lakelog.spark.sink.alignment import MicroBatch
 
 SPECULATION_CONF = "spark.speculation"
+logger = logging.getLogger("lakelog.spark")
 _PROCESS = str(uuid.uuid4())  # stands for the run of a query that cannot be seen
 
 
@@ -24,6 +29,8 @@ class KeptLease:
     def __init__(self) -> None:
         """Hold none."""
         self._lease: WriterLease | None = None
+        self._is_between_batches = False
+        self._may_have_left_tasks = False
 
     @contextmanager
     def held(self, table: TableStore, micro: MicroBatch, spark: SparkSession) -> Iterator[WriterLease | None]:
@@ -39,10 +46,36 @@ class KeptLease:
         lease = self._lease
         if lease is None or lease.run != run:
             lease = self._lease = take_lease(table, user=micro.user, run=run)
+            self._may_have_left_tasks = False  # those of an older run find its lease taken
         else:
             lease.renew()
-        with lease.kept():
-            yield lease
+        self._is_between_batches = False
+        try:
+            with lease.kept():
+                yield lease
+        except BaseException:
+            self.suspect_tasks()
+            raise
+        self._is_between_batches = True
+
+    def suspect_tasks(self) -> None:
+        """Note that an attempt of a task may still run, and send records, when the stream is stopped."""
+        self._may_have_left_tasks = True
+
+    def release(self) -> None:
+        """Let another query write at once, for a stream that has ended.
+
+        Not where the stream was stopped in the middle of a batch, or after an attempt of a task had failed: something
+        of it may still send records, until the lease has ended by its age. Never raises: it ends by its age then, too.
+        """
+        lease = self._lease
+        if lease is None or not self._is_between_batches or self._may_have_left_tasks:
+            return
+        self._lease = None
+        try:
+            lease.release()
+        except LakelogError as error:
+            logger.warning("the lease of table %s is not released: %s", lease.table.name, error)
 
 
 def has_one_writer(table: TableStore) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,11 +19,22 @@ class TableQuery(StreamingQuery):
     Its progress says what each batch did to the table, see `progress_with_commits`.
     """
 
-    def __init__(self, query: StreamingQuery, compaction: BackgroundCompaction, *, settles: bool) -> None:
-        """Wrap a running query. `settles` says that it ends by itself, and leaves a table that reads need not merge."""
+    def __init__(
+        self,
+        query: StreamingQuery,
+        compaction: BackgroundCompaction,
+        *,
+        settles: bool,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Wrap a running query. `settles` says that it ends by itself, and leaves a table that reads need not merge.
+
+        `on_end` is called when the query has ended without an error, or was stopped.
+        """
         super().__init__(query._jsq)
         self._compaction = compaction
         self._settles = settles
+        self._on_end = on_end
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end of the query, and of compaction. See StreamingQuery.
@@ -43,6 +56,7 @@ class TableQuery(StreamingQuery):
         """Stop the query, and wait for a compaction under way."""
         super().stop()
         self._compaction.wait()
+        self._on_end()
 
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:
@@ -60,3 +74,4 @@ class TableQuery(StreamingQuery):
             self._compaction.settle()
         else:
             self._compaction.wait()
+        self._on_end()

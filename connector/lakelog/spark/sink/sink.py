@@ -112,6 +112,8 @@ class LakelogSink:
         _FINISHED.check_new(self.table, micro)
         with self._lease.held(self.table._files, micro, rows.sparkSession) as lease:
             outcome, written = self._write_once(rows, micro, lease)
+            if written.has_repeated_tasks:
+                self._lease.suspect_tasks()
         _FINISHED.add(self.table, micro)
         if self.table.log is not None and outcome is not BatchOutcome.EMPTY:
             publish_progress(self.table._files, self.table.log)
@@ -321,7 +323,7 @@ def start_stream(
         return query
     target = log_target(sink.table)
     snapshots = DriverSnapshots(sink.table._files, None if target is None else target.topic_id, sink.table.kafka)
-    return TableQuery(query, compaction_beside(snapshots), settles=available_now)
+    return TableQuery(query, compaction_beside(snapshots), settles=available_now, on_end=sink._lease.release)
 
 
 def _check_stream(rows: DataFrame, output_mode: str, *, available_now: bool, processing_time: str | None) -> None:

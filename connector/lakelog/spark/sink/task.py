@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.protocol.writer_lease import WriterLease
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.sink.exchange import check_owned, received
-from lakelog.spark.worker import MESSAGE_SCHEMA, spare_modules_from_collection, task_number
+from lakelog.spark.worker import MESSAGE_SCHEMA, attempt_number, spare_modules_from_collection, task_number
 
 SEQUENCES_PER_TASK = 1 << 26
 _POOL = ProducerPool[EncodedRecords]()  # of this process
@@ -50,7 +50,10 @@ _POOL = ProducerPool[EncodedRecords]()  # of this process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage:
-    """What a task reports to the driver. `answers` are of buckets with a log, the files of a table without one."""
+    """What a task reports to the driver. `answers` are of buckets with a log, the files of a table without one.
+
+    `is_repeated` says that an earlier attempt of the task has failed.
+    """
 
     answers: tuple[BucketAnswer, ...] = ()
     files: tuple[tuple[int, BucketFile], ...] = ()
@@ -58,6 +61,7 @@ class TaskMessage:
     hashes: HashIndexChange | None = None
     row_count: int = 0
     error: LakelogError | None = None
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,8 @@ class LoggedWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The body of mapInArrow behind the exchange."""
-        yield _to_batch(answered(lambda: self.write(received(batches), task_number())))
+        message = answered(lambda: self.write(received(batches), task_number()))
+        yield _to_batch(replace(message, is_repeated=attempt_number() > 0))
 
     def write(self, rows: Mapping[int, pa.Table], task: int) -> TaskMessage:
         """Write the rows of each bucket. Raises what the protocol raises."""

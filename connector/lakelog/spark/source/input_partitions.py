@@ -201,6 +201,7 @@ class TableRows:
                 with_offset=bool(self.metadata),
                 with_timestamp=about.has_timestamp,
                 on_header=about.on_header,
+                on_author=about.on_author,
                 check_header=MarkCheck(table_name=self.table.name, on_untracked=self.on_untracked),
                 holds_nothing=self._gap_test(topic, bucket),
                 patience=Patience(0 if self.target is None else self.target.unavailable_seconds),

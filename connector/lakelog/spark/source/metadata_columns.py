@@ -10,13 +10,15 @@
 | `_watermark` | the event-time watermark of its batch; null without one | the snapshot's |
 
 User, batch and watermark stand at the beginning of a transaction: of a read that begins inside of one they are null up
-to the next one.
+to the next one. In an eventual log, which has no transactions, user and batch stand in each record; there is no
+watermark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,9 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.protocol.batch_marks import BatchMark
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.spark.log_options import METADATA_COLUMNS, MetadataColumn
+
+if TYPE_CHECKING:
+    from lakelog.logstore.kafka.authors import Author
 
 _TYPES: dict[MetadataColumn, spark.DataType] = {
     MetadataColumn.BUCKET: spark.IntegerType(),
@@ -144,6 +149,15 @@ class LogMetadata:
     def on_header(self) -> Callable[[int, bytes], None] | None:
         """What takes the headers of transactions as they come; None where no column is of them."""
         return None if _OF_HEADERS.isdisjoint(self._columns) else self._take_header
+
+    @property
+    def on_author(self) -> Callable[[int, Author], None] | None:
+        """What takes the batches of records of an eventual log, which have no transactions; None as `on_header`."""
+        return None if _OF_HEADERS.isdisjoint(self._columns) else self._take_author
+
+    def _take_author(self, offset: int, author: Author) -> None:
+        self._starts.append(offset)
+        self._marks.append(BatchMark(user=author.user, identifier=author.identifier))
 
     def _take_header(self, offset: int, header: bytes) -> None:
         self._starts.append(offset)

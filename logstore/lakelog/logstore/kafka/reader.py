@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.codec.debezium import decode_records
-from lakelog.logstore.kafka.authors import LiveRecords
+from lakelog.logstore.kafka.authors import LiveRecords, OnAuthor
 from lakelog.logstore.kafka.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition
@@ -128,6 +128,7 @@ def read_range(
     ahead: Ahead | None = None,
     done: Mapping[str, int] = NO_BATCHES,
     check_header: CheckHeader | None = None,
+    on_author: OnAuthor | None = None,
 ) -> Generator[pa.RecordBatch]:
     """The committed changes in [start, end): the columns, `_row_kind` (int8), and as asked for `_offset`, `_timestamp`.
 
@@ -137,8 +138,8 @@ def read_range(
     offsets at the start, where the log itself does not show that they held no record. With `patience` requests to a
     broker that does not answer are repeated. `ahead` are the first records of the range, which were read already, see
     `read_ahead`. In an eventual log records of a user's older batches are left out, see `LiveRecords`, which `done` is
-    for. Raises LogTruncatedError, StalledError when nothing comes for `timeout_seconds` before `end`,
-    CorruptDataError, UnavailableError.
+    for; `on_author` is called where records of another batch begin in it. Raises LogTruncatedError, StalledError when
+    nothing comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
     """
     columns = [
         name for name, is_asked in ((OFFSET_COLUMN, with_offset), (TIMESTAMP_COLUMN, with_timestamp)) if is_asked
@@ -147,7 +148,7 @@ def read_range(
     pieces = _pieces(
         partition, start if ahead is None else ahead.position, end, timeout_seconds, holds_nothing, patience
     )
-    live = None if partition.topic.is_transactional else LiveRecords(partition, done)
+    live = None if partition.topic.is_transactional else LiveRecords(partition, done, on_author)
     for messages in pieces if ahead is None else chain([ahead.messages], pieces):
         if on_header is not None:
             _give_headers(messages, on_header)
