@@ -61,7 +61,7 @@ def check_no_other_left(
         if is_own and author.identifier == batch.identifier and not is_same_source(author.digest, batch.source_digest):
             raise InvalidRequestError(
                 f"batch {batch.identifier} of {batch.user} was written with other source offsets: the log of bucket "
-                f"{bucket} of table {table_name} has records of it with the source digest {author.digest}, and this one "
+                f"{bucket} of table {table_name} has records of it with the source digest {author.digest}, this one "
                 f"has {batch.source_digest}. No snapshot has the batch: {CONSISTENCY.key}=eventual. The checkpoint was "
                 f"reset, restored or copied: use the one that goes with the table. {_LEAVE_OUT}"
             )
