@@ -103,7 +103,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
         check_options({"bucket": "2", "file-format": "orc"})
     check_options({"fields.v.aggregate-function": "sum"})
     with pytest.raises(
-        OptionError, match="'record-level.expire-time' of Paimon makes compactions drop old rows, which"
+        OptionError, match=r"'record-level\.expire-time' of Paimon makes compactions drop old rows, which"
     ):
         check_options({"record-level.expire-time": "1 d"})
     with pytest.raises(OptionError, match="unknown option 'fields'"):
