@@ -23,7 +23,7 @@ from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.logstore.kafka.topic import delete_topic, describe_topic
+from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.protocol import log_ending
 from lakelog.protocol.driver import Verdict
 from lakelog.protocol.header import LogMark
@@ -391,3 +391,17 @@ def test_a_dropped_table_leaves_its_topic_when_asked(catalog: Catalog, logged: T
 def test_log_options_of_a_table_without_a_log_name_the_way_to_one(plain: Table) -> None:
     with pytest.raises(InvalidRequestError, match="the table has no log; `lakelog log add`"):
         plain.alter(SetOption("log.retention", "1 d"))
+
+
+@pytest.mark.full  # the client waits for half a minute for its transaction
+def test_a_batch_whose_topic_is_created_again_while_it_is_written_is_an_error(logged: Table) -> None:
+    log, rows = log_of_table(logged), rows_of_bucket(logged, 0)
+    LocalWriter(logged, "job").write(1, rows, None)
+
+    def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:
+        if step is Step.BEGIN:
+            delete_topic(kafka_topic(log))
+            create_topic(kafka_topic(log), 2)
+
+    with pytest.raises(CorruptDataError, match="was deleted, and created again, while it was written"):
+        LocalWriter(logged, "job", observe=observe, is_first=False).write(2, rows.slice(0, 1), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,11 +11,17 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.logstore.kafka.topic import delete_topic, describe_topic
+from lakelog.protocol.driver import Verdict, check_identity
 from lakelog.protocol.log_leases import LogLeases
+from lakelog.protocol.state import Batch
 from lakelog.protocol.steps import Step
+from lakelog.protocol.stores import ChangeRows, newest_state
 from lakelog.protocol.table_log import kafka_topic
+from lakelog.spark.sink.task import LoggedWrite, write_buckets
+from lakelog.spark.tables import log_target
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table
@@ -31,6 +38,7 @@ KINDS = {
     "all with changelog": (["id"], {"log.changelog-mode": "all", "changelog-producer": "lookup"}),
     "changelog by compaction": (["id"], {"changelog-producer": "lookup"}),
     "first-row": (["id"], {"merge-engine": "first-row"}),
+    "sum": (["id"], {"merge-engine": "aggregation", "fields.batch.aggregate-function": "sum"}),
     "append-only": ([], {}),
     "value-count": ([], {"write-mode": "change-log"}),
 }
@@ -128,26 +136,64 @@ def test_the_number_that_a_table_has_changes_nothing(catalog: Catalog) -> None:
         table.rescale(0)
 
 
-def test_a_batch_that_is_in_a_part_of_the_log_is_finished_before_a_rescale(catalog: Catalog) -> None:
-    table = logged(catalog)
-    commits = 0
+class DiesInItsSecondBucket:
+    """Dies before its second transaction is committed."""
 
-    def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:
-        nonlocal commits
-        commits += step is Step.COMMIT
-        if commits == 2:
+    def __init__(self) -> None:
+        self.commits = 0
+
+    def __call__(self, step: Step, *_: object) -> None:
+        self.commits += step is Step.COMMIT
+        if self.commits == 2:
             raise InjectedCrash
 
+
+@pytest.mark.parametrize("kind", ["append-only", "value-count", "sum"])
+def test_a_batch_that_is_in_a_part_of_the_log_is_finished_in_the_new_buckets(catalog: Catalog, kind: str) -> None:
+    table = logged(catalog, kind)
+    reader = Reader(table)
+    reader.read()
+    rows = pa.table([pa.array(range(40)), pa.array([1] * 40, pa.int32())], schema=SCHEMA)
+    counts = []
+    for buckets in (3, 5):
+        with pytest.raises(InjectedCrash):
+            LocalWriter(open_table(table.path), "job", observe=DiesInItsSecondBucket()).write(0, rows, None)
+        rescaled = open_table(table.path).rescale(buckets)
+        counts.append(rescaled.count())
+        state = newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id)
+        with pytest.raises(InvalidRequestError, match="was written with other source offsets"):
+            check_identity(state, Batch(user="job", identifier=0, source_digest="others"))
+
+    write_all = LocalWriter(open_table(table.path), "job")
+    assert write_all.write(0, rows, None) is Verdict.NEW
+    assert write_all.write(0, rows, None) is Verdict.REPLAY
+
+    assert 0 < counts[0] < counts[1] < 40, "each run of the batch has left a part"
+    assert content(table) == [(number, 1) for number in range(40)]
+    log = newest_state(table._files, topic_id=log_of_table(open_table(table.path)).topic_id).logged
+    assert log.is_whole()
+    reader.start()
+    assert reader.read() == Counter({(number, 1): 1 for number in range(40)})
+
+
+@pytest.mark.parametrize("kind", ["append-only", "sum"])
+def test_tasks_of_spark_leave_out_what_is_written_too(catalog: Catalog, kind: str) -> None:
+    table = logged(catalog, kind)
+    rows = pa.table([pa.array(range(40)), pa.array([1] * 40, pa.int32())], schema=SCHEMA)
     with pytest.raises(InjectedCrash):
-        LocalWriter(table, "job", observe=observe).write(0, rows_of(0), None)
-
-    with pytest.raises(InvalidRequestError, match=r"batch 0 of job is in the log .* Start the stream until it has fin"):
-        table.rescale(3)
-
-    write(table, 0)
+        LocalWriter(table, "job", observe=DiesInItsSecondBucket()).write(0, rows, None)
     rescaled = table.rescale(3)
-    write(rescaled, 0)
-    assert content(rescaled) == sorted(expected(0))
+    files, schema = rescaled._files, rescaled._files.schema
+    target = log_target(rescaled)
+    assert target is not None
+    batch = Batch(user="job", identifier=0, source_digest="0")
+    buckets = bucket_of(rows, schema.bucket_fields, 3, schema.bucket_function)
+    parts = {number: ChangeRows(rows=rows.filter(pa.array(buckets == number)), kinds=None) for number in range(3)}
+
+    answers = write_buckets(LoggedWrite(table=files, target=target, batch=batch, task_count=1), parts)
+
+    logged_count = sum(header.record_count for answer in answers for header in answer.transactions)
+    assert logged_count == 40 - rescaled.count()
 
 
 def test_an_eventual_log_keeps_its_buckets_and_takes_no_statements(catalog: Catalog) -> None:

@@ -12,9 +12,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table, open_table
+from lakelog.protocol.moved_parts import written_parts
+from lakelog.protocol.state import Batch
+from lakelog.protocol.steps import Step
+from lakelog.protocol.stores import newest_state
 from lakelog.spark import write_stream
+from tests.integration.test_crash_matrix import CRASH_AT, JOB_SECONDS_MAX, KINDS, Pipeline, wait_for
 from tests.support.changes import TABLE_SCHEMA, make_history
-from tests.support.promises import fold_read_batches, log_changes
+from tests.support.crash import Victim
+from tests.support.log_records import log_of_table
+from tests.support.promises import fold_read_batches, log_changes, snapshot_rows
+from tests.support.rescales import check_generations
 from tests.support.streams import feed, keep_batch
 
 pytestmark = pytest.mark.integration
@@ -67,3 +75,31 @@ def test_streams_that_run_while_a_table_is_rescaled_go_on_exactly_once(
     assert Counter(tuple(row.values()) for row in rescaled.to_arrow().to_pylist()) == truth
     assert len({bucket for bucket in range(3) if log_changes(rescaled, bucket)}) == 3, "all of the new buckets are used"
     catalog.drop_table("db.t")
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ["append-only", "merged"])
+def test_a_batch_that_a_killed_job_left_half_way_is_finished_in_the_new_buckets(
+    kind: str, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    pipeline = Pipeline.create(tmp_path, bootstrap_servers, KINDS[kind])
+    pipeline.feed("job", seed=11)
+    plan = pipeline.plan(Step.AFTER_COMMIT, Victim.DRIVER)
+    job = pipeline.start(env=plan.to_env())
+    wait_for(plan.marker, job, pipeline)
+    job.wait(JOB_SECONDS_MAX)
+
+    rescaled = pipeline.table.rescale(5)
+
+    state = newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id)
+    (user,) = state.users
+    assert [one.bucket_count for one in state.logged.moved] == [2]
+    assert written_parts(state.logged, Batch(user=user, identifier=CRASH_AT, source_digest=None))
+    pipeline.finish()
+    truth = pipeline.histories["job"].truths[-1]
+    assert snapshot_rows(pipeline.table) == truth
+    assert fold_read_batches(tmp_path / "job-read") == Counter(truth)
+    check_generations(pipeline.table, has_key=kind == "merged")
+    assert newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id).logged.is_whole()
+    pipeline.catalog.drop_table("db.t")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.users import CommitUser
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.state import LogPosition, LogState, TakenBatch, prune_ledger
+from lakelog.protocol.moved_parts import rows_left, written_parts
+from lakelog.protocol.state import Batch, LogPosition, LogState, MovedParts, TakenBatch, prune_ledger
 from tests.simulation.world import World
+from tests.support.small_tables import SCHEMA
 
 counts = st.integers(0, 2**62)
 positions = st.builds(
@@ -26,8 +33,14 @@ taken_batches = st.builds(TakenBatch, identifier=counts, digest=st.none() | st.t
 ledgers = st.dictionaries(
     st.integers(0, 64), st.dictionaries(st.text(min_size=1), taken_batches, min_size=1, max_size=3), max_size=4
 )
+moved_parts = st.builds(MovedParts, bucket_count=st.integers(1, 64), ledger=ledgers.filter(bool))
 states = st.builds(
-    LogState, topic_id=st.text(), positions=st.dictionaries(st.integers(0, 64), positions), ledger=ledgers
+    LogState,
+    topic_id=st.text(),
+    positions=st.dictionaries(st.integers(0, 64), positions),
+    ledger=ledgers,
+    abandoned=st.dictionaries(st.text(), counts, max_size=2),
+    moved=st.lists(moved_parts, max_size=2).map(tuple),
 )
 
 
@@ -52,6 +65,43 @@ def test_a_ledger_of_another_form_is_an_error(taken: str) -> None:
     text = f'{{"topicId": "t", "positions": {{}}, "ledger": {{"3": {{"q": {taken}}}}}}}'
     with pytest.raises(CorruptDataError, match="snapshot 7"):
         LogState.from_json(text, where="snapshot 7")
+
+
+@pytest.mark.parametrize("moved", ["{}", "[5]", '[{"buckets": 0, "ledger": {}}]', '[{"buckets": 2}]'])
+def test_moved_parts_of_another_form_are_an_error(moved: str) -> None:
+    text = f'{{"topicId": "t", "positions": {{}}, "ledger": {{}}, "moved": {moved}}}'
+    with pytest.raises(CorruptDataError, match="snapshot 7"):
+        LogState.from_json(text, where="snapshot 7")
+
+
+def test_parts_of_a_batch_are_dropped_with_all_that_names_them_once_it_has_its_snapshot() -> None:
+    ledger = {0: {"q": TakenBatch(identifier=5), "other": TakenBatch(identifier=1)}}
+    older = MovedParts(bucket_count=2, ledger={1: {"q": TakenBatch(identifier=5)}})
+    state = LogState(topic_id="t", ledger=ledger, moved=(older,), abandoned={"q": 5, "other": 1})
+
+    pruned = state.pruned({"q": CommitUser(identifier=5, digest=None, time_millis=0)})
+
+    assert pruned.ledger == {0: {"other": TakenBatch(identifier=1)}}
+    assert (pruned.moved, pruned.abandoned) == ((), {"other": 1})
+    unfinished = state.pruned({"q": CommitUser(identifier=4, digest=None, time_millis=0)})
+    assert unfinished == state
+    assert not replace(state, ledger={}).is_whole()
+
+
+def test_rows_of_parts_that_are_in_the_table_are_left_out() -> None:
+    schema = build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "5"})
+    rows = pa.table([pa.array(range(50)), pa.array([0] * 50, pa.int32())], schema=SCHEMA)
+    batch = Batch(user="q", identifier=5, source_digest=None)
+    halves = MovedParts(bucket_count=2, ledger={1: {"q": TakenBatch(identifier=5)}, 0: {"q": TakenBatch(identifier=4)}})
+    thirds = MovedParts(bucket_count=3, ledger={0: {"q": TakenBatch(identifier=5)}, 2: {"r": TakenBatch(identifier=5)}})
+
+    written = written_parts(LogState(topic_id="t", moved=(halves, thirds)), batch)
+
+    assert written == ((2, frozenset({1})), (3, frozenset({0})))
+    by_two, by_three = (bucket_of(rows, schema.bucket_fields, count, schema.bucket_function) for count in (2, 3))
+    assert rows_left(schema, rows, written).to_pylist() == [
+        two == 0 and three != 0 for two, three in zip(by_two, by_three, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"topicId": "t", "positions": {"0": [1]}, "ledger": {}}'])

@@ -340,9 +340,8 @@ class Table:
         continue exactly once when they are started again. The older topic stays for those that have not read it to its
         end, until `drop_ended_logs`, or with the table.
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, and those with
-        `log.consistency=eventual`; InvalidRequestError too while a batch is logged and in no snapshot, which only its
-        stream can finish; ConflictError when other writers commit all the time; NotFoundError without the topic of a
-        log, see `renew_log`; UnavailableError.
+        `log.consistency=eventual`; ConflictError when other writers commit all the time, or a stream writes the table;
+        NotFoundError without the topic of a log, see `renew_log`; UnavailableError.
         """
         if self.log is None:
             return self._of(self._files.rescale(buckets))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError
@@ -20,14 +20,11 @@ from lakelog.protocol.ports import SnapshotChange, Snapshots
 from lakelog.protocol.state import (
     Batch,
     LogPosition,
-    LogState,
     TableState,
     TakenBatch,
     advance,
     check_same_batch,
     is_committed,
-    prune_abandoned,
-    prune_ledger,
 )
 from lakelog.protocol.steps import Step, StepObserver
 from lakelog.protocol.task import BucketAnswer
@@ -77,8 +74,8 @@ def check_identity(state: TableState, batch: Batch) -> Verdict:
 
 def check_ledger(state: TableState, batch: Batch) -> None:
     """Raise InvalidRequestError when other writers took in a part of the batch that has other source offsets."""
-    ledger = {} if state.log is None else state.log.ledger
-    for bucket, users in ledger.items():
+    ledgers = () if state.log is None else (state.log.ledger, *(one.ledger for one in state.log.moved))
+    for bucket, users in ((bucket, users) for ledger in ledgers for bucket, users in ledger.items()):
         taken = users.get(batch.user)
         if taken is not None and taken.identifier >= batch.identifier:
             where = f"bucket {bucket} of snapshot {state.snapshot_id}"
@@ -147,13 +144,11 @@ def take_answers(
             if header.user != batch.user:
                 lineage.append(lineage_of(header.user, header.identifier, header.lineage))
     users = _users_after(state.users, batch, now_millis)
-    left = prune_ledger(ledger, users)
-    abandoned = prune_abandoned(log.abandoned, left)
     return SnapshotChange(
         files=files,
         changelog=changelog,
         users=users,
-        log=LogState(topic_id=log.topic_id, positions=positions, ledger=left, abandoned=abandoned),
+        log=replace(log, positions=positions, ledger=ledger).pruned(users),
         lineage=_unique(lineage),
         watermark_millis=max(watermarks, default=None),
         removed=removed,

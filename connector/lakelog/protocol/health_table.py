@@ -144,7 +144,7 @@ def table_results(table: FileStoreTable, topic_id: str | None, clock: Callable[[
             "synchronize the clocks of this machine and of the writer by NTP: expiry and reads by time go by them",
         )
     if state.log is not None and not state.log.is_whole():
-        users = sorted({user for taken in state.log.ledger.values() for user in taken})
+        users = sorted({user for user, _ in state.log.taken()})
         yield warning(
             f"the newest snapshot holds a part of an unfinished batch of {', '.join(users)}",
             "start that query again: it completes the batch",

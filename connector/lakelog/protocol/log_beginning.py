@@ -37,6 +37,7 @@ from lakelog.protocol.log_generations import (
     older_schema,
     state_of_log,
 )
+from lakelog.protocol.moved_parts import moved_state
 from lakelog.protocol.new_identity import file_sequences, restarted_state
 from lakelog.protocol.state import LogState
 from lakelog.protocol.table_log import TableLog, kafka_topic, log_of
@@ -101,7 +102,10 @@ def create_next(
     for number in itertools.count(1):
         topic, is_created = topic_of(name if number == 1 else f"{name}-{number}"), False
         try:
-            with new_topic(topic, wanted, warehouse_of(table.path), kafka=kafka) as with_topic:
+            made = new_topic(
+                topic, wanted, warehouse_of(table.path), kafka=kafka, is_named=lambda made: _is_created(table, made)
+            )
+            with made as with_topic:
                 is_created = True
                 table.schemas.create(with_topic)
             return replace(table, schema=with_topic)
@@ -117,11 +121,18 @@ def create_next(
     raise AssertionError("unreachable")
 
 
+def _is_created(table: FileStoreTable, schema: TableSchema) -> bool:
+    """Whether a schema file names the topic of a schema, whatever its creation has ended with. Raises LakelogError."""
+    try:
+        return TOPIC_ID.of(table.schemas.get(schema.id).options) == TOPIC_ID.of(schema.options)
+    except NotFoundError:
+        return False
+
+
 def finish(table: FileStoreTable, topic_of: NameTopic, kafka: Mapping[str, str] | None) -> FileStoreTable:
     """Begin the generation of the table's schema, the newest one, where a call was cut off; gives the table.
 
-    A topic that does not exist is made anew: nothing was in it. Where the outcome of creating the schema was unknown,
-    it was deleted.
+    A topic that does not exist any more is made anew: nothing was in it.
     """
     ends = ends_of(table, older_log(table, kafka))
     if not is_there(present_log(table, kafka)):
@@ -146,6 +157,9 @@ def begin(table: FileStoreTable, ends: Mapping[int, int]) -> FileStoreTable:
         if not table.has_log:
             return generations | {LOG_STATE_KEY: NO_LOG_STATE}
         state = restarted_state(table, latest, carried, sequences)
+        before = None if older is None else older_schema(table, older.topic_id)
+        if before is not None and before.bucket_count != table.bucket_count:
+            state = moved_state(state, bucket_count=before.bucket_count)
         return generations | {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
 
     def of_moved(before: Snapshot, sequences: Mapping[int, int]) -> Mapping[str, str]:

@@ -40,7 +40,6 @@ logger = logging.getLogger("lakelog.protocol")
 HEADER_ONLY = EncodedRecords(keys=(), values=(), row_count=0, size_bytes=0, largest=0)
 _USER = "lakelog-log"
 _TRIES_MAX = 10
-_WAY_OUT = "Start the stream until it has finished the batch, stop it, and call this again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,19 +133,18 @@ def _visit(table: FileStoreTable, target: LogTarget, batch: Batch, bucket: int) 
     )
 
 
-def end_log(table: FileStoreTable, target: LogTarget, *, parts_text: str | None) -> None:
+def end_log(table: FileStoreTable, target: LogTarget, *, takes_parts: bool) -> None:
     """End the log of a table, and take all of it into a snapshot. A table without a snapshot gets one.
 
-    With a `parts_text`, which says why, a batch that has no snapshot of its own yet raises InvalidRequestError, and the
-    log goes on; in the text `{way_out}` is how its stream finishes it. Raises ConflictError for a writer that logs
-    meanwhile; then the log goes on too.
+    With `takes_parts` batches may be in a part of the buckets alone. Otherwise they raise InvalidRequestError, and the
+    log goes on. Raises ConflictError for a writer that logs meanwhile; then the log goes on too.
     """
     for _ in range(_TRIES_MAX):
         batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
         with fenced_buckets(table, target, batch) as (state, buckets):
             answers = [bucket.answer for bucket in buckets]
-            if parts_text is not None:
-                _check_whole(table, target, state, batch, buckets, parts_text=parts_text)
+            if not takes_parts:
+                _check_whole(table, target, state, batch, buckets)
             _end(table, target, state, batch, buckets)
             if state.snapshot_id and not any(answer.transactions for answer in answers):
                 return
@@ -175,25 +173,20 @@ def adopt(table: FileStoreTable, target: LogTarget, batch: Batch, answers: Seque
 
 
 def _check_whole(
-    table: FileStoreTable,
-    target: LogTarget,
-    state: TableState,
-    batch: Batch,
-    buckets: Sequence[FencedBucket],
-    *,
-    parts_text: str,
+    table: FileStoreTable, target: LogTarget, state: TableState, batch: Batch, buckets: Sequence[FencedBucket]
 ) -> None:
     """Raise InvalidRequestError while a batch is in a part of the log alone; its stream must be able to finish it."""
     after = take_answers(state, batch, [bucket.answer for bucket in buckets], now_millis=system_millis())
     assert after.log is not None
-    left = sorted({(user, taken.identifier) for users in after.log.ledger.values() for user, taken in users.items()})
+    left = sorted({(user, taken.identifier) for user, taken in after.log.taken()})
     if not left:
         return
     _open_again(table, target, state, batch, [bucket for bucket in buckets if bucket.is_ended])
     user, identifier = left[0]
     raise InvalidRequestError(
-        f"batch {identifier} of {user} is in the log of table {table.name} and in no snapshot of its own yet: "
-        + parts_text.format(way_out=_WAY_OUT)
+        f"batch {identifier} of {user} is in the log of table {table.name} and in no snapshot of its own yet: without "
+        "this log its stream could not finish it. Start the stream until it has finished the batch, stop it, and call "
+        "this again; `lakelog log renew` keeps such batches"
     )
 
 

@@ -43,7 +43,6 @@ from lakelog.protocol.topics import drop_topic
 logger = logging.getLogger("lakelog.protocol")
 
 _LOG_PREFIXES = ("log.", CHANGE_TRACKING.key)
-_PARTS = "without this log its stream could not finish it. {way_out}; `lakelog log renew` keeps such batches"
 
 
 def add_log(
@@ -100,7 +99,7 @@ def remove_log(
         assert log is not None
         log.check_topic()
         check_no_copy(newest, recorded_place(newest))
-        end_log(newest, target_of(log), parts_text=_PARTS)
+        end_log(newest, target_of(log), takes_parts=False)
         left = {key: value for key, value in newest.schema.options.items() if not key.startswith(_LOG_PREFIXES)}
         left.pop(PLACE_KEY, None)
         without = next_schema(newest, left)
@@ -139,7 +138,7 @@ def renew_log(
     else:
         log = present_log(newest, kafka)
         if is_there(log):
-            end_log(newest, target_of(log), parts_text=None)
+            end_log(newest, target_of(log), takes_parts=True)
         else:
             logger.warning("topic %s of table %s does not exist: its last records are lost", log.topic, table.name)
         wanted = next_schema(newest, newest.schema.options)

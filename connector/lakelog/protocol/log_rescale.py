@@ -28,21 +28,17 @@ from lakelog.protocol.log_ending import end_log
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.statement_runs import target_of
 
-_PARTS = (
-    "its rows that are in no bucket yet would belong to other buckets than before, and their batch could not be found "
-    "in the new log. {way_out}"
-)
-
 
 def rescale(
     table: FileStoreTable, bucket_count: int, *, topic_of: NameTopic, kafka: Mapping[str, str] | None = None
 ) -> FileStoreTable:
     """Give a table with a log another number of buckets, and a topic with as many partitions; gives the changed table.
 
-    A call that was cut off is finished first. `topic_of` names a topic by what follows the table's name in it, `kafka`
+    A call that was cut off is finished first. A batch that is in a part of the buckets stays so: its stream writes the
+    other rows in the new buckets. `topic_of` names a topic by what follows the table's name in it, `kafka`
     are the user's own settings of Kafka clients. Raises InvalidRequestError for a number below 1, for a table that lost
-    its log, and while a batch is logged and in no snapshot of its own; UnsupportedError for an eventual log;
-    ConflictError while a stream writes the table; NotFoundError without the topic; UnavailableError.
+    its log; UnsupportedError for an eventual log; ConflictError while a stream writes the table; NotFoundError without
+    the topic; UnavailableError.
     """
     newest = newest_of(table)
     if not newest.has_log:
@@ -57,6 +53,6 @@ def rescale(
         return newest
     log = present_log(newest, kafka)
     log.check_topic()
-    end_log(newest, target_of(log), parts_text=_PARTS)
+    end_log(newest, target_of(log), takes_parts=True)
     after = create_next(newest, wanted, topic_of, kafka)
     return begin(after, ends_of(after, log))

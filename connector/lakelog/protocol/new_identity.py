@@ -116,4 +116,4 @@ def restarted_log(older: LogState, sequences: Mapping[int, int], *, topic_id: st
         bucket: LogPosition(sequence=max(sequence, older.position(bucket).sequence))
         for bucket, sequence in sequences.items()
     }
-    return LogState(topic_id=topic_id, positions=positions, ledger=older.ledger, abandoned=older.abandoned)
+    return replace(older, topic_id=topic_id, positions=positions)

@@ -28,12 +28,14 @@ class PartBase:
     """What a bucket is when its part of a batch is made: a snapshot, 0 before the first, and behind it the tail.
 
     `tail` are headers in log order. The part's rows have sequence numbers from `first_sequence` on: where it stays, the
-    rows of the bucket do.
+    rows of the bucket do. `written` has the rows of the batch that are in the table already, from before it got other
+    buckets: a number of buckets, and those of them whose rows are left out.
     """
 
     first_sequence: int
     snapshot_id: int
     tail: tuple[CommitHeader, ...]
+    written: tuple[tuple[int, frozenset[int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ class LogPosition:
 
 
 _START = LogPosition()
+_BUCKETS = range(1, 1 << 31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +46,36 @@ class TakenBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MovedParts:
+    """Parts of unfinished batches that were in a table when it got other buckets.
+
+    `ledger` is that of its log state then, by the buckets of which it had `bucket_count`: of such a batch the rows in
+    these buckets are in the table.
+    """
+
+    bucket_count: int
+    ledger: Mapping[int, Mapping[str, TakenBatch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
     """The state of the log in one snapshot. Stored as JSON in the snapshot's property `lakelog.log`:
 
     {"topicId": string, "positions": {bucket: [offset, leader epoch or null, records, bytes, sequence, epoch offset]},
-     "ledger": {bucket: {user: [identifier, digest or null]}}, "abandoned": {user: identifier}}
+     "ledger": {bucket: {user: [identifier, digest or null]}}, "abandoned": {user: identifier},
+     "moved": [{"buckets": number, "ledger": as above}]}
 
     The ledger names transactions in the snapshot that belong to a batch whose own snapshot is still to come; of those,
-    `abandoned` are the batches for which readers do not wait, see `lakelog.protocol.unfinished`. Ledgers of older
-    snapshots have the identifier alone, and their positions no epoch offset; without abandoned batches the key is
-    absent.
+    `abandoned` are the batches for which readers do not wait, see `lakelog.protocol.unfinished`. `moved` are the parts
+    that were in the table before it got its present buckets, the oldest first. Ledgers of older snapshots have the
+    identifier alone, and their positions no epoch offset; without abandoned batches or moved parts the key is absent.
     """
 
     topic_id: str
     positions: Mapping[int, LogPosition] = field(default_factory=dict)
     ledger: Mapping[int, Mapping[str, TakenBatch]] = field(default_factory=dict)
     abandoned: Mapping[str, int] = field(default_factory=dict)
+    moved: tuple[MovedParts, ...] = ()
 
     def position(self, bucket: int) -> LogPosition:
         """The position of `bucket`; the start of the log for a bucket without one."""
@@ -72,14 +87,14 @@ class LogState:
             str(bucket): [at.offset, at.leader_epoch, at.records, at.size_bytes, at.sequence, at.epoch_offset]
             for bucket, at in sorted(self.positions.items())
         }
-        ledger = {
-            str(bucket): {user: [taken.identifier, taken.digest] for user, taken in users.items()}
-            for bucket, users in sorted(self.ledger.items())
-            if users
-        }
+        ledger = _ledger_fields(self.ledger)
         fields: dict[str, object] = {"topicId": self.topic_id, "positions": positions, "ledger": ledger}
         if self.abandoned:
             fields["abandoned"] = dict(sorted(self.abandoned.items()))
+        if self.moved:
+            fields["moved"] = [
+                {"buckets": one.bucket_count, "ledger": _ledger_fields(one.ledger)} for one in self.moved
+            ]
         return json.dumps(fields)
 
     @classmethod
@@ -89,18 +104,45 @@ class LogState:
             fields = parse_object(text)
             positions, ledger = member(fields, "positions"), member(fields, "ledger")
             abandoned = member(fields, "abandoned") if "abandoned" in fields else {}
+            moved = items(fields, "moved") if "moved" in fields else []
             return cls(
                 topic_id=take_text(fields, "topicId"),
                 positions={number_of(bucket): _parse_position(positions, bucket) for bucket in positions},
-                ledger={number_of(bucket): _parse_ledger(member(ledger, bucket)) for bucket in ledger},
+                ledger=_parse_ledgers(ledger),
                 abandoned={user: whole(abandoned, user) for user in abandoned},
+                moved=tuple(_parse_moved(one) for one in moved),
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {cause(error)}") from error
 
     def is_whole(self) -> bool:
         """True when no other writer's unfinished batch is in the snapshot in part."""
-        return not any(self.ledger.values())
+        return not any(self.ledger.values()) and not self.moved
+
+    def taken(self) -> list[tuple[str, TakenBatch]]:
+        """The user and the batch of each part that is in the snapshot."""
+        ledgers = [self.ledger, *(one.ledger for one in self.moved)]
+        return [(user, one) for ledger in ledgers for users in ledger.values() for user, one in users.items()]
+
+    def pruned(self, users: Mapping[str, CommitUser]) -> LogState:
+        """The state without the batches whose own snapshot exists, by the users of a snapshot."""
+        ledgers = [(one, prune_ledger(one.ledger, users)) for one in self.moved]
+        left = replace(
+            self,
+            ledger=prune_ledger(self.ledger, users),
+            moved=tuple(replace(one, ledger=ledger) for one, ledger in ledgers if ledger),
+        )
+        named = {(user, one.identifier) for user, one in left.taken()}
+        abandoned = {user: number for user, number in self.abandoned.items() if (user, number) in named}
+        return replace(left, abandoned=abandoned)
+
+
+def _ledger_fields(ledger: Mapping[int, Mapping[str, TakenBatch]]) -> dict[str, object]:
+    return {
+        str(bucket): {user: [taken.identifier, taken.digest] for user, taken in users.items()}
+        for bucket, users in sorted(ledger.items())
+        if users
+    }
 
 
 def _parse_position(positions: Mapping[str, Any], bucket: str) -> LogPosition:
@@ -116,6 +158,15 @@ def _parse_position(positions: Mapping[str, Any], bucket: str) -> LogPosition:
         sequence=whole(found, "sequence", COUNT),
         epoch_offset=whole(found, "epoch offset", COUNT),
     )
+
+
+def _parse_moved(given: object) -> MovedParts:
+    fields = member({"moved": given}, "moved")
+    return MovedParts(bucket_count=whole(fields, "buckets", _BUCKETS), ledger=_parse_ledgers(member(fields, "ledger")))
+
+
+def _parse_ledgers(ledger: Mapping[str, Any]) -> dict[int, dict[str, TakenBatch]]:
+    return {number_of(bucket): _parse_ledger(member(ledger, bucket)) for bucket in ledger}
 
 
 def _parse_ledger(users: Mapping[str, Any]) -> dict[str, TakenBatch]:
@@ -203,12 +254,6 @@ def prune_ledger(
         if left:
             kept[bucket] = left
     return kept
-
-
-def prune_abandoned(abandoned: Mapping[str, int], ledger: Mapping[int, Mapping[str, TakenBatch]]) -> dict[str, int]:
-    """The abandoned batches that a ledger still names."""
-    named = {(user, one.identifier) for taken in ledger.values() for user, one in taken.items()}
-    return {user: identifier for user, identifier in abandoned.items() if (user, identifier) in named}
 
 
 def advance(

@@ -30,6 +30,7 @@ from lakelog.protocol.steps import Step, StepObserver
 from lakelog.protocol.task import (
     BucketAnswer,
     OvertakenError,
+    check_goes_up,
     check_young,
     checked_tail,
     next_sequence,
@@ -163,6 +164,7 @@ def _log_one(
     check_young(task.bucket, part.age_seconds())
     _observe(task, Step.COMMIT, [name])
     end = producer.commit()
+    check_goes_up(task, answer.end, end)
     _observe(task, Step.AFTER_COMMIT, [name])
     assert prepared.user == header.user
     return replace(answer, end=end, transactions=(*answer.transactions, header))

@@ -27,7 +27,7 @@ from lakelog.protocol.driver import (
 from lakelog.protocol.header import LostFilesError
 from lakelog.protocol.ports import SnapshotChange, Snapshots, StatementList
 from lakelog.protocol.prepared import PreparedCommit, user_of
-from lakelog.protocol.state import TableState, prune_abandoned, prune_ledger
+from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_task import CancelledError
 from lakelog.protocol.steps import Step, StepObserver
 from lakelog.protocol.task import FILES_AGE_SECONDS_MAX, BucketAnswer, OldFilesError, is_young
@@ -200,8 +200,7 @@ def take_statements(
         if not any(entry["user"] == batch.user for entry in lineage):
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
     assert change.log is not None
-    ledger = prune_ledger(change.log.ledger, users)
-    log = replace(change.log, ledger=ledger, abandoned=prune_abandoned(change.log.abandoned, ledger))
+    log = change.log.pruned(users)
     return replace(change, users=users, log=log, lineage=lineage)
 
 

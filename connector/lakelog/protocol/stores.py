@@ -59,6 +59,7 @@ from lakelog.protocol.logged_rows import (
     write_changelog,
     write_level0,
 )
+from lakelog.protocol.moved_parts import rows_left
 from lakelog.protocol.ports import (
     BucketTail,
     Decide,
@@ -179,12 +180,21 @@ class EncodedChanges:
     changes: tuple[ResolvedRows, ...] = ()
 
 
+NO_CHANGES = EncodedChanges(parts=(), records=EncodedRecords(keys=(), values=(), row_count=0, size_bytes=0, largest=0))
 Encoded = Callable[[PartBase], EncodedChanges]
 """Makes a bucket's part on what the bucket has; asked behind the fence, and again when others have moved it on."""
 
 
 def encode_part(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase) -> EncodedChanges:
-    """Make the part of rows that `validate_rows` has checked. Raises as `encode_bucket`, and NotFoundError."""
+    """Make the part of rows that `validate_rows` has checked, without those that `base` has.
+
+    Raises as `encode_bucket`, and NotFoundError.
+    """
+    if base.written:
+        left = rows_left(table.schema, rows.rows, base.written)
+        rows = ChangeRows(rows=rows.rows.filter(left), kinds=None if rows.kinds is None else rows.kinds.filter(left))
+        if not rows.rows.num_rows:
+            return NO_CHANGES
     if table.schema.looks_up_old_rows:
         return resolve_bucket(table, target, bucket, rows, base)
     return encode_bucket(table, target, bucket, rows)
@@ -446,14 +456,14 @@ class DriverSnapshots:
 
     def _request(self, batch: Batch, change: SnapshotChange, latest: Snapshot | None) -> CommitRequest:
         lineage = {"batches": [dict(entry) for entry in change.lineage]}
-        taken = {} if change.log is None else change.log.ledger
+        taken = () if change.log is None else change.log.taken()
         users, held = self._statements_kept(change.users, latest)
         properties = users_properties(
             users,
             latest=latest,
             carried=carried_by(self.table, latest).properties,
             options=self.table.schema.options,
-            in_use={batch.user, *held, *(user for users in taken.values() for user in users)},
+            in_use={batch.user, *held, *(user for user, _ in taken)},
         )
         properties[LINEAGE_KEY] = json.dumps(lineage)
         if change.untracked:

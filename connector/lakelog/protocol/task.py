@@ -24,6 +24,7 @@ from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.log_generations import check_goes_on
+from lakelog.protocol.moved_parts import written_parts
 from lakelog.protocol.ports import (
     BucketFiles,
     BucketLog,
@@ -292,7 +293,14 @@ def _log_and_answer(
     end = tail.transactions[-1].end_offset if tail.transactions else base
     if not has_own(task.batch, headers) and task.rows is not None:
         first = next_sequence(state, task.bucket, headers)
-        part = prepared.on(PartBase(first_sequence=first, snapshot_id=state.snapshot_id, tail=tuple(headers)))
+        part = prepared.on(
+            PartBase(
+                first_sequence=first,
+                snapshot_id=state.snapshot_id,
+                tail=tuple(headers),
+                written=written_parts(state.logged, task.batch),
+            )
+        )
         if not part.is_empty:
             header = _header(task, state, part)
             _observe(task, Step.BEGIN)
@@ -303,7 +311,8 @@ def _log_and_answer(
             producer.flush()
             check_young(task.bucket, part.age_seconds())
             _observe(task, Step.COMMIT)
-            end = producer.commit()
+            before, end = end, producer.commit()
+            check_goes_up(task, before, end)
             _observe(task, Step.AFTER_COMMIT)
             headers.append(header)
     task.kept.put(task.bucket, producer, end)
@@ -316,6 +325,17 @@ def _log_and_answer(
         transactions=tuple(headers),
         has_fenced=has_fenced,
     )
+
+
+def check_goes_up(task: TailReader, before: int, end: int) -> None:
+    """Raise CorruptDataError for a transaction that ends at or before the log's end before it: its snapshot would
+    take it for one that is in already."""
+    if end <= before:
+        raise CorruptDataError(
+            f"a transaction in bucket {task.bucket} of table {task.table_uuid} ends at offset {end}, and the log had "
+            f"reached {before}: the topic was deleted, and created again, while it was written. No snapshot takes it "
+            "in; `lakelog log renew` makes another topic, and the batch is written again"
+        )
 
 
 class _Preparation(Generic[Rows, Payload]):

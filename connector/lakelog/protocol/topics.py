@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -20,12 +20,18 @@ from lakelog.protocol.table_log import TableLog, kafka_topic
 
 @contextmanager
 def new_topic(
-    topic: str, schema: TableSchema, warehouse: str, *, kafka: Mapping[str, str] | None = None
+    topic: str,
+    schema: TableSchema,
+    warehouse: str,
+    *,
+    kafka: Mapping[str, str] | None = None,
+    is_named: Callable[[TableSchema], bool] = lambda _made: False,
 ) -> Iterator[TableSchema]:
     """Create the topic `topic` of a table, and give the schema that names it; an error inside deletes the topic again.
 
-    The table's progress topic is created before, where it is missing, and stays: other tables may share it.
-    `kafka` are the user's own settings of Kafka clients.
+    Not so where `is_named`, which is given the schema, says that it was created all the same. The table's progress
+    topic is created before, where it is missing, and stays: other tables may share it. `kafka` are the user's own
+    settings of Kafka clients.
     """
     new = KafkaTopic(client_config=client_config_of(schema.options, warehouse, given=kafka), name=topic)
     progress = PROGRESS_TOPIC.of(schema.options)
@@ -33,11 +39,13 @@ def new_topic(
         ensure_side_topic(progress_topic(progress, new.client_config))
     copies = REPLICATION_FACTOR.of(schema.options)
     topic_id = create_topic(new, schema.bucket_count, copies, topic_config(schema.options))
+    made = replace(schema, options={**schema.options, TOPIC.key: topic, TOPIC_ID.key: topic_id})
     try:
-        yield replace(schema, options={**schema.options, TOPIC.key: topic, TOPIC_ID.key: topic_id})
+        yield made
     except BaseException:
         with contextlib.suppress(LakelogError):
-            delete_topic(new)
+            if not is_named(made):
+                delete_topic(new)
         raise
 
 

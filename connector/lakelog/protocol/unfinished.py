@@ -40,10 +40,14 @@ class UnfinishedBatch:
 def unfinished_batches(log: LogState) -> tuple[UnfinishedBatch, ...]:
     """The batches that a snapshot holds in part and that are not abandoned, by user. Pure."""
     found: dict[tuple[str, int], list[int]] = {}
-    for bucket, taken in sorted(log.ledger.items()):
-        for user, one in taken.items():
-            if user not in log.abandoned or log.abandoned[user] < one.identifier:
-                found.setdefault((user, one.identifier), []).append(bucket)
+    for bucket, user, one in (
+        (bucket, user, one)
+        for ledger in (*(one.ledger for one in log.moved), log.ledger)
+        for bucket, taken in sorted(ledger.items())
+        for user, one in taken.items()
+    ):
+        if user not in log.abandoned or log.abandoned[user] < one.identifier:
+            found.setdefault((user, one.identifier), []).append(bucket)
     return tuple(
         UnfinishedBatch(user=user, identifier=identifier, buckets=tuple(buckets))
         for (user, identifier), buckets in sorted(found.items())

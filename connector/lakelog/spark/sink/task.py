@@ -36,7 +36,7 @@ from lakelog.protocol.stores import (
     TaskFiles,
     TaskLog,
     encode_bucket,
-    resolve_bucket,
+    encode_part,
 )
 from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
 from lakelog.protocol.writer_lease import WriterLease
@@ -120,10 +120,11 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
 
 def _encoding(write: LoggedWrite, bucket: int, rows: ChangeRows, encoder: ThreadPoolExecutor) -> Encoded:
     """What makes the part of a bucket: already under way, unless it needs what the bucket has."""
+    encode: Encoded = partial(encode_part, write.table, write.target, bucket, rows)
     if write.table.schema.looks_up_old_rows:
-        return partial(resolve_bucket, write.table, write.target, bucket, rows)
+        return encode
     under_way = encoder.submit(encode_bucket, write.table, write.target, bucket, rows)
-    return lambda _base: under_way.result()
+    return lambda base: encode(base) if base.written else under_way.result()
 
 
 def _bucket_tasks(
