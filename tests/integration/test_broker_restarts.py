@@ -202,7 +202,7 @@ def test_the_error_of_a_deleted_topic_says_what_to_do(table: Table) -> None:
     log = log_of_table(table)
     delete_topic(kafka_topic(log))
 
-    advice = r"names the right Kafka.*batch reads still show the snapshots.*lakelog table new-identity"
+    advice = r"names the right Kafka.*batch reads still show the snapshots.*lakelog log renew TABLE"
     with pytest.raises(NotFoundError, match=advice):
         check_until_it_fails(log)
     with pytest.raises(NotFoundError, match=advice):

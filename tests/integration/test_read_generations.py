@@ -192,6 +192,7 @@ def test_a_stream_does_at_untracked_changes_as_it_is_asked(logged: Table, cause:
         reader.read()
     if cause == "break":
         foreign_rows(logged)
+        strict.start()
         with pytest.raises(LakelogError, match=r"unless log\.on-untracked is skip"):
             strict.read()
         assert lenient.read() == expected(0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
+from typing import Any  # Any: values of rows
 
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
 
 from lakelog.catalog import Table, open_table
 from lakelog.spark.options import parse_read_options
@@ -29,6 +32,7 @@ class Reader:
         self._options = {"row-kind": "true"} | options
         self.offset: Offset | None = None
         self.rows: Change = Counter()
+        self.changes: Counter[tuple[object, ...]] = Counter()  # each with its kind
         self.ends: list[Offset] = []
         self.start()
 
@@ -45,6 +49,16 @@ class Reader:
             self.offset = self._planner.initial()
         self.offset = offset_from_json(offset_to_json(self.offset, self._planner._mark), self._planner._mark)
 
+    def plan(self) -> tuple[Offset, list[InputPartition]]:
+        """The next batch, planned and not read."""
+        assert self.offset is not None
+        end = self._planner.end_of_batch(self.offset, NO_LIMITS)
+        return end, self._planner.partitions(self.offset, end)
+
+    def rows_of(self, partitions: Iterable[InputPartition]) -> list[dict[str, Any]]:
+        """What tasks read of partitions."""
+        return [row for partition in partitions for batch in self._rows.read(partition) for row in batch.to_pylist()]
+
     def read(self, limits: Limits = NO_LIMITS, *, batches: int = 20) -> Change:
         """Read up to the end of the table, each batch planned twice as after a crash; all rows so far, signed."""
         for _ in range(batches):
@@ -60,10 +74,9 @@ class Reader:
         """Read one batch up to `end`."""
         assert self.offset is not None
         assert end is not None
-        for partition in self._planner.partitions(self.offset, end):
-            for batch in self._rows.read(partition):
-                for row in batch.to_pylist():
-                    self.rows[row["id"], row["batch"]] += 1 if row["_row_kind"] in ("+I", "+U") else -1
+        for row in self.rows_of(self._planner.partitions(self.offset, end)):
+            self.changes[tuple(row.values())] += 1
+            self.rows[row["id"], row["batch"]] += 1 if row["_row_kind"] in ("+I", "+U") else -1
         self._planner.let_go(end)
         self.offset = end
         self.ends.append(end)
@@ -73,6 +86,14 @@ class Reader:
 def rows_of(batch: int) -> pa.Table:
     """Four rows of a batch."""
     return pa.table([pa.array(range(10 * batch, 10 * batch + 4)), pa.array([batch] * 4, pa.int32())], schema=SCHEMA)
+
+
+def write_changes(table: Table, batch: int, ids: Iterable[int], deletes: Iterable[int] = ()) -> None:
+    """Write rows of a batch, then deletes of the same."""
+    added, removed = list(ids), list(deletes)
+    rows = pa.table([pa.array(added + removed), pa.array([batch] * len(added + removed), pa.int32())], schema=SCHEMA)
+    kinds = pa.array([0] * len(added) + [3] * len(removed), pa.int8())
+    LocalWriter(open_table(table.path), "job").write(batch, rows, kinds)
 
 
 def write(table: Table, batch: int) -> None:

@@ -11,7 +11,8 @@ from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC_ID
-from lakelog.protocol.log_beginning import check_not_cut_off, is_there, newest_of, present_log
+from lakelog.protocol.log_beginning import check_not_cut_off, newest_of, present_log
+from lakelog.protocol.log_ends import is_there
 from lakelog.protocol.log_generations import ended_generations
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.place import check_no_copy, recorded_place

@@ -117,9 +117,12 @@ class TableChecks:
         report = check_log(self.table, self.log)
         for bucket in report.buckets:
             if bucket.problem is not None:
+                is_cut = bucket.missing is not None or bucket.is_rewritten
                 yield problem(
                     f"bucket {bucket.bucket}: {bucket.problem}",
-                    f"`lakelog log repair {self.table.path}` lets writers go on, and prints what is lost",
+                    f"`lakelog log renew {self.table.path}`, then start writers and streams again"
+                    if is_cut
+                    else f"`lakelog log repair {self.table.path}` lets writers go on, and prints what is lost",
                 )
         if all(bucket.problem is None for bucket in report.buckets):
             yield ok(f"{len(report.buckets)} buckets continue where the newest snapshot ends")

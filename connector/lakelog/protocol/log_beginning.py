@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, UnsupportedError
 from lakelog.filestore.alter.rescale import move_rows
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
@@ -26,8 +26,8 @@ from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.logstore.options import TOPIC, TOPIC_ID
+from lakelog.protocol.log_ends import LogEnd, is_there
 from lakelog.protocol.log_generations import (
     GENERATIONS_KEY,
     NO_LOG_STATE,
@@ -40,7 +40,7 @@ from lakelog.protocol.log_generations import (
 from lakelog.protocol.moved_parts import moved_state
 from lakelog.protocol.new_identity import file_sequences, restarted_state
 from lakelog.protocol.state import LogState
-from lakelog.protocol.table_log import TableLog, kafka_topic, log_of
+from lakelog.protocol.table_log import TableLog, log_of
 from lakelog.protocol.topics import new_topic
 
 logger = logging.getLogger("lakelog.protocol")
@@ -74,19 +74,6 @@ def check_not_cut_off(table: FileStoreTable) -> None:
             f"table {table.name} gets another log by a call that was cut off: finish it with `lakelog log add`, "
             "`lakelog log renew` or `lakelog table rescale`, then call this again"
         )
-
-
-def ends_of(table: FileStoreTable, log: TableLog | None) -> dict[int, int]:
-    """Where a log ended: its high watermarks, or without the topic the offsets of the newest snapshot.
-
-    None is the log of a time without one, which has no ends.
-    """
-    if log is None:
-        return {}
-    if is_there(log):
-        return {bucket: at.offset for bucket, at in high_watermarks(kafka_topic(log), log.bucket_count).items()}
-    _, state, _ = _state(table, table.snapshots.latest())
-    return {} if state is None else {bucket: at.offset for bucket, at in state.positions.items()}
 
 
 def next_schema(table: FileStoreTable, options: Mapping[str, str]) -> TableSchema:
@@ -134,16 +121,16 @@ def finish(table: FileStoreTable, topic_of: NameTopic, kafka: Mapping[str, str] 
 
     A topic that does not exist any more is made anew: nothing was in it.
     """
-    ends = ends_of(table, older_log(table, kafka))
+    end = LogEnd.of(table, older_log(table, kafka))
     if not is_there(present_log(table, kafka)):
         table = create_next(table, next_schema(table, table.schema.options), topic_of, kafka)
-    return begin(table, ends)
+    return begin(table, end)
 
 
-def begin(table: FileStoreTable, ends: Mapping[int, int]) -> FileStoreTable:
+def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
     """Commit the snapshot that begins the generation of the table's schema, unless there is one.
 
-    `ends` are those of the log before. Rows move where files have another number of buckets than the schema.
+    `end` is that of the log before. Rows move where files have another number of buckets than the schema.
     """
     topic_id = TOPIC_ID.of(table.schema.options) if table.has_log else ""
 
@@ -152,7 +139,7 @@ def begin(table: FileStoreTable, ends: Mapping[int, int]) -> FileStoreTable:
         if latest is not None and topic_id == ("" if older is None else older.topic_id):
             return None
         known = ended_generations(carried, where=where)
-        ended = _ended(table, older, ends, number=1 if latest is None else latest.id + 1)
+        ended = _ended(table, older, end, number=1 if latest is None else latest.id + 1)
         generations = {GENERATIONS_KEY: generations_to_json([*known, ended])}
         if not table.has_log:
             return generations | {LOG_STATE_KEY: NO_LOG_STATE}
@@ -204,15 +191,6 @@ def present_log(table: FileStoreTable, kafka: Mapping[str, str] | None) -> Table
     return log
 
 
-def is_there(log: TableLog) -> bool:
-    """Whether the topic exists, and is the table's."""
-    try:
-        log.check_topic()
-    except (NotFoundError, CorruptDataError):
-        return False
-    return True
-
-
 def _state(table: FileStoreTable, latest: Snapshot | None) -> tuple[Mapping[str, str], LogState | None, str]:
     """The properties of lakelog as of a snapshot, the state of the log in them, and the snapshot's name in errors."""
     carried = carried_properties(latest, table.snapshots).properties
@@ -220,9 +198,11 @@ def _state(table: FileStoreTable, latest: Snapshot | None) -> tuple[Mapping[str,
     return carried, state_of_log(carried, where=where), where
 
 
-def _ended(table: FileStoreTable, older: LogState | None, ends: Mapping[int, int], *, number: int) -> EndedGeneration:
+def _ended(table: FileStoreTable, older: LogState | None, end: LogEnd, *, number: int) -> EndedGeneration:
     if older is None:
         return EndedGeneration(topic_id="", topic="", snapshot_id=number)
     schema = older_schema(table, older.topic_id)
     topic = "" if schema is None else TOPIC.of(schema.options)
-    return EndedGeneration(topic_id=older.topic_id, topic=topic, ends=ends, snapshot_id=number)
+    return EndedGeneration(
+        topic_id=older.topic_id, topic=topic, ends=end.offsets, snapshot_id=number, is_lost=end.is_lost
+    )

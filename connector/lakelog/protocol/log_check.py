@@ -29,7 +29,7 @@ from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.stores import DriverSnapshots, newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
-_REPAIR_USER = "lakelog-log-repair"
+REPAIR_USER = "lakelog-log-repair"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,15 @@ class BucketCheck:
         if self.missing is not None:
             return (
                 f"the log ends at offset {self.high_watermark}, the newest snapshot holds it up to {self.offset}: the"
-                " broker has lost records, as by an unclean leader election. Their rows are in the files; streams that"
-                " had not read them miss them"
+                " broker has lost records, as by an unclean leader election. Their rows are in the files: `lakelog log"
+                " renew` gives the table another topic, and streams that start again read them there; after a repair"
+                " streams that had not read them miss them"
             )
         if self.is_rewritten:
             return (
                 "the log was cut before an offset that the newest snapshot holds, and continued: it may hold other"
-                " records now. This is not repaired: `lakelog table new-identity` gives the table a new log"
+                " records now. This is not repaired: `lakelog log renew` gives the table another topic, and streams"
+                " that start again read from the files what was lost"
             )
         if self.gap is not None:
             return (
@@ -231,7 +233,7 @@ def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: in
 def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequence[BucketRepair]) -> int | None:
     """Make a snapshot without rows that holds the buckets up to where their logs continue."""
     expected = {bucket.bucket: bucket.offset for bucket in report.buckets}
-    batch = Batch(user=f"{_REPAIR_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
+    batch = Batch(user=f"{REPAIR_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
 
     def decide(state: TableState) -> SnapshotChange:
         logged = state.logged

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -81,16 +81,21 @@ class FencedBucket:
 
 @contextmanager
 def fenced_buckets(
-    table: FileStoreTable, target: LogTarget, batch: Batch, *, allows_foreign: bool = False
+    table: FileStoreTable,
+    target: LogTarget,
+    batch: Batch,
+    *,
+    allows_foreign: bool = False,
+    without: Collection[int] = (),
 ) -> Iterator[tuple[TableState, list[FencedBucket]]]:
     """The newest state and every bucket, fenced before it is looked at. The producers are closed at the end.
 
-    `allows_foreign` is that of `read_state`. Raises UnavailableError, NotFoundError without the topic, and
-    CorruptDataError for a tail that no snapshot may take.
+    `allows_foreign` is that of `read_state`; buckets in `without` are left out. Raises UnavailableError, NotFoundError
+    without the topic, and CorruptDataError for a tail that no snapshot may take.
     """
     log = TaskLog(table, target)
-    numbers = range(table.bucket_count)
-    with ExitStack() as opened, ThreadPoolExecutor(len(numbers)) as threads:
+    numbers = [bucket for bucket in range(table.bucket_count) if bucket not in without]
+    with ExitStack() as opened, ThreadPoolExecutor(max(len(numbers), 1)) as threads:
 
         def fence(bucket: int) -> TaskProducer:
             producer = log.fence(bucket, patience=0)
@@ -133,15 +138,17 @@ def _visit(table: FileStoreTable, target: LogTarget, batch: Batch, bucket: int) 
     )
 
 
-def end_log(table: FileStoreTable, target: LogTarget, *, takes_parts: bool) -> None:
-    """End the log of a table, and take all of it into a snapshot. A table without a snapshot gets one.
+def end_log(table: FileStoreTable, target: LogTarget, *, takes_parts: bool, without: Collection[int] = ()) -> None:
+    """End the log of a table, and take all of it into a snapshot; of buckets in `without` nothing can be read.
+
+    A table without a snapshot gets one.
 
     With `takes_parts` batches may be in a part of the buckets alone. Otherwise they raise InvalidRequestError, and the
     log goes on. Raises ConflictError for a writer that logs meanwhile; then the log goes on too.
     """
     for _ in range(_TRIES_MAX):
         batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
-        with fenced_buckets(table, target, batch) as (state, buckets):
+        with fenced_buckets(table, target, batch, without=without) as (state, buckets):
             answers = [bucket.answer for bucket in buckets]
             if not takes_parts:
                 _check_whole(table, target, state, batch, buckets)

@@ -3,10 +3,11 @@
 The snapshot property `lakelog.log-generations`, carried from snapshot to snapshot, is a JSON list of those that ended,
 the oldest first:
 
-    [{"topicId": string, "topic": string, "ends": {bucket: offset}, "snapshot": id}]
+    [{"topicId": string, "topic": string, "ends": {bucket: offset}, "snapshot": id, "lost": true}]
 
 `snapshot` is the first one of the next generation, which changes no row: a log begins there with offset 0 in each
 bucket. `ends` are the offsets after the last records of each bucket. A time without a log has an empty topic id.
+`lost` is there for a log that was deleted or cut before it ended: its records are those of the files.
 Source: docs/rfcs/0028-life-of-a-log.md.
 """
 
@@ -33,16 +34,24 @@ KEPT_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedGeneration:
-    """A generation that ended. `topic_id` and `topic` are empty, and so are `ends`, for a time without a log."""
+    """A generation that ended. `topic_id` and `topic` are empty, and so are `ends`, for a time without a log.
+
+    `is_lost` says that its topic, where there is one, may hold other records than those that were read from it.
+    """
 
     topic_id: str
     topic: str
     ends: Mapping[int, int] = field(default_factory=dict)
     snapshot_id: int
+    is_lost: bool = False
 
     def is_read_to_its_end(self, offsets: Mapping[int, int]) -> bool:
         """Whether nothing is left behind offsets. Behind its last record there is an end marker, which is no record."""
-        return all(end - 1 <= offsets.get(bucket, 0) <= end + 1 for bucket, end in self.ends.items())
+        return all(offsets.get(bucket, 0) >= end - 1 for bucket, end in self.ends.items())
+
+    def read_beyond(self, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Bucket -> the offset that was read, where that is behind the end: records that were lost with the log."""
+        return {bucket: at for bucket, at in offsets.items() if at > self.ends.get(bucket, 0) + 1}
 
 
 def ended_generations(properties: Mapping[str, str], *, where: str) -> list[EndedGeneration]:
@@ -67,6 +76,7 @@ def _parsed(given: object) -> EndedGeneration:
         topic=string(fields, "topic"),
         ends={number_of(bucket, COUNT): whole(ends, bucket, COUNT) for bucket in ends},
         snapshot_id=whole(fields, "snapshot", COUNT),
+        is_lost=fields.get("lost") is True,
     )
 
 
@@ -79,6 +89,7 @@ def generations_to_json(ended: Sequence[EndedGeneration]) -> str:
                 "topic": one.topic,
                 "ends": {str(bucket): offset for bucket, offset in sorted(one.ends.items())},
                 "snapshot": one.snapshot_id,
+                **({"lost": True} if one.is_lost else {}),
             }
             for one in ended[-KEPT_MAX:]
         ],

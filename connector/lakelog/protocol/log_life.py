@@ -24,16 +24,15 @@ from lakelog.protocol.log_beginning import (
     begin,
     check_not_cut_off,
     create_next,
-    ends_of,
     finish,
     is_cut_off,
-    is_there,
     newest_of,
     next_schema,
     older_log,
     present_log,
 )
 from lakelog.protocol.log_ending import end_log
+from lakelog.protocol.log_ends import LogEnd, cut_buckets
 from lakelog.protocol.loggable import check_loggable
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.statement_runs import target_of
@@ -73,7 +72,7 @@ def add_log(
     wanted = next_schema(newest, {**stored, LOG_SYSTEM_KEY: LogSystem.KAFKA.value, PLACE_KEY: table.path})
     check(wanted)
     check_can_begin(wanted, table_name=table.name)
-    return begin(create_next(newest, wanted, topic_of, kafka), {})
+    return begin(create_next(newest, wanted, topic_of, kafka), LogEnd())
 
 
 def remove_log(
@@ -107,7 +106,7 @@ def remove_log(
         newest = replace(newest, schema=without)
     else:
         log = older_log(newest, kafka)
-    done = begin(newest, ends_of(newest, log))
+    done = begin(newest, LogEnd.of(newest, log))
     if not keep_topic and log is not None:
         drop_topic(log)
     return done
@@ -122,9 +121,10 @@ def renew_log(
 ) -> FileStoreTable:
     """Give a table with a log a new topic, which begins at its newest snapshot; gives the changed table.
 
-    The older topic is taken in first, and deleted unless `keep_topic`; where it does not exist, batches that were
-    logged and in no snapshot are written again by their streams. Raises InvalidRequestError for a table without a log,
-    ConflictError while a stream writes the table, UnavailableError.
+    The older topic is taken in first, and deleted unless `keep_topic`. Where it does not exist, or a bucket has lost
+    records that snapshots hold, batches that were logged there and in no snapshot are written again by their streams,
+    and streams that had not read what snapshots hold read it from the files. Raises InvalidRequestError for a table
+    without a log, ConflictError while a stream writes the table, UnavailableError.
     """
     newest = newest_of(table)
     if not newest.has_log:
@@ -137,13 +137,20 @@ def renew_log(
         done = finish(newest, topic_of, kafka)
     else:
         log = present_log(newest, kafka)
-        if is_there(log):
-            end_log(newest, target_of(log), takes_parts=True)
-        else:
-            logger.warning("topic %s of table %s does not exist: its last records are lost", log.topic, table.name)
+        cut = cut_buckets(newest, log)
+        if cut:
+            logger.warning(
+                "topic %s of table %s does not exist, or has lost records of buckets %s: what is in no "
+                "snapshot is lost",
+                log.topic,
+                table.name,
+                ", ".join(str(bucket) for bucket in sorted(cut)),
+            )
+        if len(cut) < log.bucket_count:
+            end_log(newest, target_of(log), takes_parts=True, without=cut)
         wanted = next_schema(newest, newest.schema.options)
-        ends = ends_of(newest, log)
-        done = begin(create_next(newest, wanted, topic_of, kafka), ends)
+        end = LogEnd.of(newest, log)
+        done = begin(create_next(newest, wanted, topic_of, kafka), end)
     if not keep_topic and log is not None:
         drop_topic(log)
     return done

@@ -18,13 +18,13 @@ from lakelog.protocol.log_beginning import (
     NameTopic,
     begin,
     create_next,
-    ends_of,
     finish,
     is_cut_off,
     newest_of,
     present_log,
 )
 from lakelog.protocol.log_ending import end_log
+from lakelog.protocol.log_ends import LogEnd
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.statement_runs import target_of
 
@@ -55,4 +55,4 @@ def rescale(
     log.check_topic()
     end_log(newest, target_of(log), takes_parts=True)
     after = create_next(newest, wanted, topic_of, kafka)
-    return begin(after, ends_of(after, log))
+    return begin(after, LogEnd.of(after, log))

@@ -1,41 +1,36 @@
 """Streams over the generations of a table's log: a stored offset of one that ended is read up to its end, and goes on.
 
-Up to its end an older topic is read as it was; an offset at the end is the beginning of the next generation: offset 0
-of a topic, or, in a time without a log, the snapshot from which the files are followed. Where a topic was deleted, an
-offset that a snapshot has exactly goes on in the files from that snapshot. What an offset becomes depends on ended
-generations alone, which do not change, so a batch that runs again is the same. Source: docs/rfcs/0028-life-of-a-log.md.
+Up to its end an older log is read as it was, from its topic, or from the files where that was deleted or has lost
+records; an offset at the end is the beginning of the next generation: offset 0 of a topic, or, in a time without a log,
+the snapshot from which the files are followed. What an offset becomes depends on ended generations alone, which do not
+change, so a batch that runs again is the same. Source: docs/rfcs/0028-life-of-a-log.md.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.common.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakelog.common.errors import CorruptDataError, UnsupportedError
+from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.users import carried_properties
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.read.changes import check_followable
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.options import TOPIC, ChangelogMode, changelog_mode
-from lakelog.protocol.log_gaps import gap_test
+from lakelog.logstore.kafka.offsets import log_start_offsets
+from lakelog.protocol.healing import file_places
 from lakelog.protocol.log_generations import EndedGeneration, ended_generations, older_schema, state_of_log
 from lakelog.protocol.stores import LogTarget, read_state
+from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.admission import Limits, advance_log
-from lakelog.spark.source.input_partitions import LogPartition, pack, partition_count
 from lakelog.spark.source.offsets import FollowOffset, LogOffset, Offset
-
-logger = logging.getLogger("lakelog.spark")
+from lakelog.spark.source.stream_heal import Healer, LogOfTable
+from lakelog.spark.source.stream_log import log_partitions
 
 FindTopic = Callable[[str], KafkaTopic | None]
 """The older topic of the table with an id; None where it does not exist any more."""
-
-FindStarts = Callable[[], Mapping[int, int]]
-"""Bucket -> the first offset that the log holds. Raises UnavailableError."""
 
 
 def no_topic(_topic_id: str) -> KafkaTopic | None:
@@ -51,31 +46,25 @@ class Generations:
         table: FileStoreTable,
         target: LogTarget | None,
         find_topic: FindTopic,
+        healer: Healer,
         *,
-        find_starts: FindStarts,
         fails_on_loss: bool = True,
         normalizes: bool = False,
+        patience: Patience | None = None,
     ) -> None:
-        """Read nothing yet. `target` is the log that the table has now; `find_starts` gives its first offsets.
-
-        Without `fails_on_loss` deleted records of it that the files do not have either are left to the tasks.
-        """
+        """Read nothing yet. `target` is the log that the table has now."""
         self._fails_on_loss = fails_on_loss
         self._normalizes = normalizes
-        self._heals = target is not None and target.topic.is_transactional  # records have snapshots, and end markers
         self._table = table
         self._topic_id = "" if target is None else target.topic_id
         self._find_topic = find_topic
-        self._find_starts: FindStarts = find_starts
-        self._starts: Mapping[int, int] | None = None  # of the log that the table has now, asked once
+        self._healer = healer
+        self._patience = Patience(0) if patience is None else patience
         self._known: list[EndedGeneration] | None = None
         self._topics: dict[str, KafkaTopic | None] = {}
 
     def moved(self, offset: Offset) -> Offset:
-        """The offset in the generation where it is read on; an offset of the present one as it is.
-
-        Raises NotFoundError where it cannot be read on, with the numbers.
-        """
+        """The offset in the generation where it is read on; an offset of the present one as it is."""
         while True:
             moved = self._step(offset)
             if moved == offset:
@@ -83,13 +72,12 @@ class Generations:
             offset = moved
 
     def span(self, start: Offset, end: Offset) -> tuple[Offset, Offset]:
-        """A batch from `start` to `end` in the generation that it reads; in the files where the log lost it."""
+        """A batch from `start` to `end` in the generation that it reads."""
         start = self.moved(start)
         if isinstance(start, FollowOffset) and isinstance(end, LogOffset):
             last = self.last_followed(start)
             if last is not None:  # no changes up to where a log begins
                 return self.moved(FollowOffset(consumed=last)), end
-            return start, self._in_files(end, begun=start)
         return start, end
 
     def after(self, snapshot: Snapshot) -> LogOffset | FollowOffset | None:
@@ -113,40 +101,59 @@ class Generations:
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
         """Where a batch in an ended log ends."""
         ended = self._of(start.topic_id)
-        return advance_log(start, (), ended.ends, limits)
+        places = file_places(
+            self._table, ended.topic_id, consumed=start.consumed, before=ended.snapshot_id, ends=ended.ends
+        )
+        count = self._bucket_count(ended.topic_id)
+        positions = (LogOffset.of_snapshot(place.snapshot_id, place.log, count) for place in places)
+        return advance_log(start, positions, ended.ends, limits)
 
     def partitions(self, start: LogOffset, end: LogOffset) -> list[InputPartition]:
-        """What the tasks of a batch in an ended log read."""
-        topic = self._topic(start.topic_id)
-        if topic is None:
-            raise self._lost(start, self._of(start.topic_id))
+        """What the tasks of a batch in an ended log read. Raises LogTruncatedError, UnavailableError."""
+        ended = self._of(start.topic_id)
         ranges = [(bucket, start.offsets.get(bucket, 0), at) for bucket, at in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
-        groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
-        return [LogPartition(group, topic=topic) for group in groups]
+        batch = self._healer.healed(self._log_of(ended), start, wanted)
+        return log_partitions(wanted, batch, lambda _group: {}, {}, topic=self._topic(start.topic_id))
+
+    def _log_of(self, ended: EndedGeneration) -> LogOfTable:
+        topic = self._topic(ended.topic_id)
+        starts = None
+        if topic is not None:
+            found = self._patience.keep_trying(lambda: log_start_offsets(topic, len(ended.ends)))
+            starts = {bucket: at.offset for bucket, at in found.items()}
+        return LogOfTable(
+            topic_id=ended.topic_id, topic=ended.topic, starts=starts, before=ended.snapshot_id, ends=ended.ends
+        )
 
     def _step(self, offset: Offset) -> Offset:
         match offset:
             case LogOffset() if offset.topic_id != self._topic_id:
                 ended = self._of(offset.topic_id)
+                self._check_not_beyond(offset, ended)
                 if ended.is_read_to_its_end(offset.offsets):
                     return self._beginning_after(ended)
                 self._check_not_normalized()
-                return offset if self._topic(offset.topic_id) is not None else self._in_files(offset)
-            case LogOffset():
-                return offset if self._is_held(offset) else self._healed(offset)
+                return offset
             case FollowOffset():
                 return self._joined(offset)
             case _:
                 return offset
 
-    def _healed(self, offset: LogOffset) -> Offset:
-        try:
-            return self._in_files(offset)
-        except (LogTruncatedError, UnsupportedError):
-            if self._fails_on_loss:
-                raise
-            return offset
+    def _check_not_beyond(self, offset: LogOffset, ended: EndedGeneration) -> None:
+        """Raise LogTruncatedError for records that were read, and lost with the log before a snapshot had them."""
+        beyond = ended.read_beyond(offset.offsets)
+        if not beyond or not self._fails_on_loss:
+            return
+        gaps = ", ".join(
+            f"bucket {bucket}: offset {at} of {ended.ends.get(bucket, 0)}" for bucket, at in beyond.items()
+        )
+        raise LogTruncatedError(
+            f"the query has read records of topic {ended.topic} of table {self._table.name} that were lost with it "
+            f"before a snapshot had them ({gaps}), and a stream that wrote them may write them again. Start the query "
+            "with a new checkpoint location, which reads the newest snapshot first; or go on, and read again what is "
+            f"written again: option {FAIL_ON_DATA_LOSS.key}=false"
+        )
 
     def _joined(self, offset: FollowOffset) -> Offset:
         """Where the log goes on behind the snapshot that an offset has followed; the offset where it does not."""
@@ -159,8 +166,7 @@ class Generations:
         if snapshot is None:
             return offset
         log = read_state(self._table, snapshot, topic_id=self._topic_id, allows_foreign=True).logged
-        position = LogOffset.of_snapshot(snapshot.id, log, self._table.bucket_count)
-        return position if self._is_held(position) else offset
+        return LogOffset.of_snapshot(snapshot.id, log, self._table.bucket_count)
 
     def _beginning_after(self, ended: EndedGeneration) -> Offset:
         topic_id = self._next_topic(ended)
@@ -191,102 +197,17 @@ class Generations:
 
     def _topic(self, topic_id: str) -> KafkaTopic | None:
         if topic_id not in self._topics:
-            self._topics[topic_id] = self._find_topic(topic_id)
+            self._topics[topic_id] = None if self._of(topic_id).is_lost else self._find_topic(topic_id)
         return self._topics[topic_id]
-
-    def _is_held(self, offset: LogOffset) -> bool:
-        """Whether the log holds what comes after an offset. Behind a record is its end marker, which is no record."""
-        if not self._heals:
-            return True
-        if self._starts is None:
-            self._starts = self._find_starts()
-        return all(
-            self._starts.get(bucket, 0) <= at + bool(at) or self._held_nothing(bucket, at, self._starts[bucket])
-            for bucket, at in offset.offsets.items()
-        )
-
-    def _held_nothing(self, bucket: int, at: int, log_start: int) -> bool:
-        return gap_test(self._table, self._topic_id, bucket)(at, log_start)
-
-    def _in_files(self, offset: LogOffset, *, begun: FollowOffset | None = None) -> FollowOffset:
-        """The snapshot that holds a deleted log exactly up to an offset, to be followed from there on.
-
-        `begun` is where the batch begins that ends at the offset. Raises NotFoundError without such a snapshot.
-        """
-        self._check_not_normalized()
-        ended = next((one for one in self._ended() if one.topic_id == offset.topic_id), None)
-        for snapshot in self._snapshots_before(None if ended is None else ended.snapshot_id):
-            if begun is not None and snapshot.id < begun.consumed:
-                break
-            try:
-                log = read_state(self._table, snapshot, topic_id=offset.topic_id, allows_foreign=True).logged
-            except NotFoundError:  # of a log before, or another engine's
-                continue
-            at = {bucket: log.position(bucket).offset for bucket in offset.offsets}  # the end marker may be behind
-            if all(at[bucket] <= read <= at[bucket] + bool(at[bucket]) for bucket, read in offset.offsets.items()):
-                self._check_changes(offset.topic_id)
-                logger.warning(
-                    "table %s: topic %s does not hold what a stream has to read; it goes on in the files after "
-                    "snapshot %d",
-                    self._table.name,
-                    offset.topic_id if ended is None else ended.topic,
-                    snapshot.id,
-                )
-                return FollowOffset(consumed=snapshot.id, commit=snapshot.uuid)
-        raise self._cut_off(offset) if ended is None else self._lost(offset, ended)
 
     def _check_not_normalized(self) -> None:
         """Raise UnsupportedError where old values are looked up, which is done in the present log alone."""
         if self._normalizes:
             raise UnsupportedError(
-                f"the query reads table {self._table.name} with scan.normalize, and has not read its log up to where "
-                "Kafka holds it: start the query with a new checkpoint location"
+                f"the query reads table {self._table.name} with scan.normalize, which looks old values up in the "
+                "present log alone, and has not read the log before it to its end: start the query with a new "
+                "checkpoint location"
             )
-
-    def _check_changes(self, topic_id: str) -> None:
-        """Raise UnsupportedError where the files do not have the changes that a log had."""
-        check_followable(self._table)
-        schema = older_schema(self._table, topic_id) or self._table.schema
-        mode = changelog_mode(schema.options, has_primary_key=bool(schema.primary_keys))
-        has_changelog = CHANGELOG_PRODUCER.of(schema.options) is not ChangelogProducer.NONE
-        if mode is ChangelogMode.ALL and schema.primary_keys and not has_changelog:
-            raise UnsupportedError(
-                f"topic {TOPIC.of(schema.options)} of table {self._table.name} does not exist any more. It held the "
-                "old values of updates, and the files, with changelog-producer=none, do not: start the query with a "
-                "new checkpoint location"
-            )
-
-    def _snapshots_before(self, snapshot_id: int | None) -> Iterator[Snapshot]:
-        """The living snapshots before one, or all of them, the newest first."""
-        for number in sorted(self._table.snapshots.ids(), reverse=True):
-            is_before = snapshot_id is None or number < snapshot_id
-            snapshot = self._table.snapshots.find(number) if is_before else None
-            if snapshot is not None:
-                yield snapshot
-
-    def _cut_off(self, offset: LogOffset) -> LogTruncatedError:
-        starts = self._starts or {}
-        gaps = ", ".join(
-            f"bucket {bucket}: offset {at}, the log begins at {starts[bucket]}"
-            for bucket, at in sorted(offset.offsets.items())
-            if starts.get(bucket, 0) > at
-        )
-        return LogTruncatedError(
-            f"the log of table {self._table.name} does not hold offset {offset.offsets} any more ({gaps}), and no "
-            "living snapshot ends there, from which the files could be followed. Start the stream with a new "
-            "checkpoint location, which reads the newest snapshot first, and set the table's option log.retention to "
-            "longer than streams stay away; `lakelog log check TABLE` reports whether Kafka itself deletes records"
-        )
-
-    def _lost(self, offset: LogOffset, ended: EndedGeneration) -> NotFoundError:
-        left = ", ".join(
-            f"bucket {bucket}: {offset.offsets.get(bucket, 0)} of {end}" for bucket, end in sorted(ended.ends.items())
-        )
-        return NotFoundError(
-            f"topic {ended.topic} of table {self._table.name}, which ended at snapshot {ended.snapshot_id}, does not "
-            f"exist any more, and the query has read a part of it ({left}) that no living snapshot ends at. Start the "
-            "query with a new checkpoint location, which reads the newest snapshot first"
-        )
 
     def _ended(self) -> Sequence[EndedGeneration]:
         if self._known is None:

@@ -33,6 +33,7 @@ from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
     from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+    from lakelog.protocol.healed_files import ChangeFile
     from lakelog.protocol.normalizing import NormalizedRange
     from lakelog.protocol.stores import LogTarget
 
@@ -58,7 +59,8 @@ class LogPartition(InputPartition):
     """Ranges of the log, each (bucket, start, end); of a bucket which snapshots end where, see `snapshot_ends`.
 
     `done` is, for buckets of an eventual log, user -> the last batch in a snapshot that ends at or before the range.
-    They are of an older `topic`, or of the one that the table has.
+    They are of an older `topic`, or of the one that the table has. Before the range of a bucket come the changes in its
+    `files`, where the log does not hold them any more; `is_upsert` says that the log had no old values.
     """
 
     def __init__(
@@ -68,9 +70,13 @@ class LogPartition(InputPartition):
         done: Mapping[int, Mapping[str, int]] | None = None,
         *,
         topic: KafkaTopic | None = None,
+        files: Mapping[int, Sequence[ChangeFile]] | None = None,
+        is_upsert: bool = False,
     ) -> None:
         super().__init__(tuple(ranges))
         self.ranges = tuple(ranges)
+        self.files = dict(files or {})
+        self.is_upsert = is_upsert
         self.snapshot_ends = dict(snapshot_ends or {})
         self.done = dict(done or {})
         self.topic = topic
@@ -178,12 +184,18 @@ class TableRows:
         from lakelog.logstore.kafka.reader import read_range
         from lakelog.protocol.change_tracking import MarkCheck
 
+        for bucket, files in partition.files.items():
+            if not any(one[0] == bucket and one[2] > one[1] for one in partition.ranges):
+                yield from self._changes_in_files(bucket, files, is_upsert=partition.is_upsert)
+        ranges = {bucket: (start, end) for bucket, start, end in partition.ranges if end > start}
+        if not ranges:
+            return
         topic = self._topic_of(partition)
-        ranges = {bucket: (start, end) for bucket, start, end in partition.ranges}
         is_small = sum(end - start for start, end in ranges.values()) <= AHEAD_RECORDS_MAX
         # Of a large batch most would be fetched twice: the consumer takes more than is read ahead.
         ahead = read_ahead(topic, ranges) if is_small and len(ranges) > 1 else {}
-        for bucket, start, end in partition.ranges:
+        for bucket, (start, end) in ranges.items():
+            yield from self._changes_in_files(bucket, partition.files.get(bucket, ()), is_upsert=partition.is_upsert)
             source = topic.partition(bucket)
             about = LogMetadata(
                 self.table,
@@ -209,6 +221,18 @@ class TableRows:
                 done=partition.done.get(bucket, {}),
             ):
                 yield from self._changes(about.add_to(batch) if self.metadata else batch)
+
+    def _changes_in_files(
+        self, bucket: int, files: Sequence[ChangeFile], *, is_upsert: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes of a bucket that its log had, from files, in the same order and of the same kinds."""
+        for file in files:
+            snapshot = SnapshotMark.shown(file.snapshot_id, file.watermark_millis)
+            for batch in read_change_file(self.table, file.entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
+                changes = as_upserts(batch, has_old_rows=file.is_changelog) if is_upsert else batch
+                if self.metadata:
+                    changes = with_snapshot_metadata(changes, self.metadata, bucket=bucket, snapshot=snapshot)
+                yield from self._changes(changes)
 
     def _topic_of(self, partition: LogPartition) -> KafkaTopic:
         """The topic of a partition's ranges: an older one, or the one that the table has."""
@@ -288,6 +312,20 @@ def _adds() -> pa.Array:
 @cache
 def _kind_strings() -> pa.Array:
     return pa.array(ROW_KIND_TEXTS)
+
+
+def as_upserts(changes: pa.RecordBatch, *, has_old_rows: bool) -> pa.RecordBatch:
+    """Changes as a log without old values has them: the row after each change as +I, and deletes as -D.
+
+    Where files have the old rows -U is such a row, and is left out; elsewhere it says that its key has no row any more.
+    """
+    kinds = changes.column(ROW_KIND_COLUMN)
+    at = changes.schema.get_field_index(ROW_KIND_COLUMN)
+    kind = {one: pa.scalar(one.value, pa.int8()) for one in RowKind}
+    is_add = pc.is_in(kinds, value_set=_adds())
+    plain = pc.if_else(is_add, kind[RowKind.INSERT], kind[RowKind.DELETE])
+    shown = changes.set_column(at, changes.schema.field(at), plain)
+    return shown.filter(pc.not_equal(kinds, kind[RowKind.UPDATE_BEFORE])) if has_old_rows else shown
 
 
 def partition_count() -> int:

@@ -69,7 +69,12 @@ class SnapshotMark:
     @classmethod
     def of(cls, snapshot: Snapshot) -> SnapshotMark:
         """The mark of a snapshot."""
-        return cls(id=snapshot.id, watermark_millis=_shown_millis(snapshot.watermark))
+        return cls.shown(snapshot.id, snapshot.watermark)
+
+    @classmethod
+    def shown(cls, snapshot_id: int, watermark_millis: int | None) -> SnapshotMark:
+        """The mark of a snapshot with a watermark, which is left out where Spark cannot show it."""
+        return cls(id=snapshot_id, watermark_millis=_shown_millis(watermark_millis))
 
 
 def _shown_millis(millis: int | None) -> int | None:

@@ -29,7 +29,6 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import check_followable
 from lakelog.filestore.read.scan import DataSplit, plan
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.kafka.offsets import log_start_offsets
 from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
@@ -58,6 +57,7 @@ from lakelog.spark.source.offsets import (
 )
 from lakelog.spark.source.stream_follow import FollowPhase
 from lakelog.spark.source.stream_head import TableHead, check_same_commit
+from lakelog.spark.source.stream_heal import Healer
 from lakelog.spark.source.stream_log import LogPhase
 from lakelog.spark.source.stream_old_rows import looks_up_old_rows
 from lakelog.spark.source.stream_start import ReadStart
@@ -172,18 +172,30 @@ class StreamPlanner:
         skips = options.on_untracked is OnUntracked.SKIP
         self._head = TableHead(table, target, allows_foreign=skips)
         looks_up = looks_up_old_rows(table, target, options)
+        self._patience = Patience(0 if target is None else target.unavailable_seconds)
+        self._healer = Healer(table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked)
         self._log = (
             None
             if target is None
-            else LogPhase(table, target, self._head, options.log, looks_up=looks_up, allows_foreign=skips)
+            else LogPhase(
+                table,
+                target,
+                self._head,
+                options.log,
+                looks_up=looks_up,
+                allows_foreign=skips,
+                healer=self._healer,
+                patience=self._patience,
+            )
         )
         self._generations = Generations(
             table,
             target,
             find_topic,
-            find_starts=self._log_starts,
+            self._healer,
             fails_on_loss=options.log.fails_on_loss,
             normalizes=options.normalizes,
+            patience=self._patience,
         )
         self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
         self._following = FollowPhase(table, self._head)
@@ -192,7 +204,6 @@ class StreamPlanner:
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
         self._splits: tuple[Snapshot, tuple[DataSplit, ...]] | None = None
         self._is_waiting = False  # for a log that does not answer
-        self._patience = Patience(0 if target is None else target.unavailable_seconds)
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
         if options.consumer_id is not None and target is not None:
             raise InvalidRequestError(
@@ -294,13 +305,6 @@ class StreamPlanner:
             return self._following.partitions(start, end)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
 
-    def _log_starts(self) -> Mapping[int, int]:
-        """Bucket -> the first offset that the log holds."""
-        if self._target is None:
-            return {}
-        starts = log_start_offsets(self._target.topic, self._table.bucket_count)
-        return {bucket: at.offset for bucket, at in starts.items()}
-
     def fix_head(self) -> None:
         """Read up to where the table is now, and no further."""
         self._patience.succeeded()
@@ -319,6 +323,7 @@ class StreamPlanner:
                 if not self._generations.is_older(end):  # nothing is deleted in a log that ended
                     self.log.let_go(end)
                 self._lease.release()
+                self._healer.release()
             case StartOffset():
                 self._lease.release()
 
@@ -331,6 +336,7 @@ class StreamPlanner:
     def release(self) -> None:
         """Keep nothing."""
         self._lease.release()
+        self._healer.release()
         if self._log is not None:
             self._log.release()
 

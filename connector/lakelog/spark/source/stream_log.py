@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import NotFoundError
+from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.epochs import check_not_rewritten
-from lakelog.logstore.kafka.offsets import Position
+from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.offsets import Position, log_start_offsets
 from lakelog.protocol.done_batches import done_batches
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import Align, LogReading
@@ -21,6 +23,7 @@ from lakelog.spark.source.lease import LogLease
 from lakelog.spark.source.offsets import LogOffset
 from lakelog.spark.source.stream_align import SnapshotPlace, WriterWait
 from lakelog.spark.source.stream_head import Head, TableHead, log_after, position_after
+from lakelog.spark.source.stream_heal import HealedBatch, Healer, LogOfTable, Range
 from lakelog.spark.source.stream_old_rows import OldRows
 
 
@@ -36,11 +39,16 @@ class LogPhase:
         *,
         looks_up: bool = False,
         allows_foreign: bool = False,
+        healer: Healer | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """Hold nothing yet. Where it `looks_up`, the rows before its changes are looked up.
 
-        `allows_foreign` is that of `read_state`.
+        `allows_foreign` is that of `read_state`. A `healer` finds what the log does not hold any more; `patience` is
+        with a log that does not answer.
         """
+        self._healer = healer
+        self._patience = Patience(0) if patience is None else patience
         self._allows_foreign = allows_foreign
         self.lease = LogLease(table, target.topic_id)
         self.wait = WriterWait(table.name, reading.align_timeout_millis)
@@ -128,8 +136,8 @@ class LogPhase:
         """
         ranges = [(bucket, start.offsets.get(bucket, 0), offset) for bucket, offset in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
-        groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
         if self._old_rows is not None:
+            groups = pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62)
             base = self._base(start)
             return [NormalizedPartition(self._old_rows.ranges(base, group)) for group in groups]
         places = list(self.places(max(start.consumed, 1), end.consumed)) if has_snapshots else []
@@ -137,7 +145,21 @@ class LogPhase:
         if not self._target.topic.is_transactional:
             first = {bucket: first for bucket, first, _ in wanted}
             done = done_batches(self._table, first, topic_id=self._target.topic_id)
-        return [LogPartition(group, snapshot_ends(group, start, places), done) for group in groups]
+        batch = HealedBatch(ranges=wanted)
+        if wanted and self._healer is not None and self._target.topic.is_transactional:
+            batch = self._healer.healed(self._log(), start, wanted)
+        return log_partitions(wanted, batch, lambda group: snapshot_ends(group, start, places), done)
+
+    def _log(self) -> LogOfTable:
+        """The log as it is now. Raises UnavailableError, after `patience`."""
+
+        topic, count = self._target.topic, self._table.bucket_count
+        starts = self._patience.keep_trying(lambda: log_start_offsets(topic, count))
+        return LogOfTable(
+            topic_id=self._target.topic_id,
+            topic=self._target.topic.name,
+            starts={bucket: at.offset for bucket, at in starts.items()},
+        )
 
     def let_go(self, end: LogOffset) -> None:
         """Keep what comes after `end`."""
@@ -157,6 +179,27 @@ class LogPhase:
         assert self._old_rows is not None
         newer = (place.position for place in self.places(start.consumed + 1, self._head.now().snapshot_id))
         return self._old_rows.base_of(start, newer, self.after)
+
+
+def log_partitions(
+    wanted: Sequence[Range],
+    batch: HealedBatch,
+    ends_of: Callable[[Sequence[Range]], Mapping[int, Sequence[tuple[int, int]]]],
+    done: Mapping[int, Mapping[str, int]],
+    *,
+    topic: KafkaTopic | None = None,
+) -> list[InputPartition]:
+    """The partitions of a batch of the ranges `wanted`: each bucket is in one, first its files, then its log.
+
+    `ends_of` gives the snapshots that end in ranges; `done` and `topic` are those of `LogPartition`.
+    """
+    left = {bucket: (bucket, first, end) for bucket, first, end in batch.ranges}
+    found: list[InputPartition] = []
+    for group in pack(wanted, lambda one: one[2] - one[1], count=partition_count(), size_max=1 << 62):
+        ranges = [left[bucket] for bucket, _, _ in group]
+        files = {bucket: batch.files[bucket] for bucket, _, _ in group if bucket in batch.files}
+        found.append(LogPartition(ranges, ends_of(group), done, topic=topic, files=files, is_upsert=batch.is_upsert))
+    return found
 
 
 def snapshot_ends(

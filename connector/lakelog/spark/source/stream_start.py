@@ -96,6 +96,12 @@ class ReadStart:
         return self._log.after(snapshot)
 
     @property
+    def _heals(self) -> bool:
+        """Whether what the log does not hold behind a snapshot is read from the files."""
+        is_whole = self._target is not None and self._target.topic.is_transactional
+        return is_whole and self._generations is not None and not self._options.normalizes
+
+    @property
     def _is_aligned(self) -> bool:
         return self._log is not None and self._log.is_aligned
 
@@ -162,8 +168,8 @@ class ReadStart:
         return place_offsets(self._target.topic_id, offsets, positions)
 
     def _held(self, offset: LogOffset | FollowOffset) -> LogOffset | FollowOffset:
-        """The offset, of which the log holds everything that follows."""
-        if isinstance(offset, FollowOffset):
+        """The offset, of which the log holds everything that follows; a stream reads what it does not from files."""
+        if isinstance(offset, FollowOffset) or self._heals:
             return offset
         held = self._bounds().held(offset.offsets)
         return offset if held == dict(offset.offsets) else self.placed(held)

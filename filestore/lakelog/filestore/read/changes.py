@@ -125,15 +125,20 @@ def change_files(
     if source is ChangeSource.AUTO:
         has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
         source = ChangeSource.CHANGELOG if has_producer else ChangeSource.DELTA
+    if source is ChangeSource.DELTA and snapshot.commit_kind is not CommitKind.APPEND:
+        return []
+    return [entry for entry in changed_entries(table, snapshot, source) if entry.kind is FileKind.ADD]
+
+
+def changed_entries(table: TableStore, snapshot: Snapshot, source: ChangeSource) -> list[ManifestEntry]:
+    """As `change_files`, of a snapshot of any kind: the files that it added, and those of a delta that it took out."""
     if source is ChangeSource.CHANGELOG:
         name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
     else:
-        name = snapshot.delta_manifest_list if snapshot.commit_kind is CommitKind.APPEND else None
-        size_bytes = snapshot.delta_manifest_list_size
+        name, size_bytes = snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
     manifests = () if name is None else table.manifests.read_list(name, size_bytes=size_bytes)
     entries = table.manifests.read_entries(manifests)
-    added = [entry for entry in entries if entry.kind is FileKind.ADD]
-    return sorted(added, key=lambda entry: (entry.bucket_id, entry.file.min_sequence_number))
+    return sorted(entries, key=lambda entry: (entry.bucket_id, entry.file.min_sequence_number))
 
 
 def read_change_file(

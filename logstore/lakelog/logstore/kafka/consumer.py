@@ -46,6 +46,11 @@ OWN_CONSUMER_SETTINGS = {
 }
 
 
+RENEWAL = (
+    "where the broker has lost records that snapshots hold, `lakelog log renew TABLE` gives the table another topic,"
+    " and streams that start again read from the files what was lost"
+)
+
 HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether there was no committed record in between
 
 
@@ -196,7 +201,8 @@ class PartitionConsumer:
                 return
             if self._holds_nothing(position, start):
                 return
-        raise truncated(self.partition, f"offset {position}", start, newest, is_tail=self._is_tail)
+        asked, is_end = f"offset {position}", position > newest
+        raise truncated(self.partition, asked, start, newest, is_tail=self._is_tail, is_end=is_end)
 
     def _shows_control_record(self, position: int, start: int) -> bool:
         """Whether the one offset before `start` was a control record: a transaction begins directly behind it."""
@@ -214,7 +220,8 @@ class PartitionConsumer:
         newest = high_watermark(self.partition, seconds=seconds).offset
         if newest < end:
             start = log_start_offset(self.partition).offset
-            raise truncated(self.partition, f"the records before offset {end}", start, newest, is_tail=self._is_tail)
+            asked = f"the records before offset {end}"
+            raise truncated(self.partition, asked, start, newest, is_tail=self._is_tail, is_end=True)
 
     def _stalled(self, end: int, timeout_seconds: float) -> StalledError:
         return StalledError(
@@ -230,16 +237,22 @@ def commit_header(message: Message) -> bytes | None:
     return next((value for name, value in headers if name == COMMIT_HEADER), None) if headers else None
 
 
-def truncated(partition: KafkaPartition, asked: str, start: int, end: int, *, is_tail: bool) -> LogTruncatedError:
-    """The error for an offset that the partition does not hold; a tail is a writer's."""
-    way_out = (
-        "records that are in no snapshot yet may be lost; `lakelog log check TABLE` names them, and `lakelog log repair"
-        " TABLE` lets writers continue"
-        if is_tail
-        else "start the stream with a new checkpoint location, which reads the newest snapshot first, and set"
-        " the table's option log.retention to longer than streams stay away; `lakelog log check TABLE` reports whether"
-        " Kafka itself deletes records"
-    )
+def truncated(
+    partition: KafkaPartition, asked: str, start: int, end: int, *, is_tail: bool, is_end: bool = False
+) -> LogTruncatedError:
+    """The error for an offset that the partition does not hold: a tail's is a writer's; `is_end`: behind its end."""
+    if is_tail:
+        way_out = (
+            "records that are in no snapshot yet may be lost; `lakelog log check TABLE` names them, and `lakelog log"
+            f" repair TABLE` lets writers continue; {RENEWAL}"
+        )
+    elif is_end:
+        way_out = RENEWAL
+    else:
+        way_out = (
+            "start the stream again with its checkpoint: it reads from the files what it finds there, and names the"
+            " choices where it does not; `lakelog log check TABLE` reports whether Kafka itself deletes records"
+        )
     return LogTruncatedError(
         f"{partition} does not hold {asked}, it holds [{start}, {end}): deleted by retention, or lost by the broker;"
         f" {way_out}"

@@ -70,7 +70,7 @@ def rewritten(partition: KafkaPartition, offset: int, epoch: int | None) -> LogR
     return LogRewrittenError(
         f"{partition} reached offset {offset}{when}, and was cut before it since: a broker that lacked the end became"
         " leader (an unclean election, or a lost disk), so it may hold other records now. The rows of snapshots are"
-        " complete. Start streams with new checkpoint locations; a writer continues after `lakelog table"
-        " new-identity TABLE`, which gives the table a new log. More replicas, and"
+        " complete. `lakelog log renew TABLE` gives the table another topic; then start writers and streams again with"
+        " their checkpoints: streams read from the files what was lost. More replicas, and"
         " unclean.leader.election.enable=false, prevent it"
     )

@@ -75,7 +75,8 @@ def kafka_error(
         return NotFoundError(
             f"{doing}: Kafka at {servers} has no such topic or partition ({reason}); check that"
             " log.kafka.bootstrap.servers names the right Kafka. If the topic was deleted, records in no snapshot are"
-            " lost: batch reads still show the snapshots; `lakelog table new-identity TABLE` gives the table a new log"
+            " lost: batch reads still show the snapshots; `lakelog log renew TABLE` gives the table another topic, and"
+            " streams that start again read the rest of this one from the files"
         )
     if code == KafkaError.TOPIC_ALREADY_EXISTS:
         return ConflictError(f"{doing}: Kafka at {servers} has the topic already; choose another name or delete it")

@@ -1,0 +1,58 @@
+"""Where a log ended, and which of its buckets have lost records that snapshots hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.kafka.offsets import high_watermarks
+from lakelog.protocol.log_check import check_log
+from lakelog.protocol.log_generations import older_schema, state_of_log
+from lakelog.protocol.table_log import TableLog, kafka_topic
+
+
+def is_there(log: TableLog) -> bool:
+    """Whether the topic exists, and is the table's."""
+    try:
+        log.check_topic()
+    except (NotFoundError, CorruptDataError):
+        return False
+    return True
+
+
+def cut_buckets(table: FileStoreTable, log: TableLog) -> frozenset[int]:
+    """The buckets of the newest snapshot's log that have lost records which it holds: all of them without the topic."""
+    if not is_there(log):
+        return frozenset(range(log.bucket_count))
+    schema = older_schema(table, log.topic_id)  # the newest one may have another number of buckets
+    found = check_log(table if schema is None else replace(table, schema=schema), log).buckets
+    return frozenset(one.bucket for one in found if one.missing is not None or one.is_rewritten)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """Where a log ended: its high watermarks; where it lost records, the offsets of the newest snapshot.
+
+    A time without a log has no offsets.
+    """
+
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    is_lost: bool = False
+
+    @classmethod
+    def of(cls, table: FileStoreTable, log: TableLog | None) -> LogEnd:
+        """The end of a log that the newest snapshot has still. Raises UnavailableError."""
+        if log is None:
+            return cls()
+        cut = cut_buckets(table, log)
+        latest = table.snapshots.latest()
+        where = f"table {table.path}, snapshot {latest.id if latest else 0}"
+        state = state_of_log(carried_properties(latest, table.snapshots).properties, where=where)
+        held = {} if state is None else {bucket: state.position(bucket).offset for bucket in cut}
+        if len(cut) < log.bucket_count:
+            ends = high_watermarks(kafka_topic(log), log.bucket_count)
+            held |= {bucket: at.offset for bucket, at in ends.items() if bucket not in cut}
+        return cls(offsets=held, is_lost=bool(cut))
