@@ -76,9 +76,9 @@ FAIL_ON_DATA_LOSS = Option(
     key="failOnDataLoss",
     parse=parse_bool,
     default=True,
-    doc="Whether a read of the log fails when offsets that it is to read were deleted. With `false` it continues at "
-    "the oldest record that is left, with a warning. A log that lost or replaced its newest records is an error all "
-    "the same.",
+    doc="Whether a read of the log fails when offsets that it is to read were deleted, and a stream does not find them "
+    "in the files. With `false` it continues at the first offset that there is, with a warning. A log that lost or "
+    "replaced its newest records is an error all the same.",
     kind="true or false",
 )
 METADATA_COLUMNS: Option[tuple[MetadataColumn, ...]] = Option(
