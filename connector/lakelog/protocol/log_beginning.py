@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.filestore.alter.rescale import move_rows
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
