@@ -271,6 +271,22 @@ def test_the_command_verifies_and_has_an_exit_code(catalog: Catalog, capsys: pyt
     assert run("log", "verify", table.path, "--from", "9") == 1
 
 
+def test_the_log_of_a_rescaled_table_is_verified_from_its_first_snapshot(catalog: Catalog) -> None:
+    table = make(catalog)
+    write(table, 0, (1, "a"), (2, "b"))
+    rescaled = table.rescale(3)
+    begin = rescaled.snapshot()
+    write(rescaled, 1, (2, "c"), (3, "d"))
+
+    found = rescaled.verify_log()
+
+    assert begin is not None
+    assert (found.from_snapshot, found.change_count, found.is_equal) == (begin.id, 2, True)
+    for before in (0, 1):
+        with pytest.raises(InvalidRequestError, match=f"has its log since snapshot {begin.id}"):
+            rescaled.verify_log(from_snapshot=before)
+
+
 def test_an_eventual_log_is_not_verified(catalog: Catalog) -> None:
     table = make(catalog, options={"log.consistency": "eventual"})
     with pytest.raises(UnsupportedError, match=r"log\.consistency=eventual"):

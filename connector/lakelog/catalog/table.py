@@ -445,10 +445,11 @@ class Table:
     def verify_log(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
         """Compare log and files: the rows of one snapshot and the changes up to another one must be the other's rows.
 
-        By default from the oldest snapshot to the newest; 0 is the state before the first one. The result has the
-        number of differing rows and the first of them. Memory is bounded by `read.memory-budget`; larger tables go
-        through files in the temporary folder. Raises LogTruncatedError when records of the range were deleted,
-        NotFoundError for a snapshot that does not exist, UnavailableError.
+        By default from the oldest snapshot of the log that the table has now to the newest; 0 is the state before the
+        first one. The result has the number of differing rows and the first of them. Memory is bounded by
+        `read.memory-budget`; larger tables go through files in the temporary folder. Raises LogTruncatedError when
+        records of the range were deleted, NotFoundError for a snapshot that does not exist, InvalidRequestError for one
+        before the log, UnavailableError.
         """
         from lakelog.catalog.log_verbs import verify
 

@@ -18,6 +18,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, RowKind
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, ConsumerManager
+from lakelog.filestore.metadata.identity import carried_by
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits_as_changes
@@ -25,6 +26,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.kafka.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.log_gaps import gap_test
+from lakelog.protocol.log_generations import ended_generations
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.row_pieces import KEY, ROW, RowPieces
 from lakelog.protocol.state import LogState
@@ -80,7 +82,7 @@ def verify_log(
     to_snapshot: int | None = None,
     budget_bytes: int | None = None,
 ) -> LogVerification:
-    """Compare the log with the files from one snapshot, by default the oldest, to another one, by default the newest.
+    """Compare the log with the files from one snapshot, by default the oldest of this log, to another, the newest.
 
     0 is the state before the first snapshot. Both snapshots and the records are kept while it runs. Raises
     NotFoundError for a snapshot that does not exist, LogTruncatedError when the log lacks records of the range,
@@ -119,10 +121,25 @@ def _range_of(table: FileStoreTable, from_snapshot: int | None, to_snapshot: int
     oldest, newest = table.snapshots.earliest_id(), table.snapshots.latest_id()
     if oldest is None or newest is None:
         raise InvalidRequestError(f"table {table.name} has no snapshot yet: there is nothing to compare its log with")
-    first, last = oldest if from_snapshot is None else from_snapshot, newest if to_snapshot is None else to_snapshot
+    begin = _first_of_log(table, newest)
+    first = max(oldest, begin) if from_snapshot is None else from_snapshot
+    last = newest if to_snapshot is None else to_snapshot
+    if first < begin:
+        raise InvalidRequestError(
+            f"table {table.name} has its log since snapshot {begin}: the changes behind snapshot {first} are not in it;"
+            f" begin with snapshot {begin} or a later one"
+        )
     if first > last:
         raise InvalidRequestError(f"snapshot {first} is newer than snapshot {last}; the range goes from old to new")
     return first, last
+
+
+def _first_of_log(table: FileStoreTable, newest: int) -> int:
+    """The first snapshot of the log that the table has now; 0 where it had no other before."""
+    ended = ended_generations(
+        carried_by(table, table.snapshots.get(newest)).properties, where=f"table {table.path}, snapshot {newest}"
+    )
+    return ended[-1].snapshot_id if ended else 0
 
 
 @contextmanager
