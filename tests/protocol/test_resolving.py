@@ -82,6 +82,17 @@ def with_kinds(rows: pa.Table, kinds: pa.Array) -> list[Change]:
         ("sequence", [("+I", (1, 1, 5))], [("-D", (1, 2, None))], [("-D", (1, 1, 5))]),
         ("sequence", [("-D", (1, 2, None))], [("+I", (1, 3, 7))], [("+I", (1, 3, 7))]),
         ("ignore-delete", [("+I", (1, 1, 5))], [("-D", (1, 1, 5)), ("+I", (1, 2, 6))], None),
+        # Rows that a statement has deleted, whose deletes are in the files still.
+        ("sum", [("-D", (1, 1, 5))], [("+I", (1, 2, 7))], [("+I", (1, 2, 7))]),
+        (
+            "sum",
+            [("-D", (1, 1, 5)), ("+I", (2, 1, 1))],
+            [("+I", (1, 2, 7)), ("+I", (2, 2, 1))],
+            [("+I", (1, 2, 7)), ("-U", (2, 1, 1)), ("+U", (2, 2, 2))],
+        ),
+        ("partial-update", [("-D", (1, 1, 5))], [("+I", (1, None, 6))], [("+I", (1, None, 6))]),
+        ("first-row", [("-D", (1, 1, 5))], [("+I", (1, 2, 6))], [("+I", (1, 2, 6))]),
+        ("ignore-delete", [("-D", (1, 1, 5))], [("+I", (1, 2, 6))], [("+I", (1, 2, 6))]),
     ],
 )
 def test_the_log_is_told_what_became_of_each_row(

@@ -27,6 +27,7 @@ from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import runs_of
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.options.merging import MergeEngine
 from lakelog.filestore.options.reading import LOOKUP_CACHE_MAX_MEMORY_SIZE
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.protocol.logged_rows import BucketRows, ResolvedRows, StayingRows, staying_rows
@@ -114,6 +115,8 @@ def resolved(table: TableStore, merge: RowMerge, part: BucketRows, old: pa.Table
         old = given.schema.empty_table()
     else:
         old = old.select(given.column_names).cast(given.schema)
+        if not _keeps_deletes(merge):
+            old = without_deletes(old)
         slices.append(Slice(keys=key_frame(old, key_fields), rows=old, level=1))
     merged = merge.merge(slices, keeps_deletes=True)
     values = [name for name in table.schema.field_names if name not in table.schema.primary_keys]
@@ -126,6 +129,14 @@ def resolved(table: TableStore, merge: RowMerge, part: BucketRows, old: pa.Table
         positions=_last_positions(table, part, key_frame(told.rows, key_fields)),
         staying=_staying(table, part, [(told.rows, told.kinds), (deletes.rows, deletes.kinds)]),
     )
+
+
+def _keeps_deletes(merge: RowMerge) -> bool:
+    """Whether later rows of a key may lose against its delete, by a sequence field.
+
+    Elsewhere a row that was deleted is none: an aggregation would take the values of the delete off the next row.
+    """
+    return merge.engine is MergeEngine.DEDUPLICATE or bool(merge.removal_groups)
 
 
 def _after(old: pa.Table | None, count: int) -> pa.Array:
