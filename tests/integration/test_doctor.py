@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +20,12 @@ from lakelog.logstore.kafka.consumer import close_idle_consumers
 from lakelog.logstore.kafka.rights import Role, least_rights
 from lakelog.protocol.health import Finding, Status
 from lakelog.protocol.health_table import examine
+from lakelog.protocol.log_leases import LogLeases
+from lakelog.protocol.reader_guard import warn_of_readers_behind
 from lakelog.protocol.steps import Step
 from lakelog.protocol.table_log import kafka_topic
 from tests.integration.test_log_tools import foreign_transaction, make, write
-from tests.support.log_records import log_of_table, lose_records, set_topic_config
+from tests.support.log_records import log_of_table, log_range, lose_records, set_topic_config
 from tests.support.secure_kafka import PASSWORDS, SecureKafka
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -36,6 +39,7 @@ CHECKS = [
     "topic",
     "open transactions",
     "retention",
+    "readers",
     "log",
     "table",
 ]
@@ -171,6 +175,36 @@ def test_a_retention_of_kafkas_is_a_problem(table: Table) -> None:
     found = problem(look(table), "retention")
     assert "retention.ms=1000" in found.found
     assert "lakelog log repair" in str(found.advice)
+
+
+def test_a_reader_that_a_retention_is_about_to_pass_is_a_warning_with_the_numbers(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(catalog, options={"bucket": "1", "log.retention": "1 h"})
+    write(table, 0, (1, "a"), (2, "b"))
+    leases = LogLeases(table._files, log_of_table(table).topic_id)
+    leases.put("behind", {0: 0})
+    leases.put("ahead", {0: 3})
+    end = log_range(table)[1] - 1
+
+    def readers(ahead_millis: int = 0) -> list[Finding]:
+        return [one for one in look(table, ahead_millis=ahead_millis) if one.check == "readers"]
+
+    assert [one.status for one in readers()] == [Status.OK]
+    [found] = readers(50 * 60_000)
+    assert found.status is Status.WARNING
+    assert f"reader behind is at offset 0 of bucket 0, {end} offsets behind" in found.found
+    assert "older than 0.75 h, log.retention is 1 h, and its lease keeps them for 23.2 h more" in found.found
+    assert "raise log.retention" in str(found.advice)
+
+    set_topic_config(table, {"retention.ms": "600000"})
+    [found] = readers(8 * 60_000)
+    assert "older than 0.125 h, retention.ms is 0.167 h, and Kafka deletes them" in found.found
+    later = system_millis() + 8 * 60_000
+    with caplog.at_level(logging.WARNING, "lakelog.protocol"):
+        for _ in range(2):
+            warn_of_readers_behind(table._files, log_of_table(table), now_millis=later)
+    assert caplog.text.count("reader behind is at offset 0") == 1
 
 
 class InjectedCrash(Exception):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, Table
+from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.errors import LogRewrittenError
@@ -22,8 +23,11 @@ from lakelog.protocol.state import LogPosition
 from lakelog.protocol.stores import read_state
 from lakelog.spark.options import parse_read_options
 from lakelog.spark.source.admission import NO_LIMITS
-from lakelog.spark.source.offsets import LogOffset
+from lakelog.spark.source.input_partitions import TableRows
+from lakelog.spark.source.offsets import LogOffset, Offset
+from lakelog.spark.source.read_schema import read_schema
 from lakelog.spark.source.source import StreamPlanner
+from lakelog.spark.tables import find_older_topic
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.log_records import lose_records
 from tests.support.log_topics import LogTopic, log_topic
@@ -32,8 +36,8 @@ from tests.support.log_topics import write as write_ids
 pytestmark = pytest.mark.integration
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False)])
-OPTIONS = {"bucket": "1", "log.system": "kafka", "log.changelog-mode": "all"}
-ADVICE = r"unclean election.*new checkpoint locations.*lakelog table new-identity TABLE"
+OPTIONS = {"bucket": "1", "log.system": "kafka", "log.changelog-mode": "all", "changelog-producer": "lookup"}
+ADVICE = r"unclean election.*lakelog log renew TABLE.*start writers and streams again with their checkpoints"
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +59,21 @@ def write(writer: LocalWriter, identifier: int, *ids: int) -> None:
 def position(table: Table) -> LogPosition:
     store = table._files
     return read_state(store, store.snapshots.latest(), topic_id=log_target(table).topic_id).logged.position(0)
+
+
+def ids_behind(table: Table, offset: Offset) -> list[int]:
+    """What a stream that starts again at an offset reads, to the end."""
+    options = parse_read_options({}, table)
+    find_topic = partial(find_older_topic, table)
+    planner = StreamPlanner(table._files, log_target(table), options, find_topic=find_topic)
+    schema = read_schema(table.schema, options, table_name=table.name)
+    rows = TableRows.of(table._files, log_target(table), schema, options)
+    found: list[int] = []
+    while (end := planner.end_of_batch(offset, NO_LIMITS)) != offset:
+        for partition in planner.partitions(offset, end):
+            found += [one for batch in rows.read(partition) for one in batch.column("id").to_pylist()]
+        offset = end
+    return sorted(found)
 
 
 def planner_of(table: Table) -> StreamPlanner:
@@ -147,6 +166,11 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
             planner_of(table).end_of_batch(read, NO_LIMITS)
         assert table.log is not None
         [bucket] = repair_log(table._files, table.log).left
-        assert "lakelog table new-identity" in (bucket.problem or "")
+        assert "lakelog log renew" in (bucket.problem or "")
+
+        renewed = open_table(table.path).renew_log(keep_topic=True)
+        write(LocalWriter(renewed, "e"), 0, 23)
+        assert ids_behind(renewed, first) == [21, 23]
+        assert ids_behind(renewed, read) == [23]
     finally:
         broker.stop()

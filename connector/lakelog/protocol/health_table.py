@@ -19,6 +19,7 @@ from lakelog.protocol.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result,
 from lakelog.protocol.log_check import check_log
 from lakelog.protocol.log_transactions import list_transactions
 from lakelog.protocol.place import check_no_copy
+from lakelog.protocol.reader_guard import TOPIC_RETENTION, find_readers_behind
 from lakelog.protocol.stores import newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
@@ -50,6 +51,7 @@ class TableChecks:
             Check(name="topic", look=self._topic, needs="broker"),
             Check(name="open transactions", look=self._open_transactions, needs="topic"),
             Check(name="retention", look=self._retention, needs="topic"),
+            Check(name="readers", look=self._readers, needs="topic"),
             Check(name="log", look=self._log, needs="topic"),
             Check(name="table", look=self._table),
         ]
@@ -97,6 +99,18 @@ class TableChecks:
             return
         days = RETENTION.of(self.table.schema.options) / 86_400_000
         yield ok(f"Kafka deletes nothing itself; lakelog keeps records for {days:g} days at least ({RETENTION.key})")
+
+    def _readers(self) -> Iterator[Result]:
+        found = find_readers_behind(self.table, self.log, now_millis=self.clock())
+        for one in found:
+            advice = "let it catch up before they are deleted: give it more cores, or raise log.retention"
+            if one.setting == TOPIC_RETENTION:
+                advice = f"`lakelog log repair {self.table.path}` takes the setting back"
+            yield warning(
+                one.found, f"{advice}; what it finds deleted it reads from the files, as long as they have it"
+            )
+        if not found:
+            yield ok("no reader that is known has records to read which are soon deleted")
 
     def _open_transactions(self) -> Iterator[Result]:
         found = list_transactions(self.table, self.log, clock=self.clock)

@@ -22,6 +22,7 @@ from lakelog.logstore.kafka.topic import delete_records
 from lakelog.logstore.options import RETENTION
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.place import original_of
+from lakelog.protocol.reader_guard import warn_of_readers_behind
 from lakelog.protocol.state import LogState
 from lakelog.protocol.stores import read_state
 from lakelog.protocol.table_log import TableLog, kafka_topic, log_of
@@ -95,7 +96,9 @@ def expire_log_after_commit(
         if now - _looked.get(key, -_EVERY_SECONDS) < _EVERY_SECONDS:
             return
         _looked[key] = now
+    millis = system_millis() if now_millis is None else now_millis
     try:
-        expire_log(table, log, now_millis=system_millis() if now_millis is None else now_millis)
+        expire_log(table, log, now_millis=millis)
+        warn_of_readers_behind(table, log, now_millis=millis)
     except LakelogError as error:
         logger.warning("%s: old records of the log were not deleted: %s", table.name, error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, member, number_of, parse_object, string, whole
@@ -17,6 +18,15 @@ from lakelog.filestore.metadata.consumers import LEASE_MILLIS
 from lakelog.filestore.metadata.store import TableStore
 
 _PREFIX = "log-lease-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLease:
+    """A lease that has not ended: bucket -> the next offset to read. It was renewed `age_millis` ago."""
+
+    id: str
+    offsets: Mapping[int, int]
+    age_millis: int
 
 
 class LogLeases:
@@ -39,18 +49,27 @@ class LogLeases:
 
     def held(self, *, now_millis: int) -> list[Mapping[int, int]]:
         """The offsets of the leases: bucket -> offset for each. Deletes expired leases. Raises CorruptDataError."""
-        found: list[Mapping[int, int]] = []
-        for entry in self._file_io.list_entries(self._folder):
-            if not entry.name.startswith(_PREFIX):
-                continue
-            lease_id = entry.name.removeprefix(_PREFIX)
-            if entry.modified_millis < now_millis - LEASE_MILLIS:
+        for lease_id, age_millis in self._ages(now_millis):
+            if age_millis > LEASE_MILLIS:
                 self.delete(lease_id)
-                continue
-            offsets = self._find(lease_id)
+        return [lease.offsets for lease in self.living(now_millis=now_millis)]
+
+    def living(self, *, now_millis: int) -> list[LogLease]:
+        """The leases that have not expired. Deletes nothing. Raises CorruptDataError."""
+        found = []
+        for lease_id, age_millis in self._ages(now_millis):
+            offsets = self._find(lease_id) if age_millis <= LEASE_MILLIS else None
             if offsets is not None:
-                found.append(offsets)
+                found.append(LogLease(id=lease_id, offsets=offsets, age_millis=max(age_millis, 0)))
         return found
+
+    def _ages(self, now_millis: int) -> list[tuple[str, int]]:
+        """The ids of all leases, and how long ago they were renewed, in milliseconds."""
+        return [
+            (entry.name.removeprefix(_PREFIX), now_millis - entry.modified_millis)
+            for entry in self._file_io.list_entries(self._folder)
+            if entry.name.startswith(_PREFIX)
+        ]
 
     def _find(self, lease_id: str) -> Mapping[int, int] | None:
         path = self._path(lease_id)
