@@ -11,6 +11,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.filestore.alter.rescale import rescale_schema
+from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.logstore.kafka.topic import delete_topic, describe_topic
@@ -288,6 +290,58 @@ def test_a_stream_goes_on_in_the_files_where_the_older_topic_was_deleted(catalog
     reader.start()
 
     assert reader.read() == expected(0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("snapshot", [1, 2, 3, 4])
+def test_a_stream_may_begin_at_a_snapshot_of_other_buckets(catalog: Catalog, snapshot: int) -> None:
+    table = logged(catalog, "append-only")
+    for batch in (0, 1):
+        write(table, batch)
+    rescaled = table.rescale(5)
+    write(rescaled, 2)
+
+    reader = Reader(rescaled, **{"log.scan": "from-snapshot", "snapshot_id": str(snapshot)})
+
+    assert reader.read() == expected(*((0, 1, 2), (1, 2), (2,), (2,))[snapshot - 1])
+
+
+def test_a_rescale_of_files_alone_that_was_cut_off_is_finished_by_the_log_that_the_table_gets(catalog: Catalog) -> None:
+    options = {"bucket": "2", "bucket-key": "id"}
+    plain = catalog.create_table("db.t", schema=SCHEMA, options=options)
+    plain.write(rows_of(0))
+    rescale_schema(plain._files, 3, clock=CommitClock())
+
+    table = catalog.table("db.t").add_log()
+
+    write(table, 1)
+    assert content(table) == sorted(expected(0, 1))
+    assert {file.bucket for file in table.files()} == {0, 1, 2}
+    reader = Reader(table)
+    assert reader.read() == expected(0, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "first-row"},
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "aggregation"},
+        {"sequence.field": "batch"},
+        {"ignore-delete": "true"},
+    ],
+)
+def test_a_table_whose_files_are_merged_when_they_are_read_gets_no_log_later(
+    catalog: Catalog, options: dict[str, str]
+) -> None:
+    plain = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2", **options})
+    plain.write(rows_of(0))
+
+    with pytest.raises(
+        UnsupportedError, match=r"would have to be written anew\. Create another table with log\.system"
+    ):
+        plain.add_log()
+
+    assert open_table(plain.path).schema == plain.schema
 
 
 def test_a_dropped_table_takes_all_of_its_topics_with_it(catalog: Catalog) -> None:

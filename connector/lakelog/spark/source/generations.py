@@ -65,11 +65,9 @@ class Generations:
 
     def moved(self, offset: Offset) -> Offset:
         """The offset in the generation where it is read on; an offset of the present one as it is."""
-        while True:
-            moved = self._step(offset)
-            if moved == offset:
-                return offset
+        while (moved := self._step(offset)) != offset:
             offset = moved
+        return offset
 
     def span(self, start: Offset, end: Offset) -> tuple[Offset, Offset]:
         """A batch from `start` to `end` in the generation that it reads."""
@@ -80,9 +78,15 @@ class Generations:
                 return self.moved(FollowOffset(consumed=last)), end
         return start, end
 
-    def after(self, snapshot: Snapshot) -> LogOffset | FollowOffset | None:
-        """Where the changes after a snapshot of an older generation begin; None for one of the present generation."""
-        if not any(one.snapshot_id > snapshot.id for one in self._ended()):
+    def after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset | None:
+        """Where the changes after a snapshot of an older generation begin; None for one of the present generation.
+
+        A snapshot of None is the state before the first one.
+        """
+        known = self._ended()
+        if snapshot is None:
+            return self._beginning(known[0].topic_id, consumed=0) if known else None
+        if not any(one.snapshot_id > snapshot.id for one in known):
             return None
         where = f"table {self._table.path}, snapshot {snapshot.id}"
         log = state_of_log(carried_properties(snapshot, self._table.snapshots).properties, where=where)
@@ -168,12 +172,14 @@ class Generations:
         log = read_state(self._table, snapshot, topic_id=self._topic_id, allows_foreign=True).logged
         return LogOffset.of_snapshot(snapshot.id, log, self._table.bucket_count)
 
-    def _beginning_after(self, ended: EndedGeneration) -> Offset:
-        topic_id = self._next_topic(ended)
-        if not topic_id:
-            return FollowOffset(consumed=ended.snapshot_id)
+    def _beginning_after(self, ended: EndedGeneration) -> LogOffset | FollowOffset:
+        return self._beginning(self._next_topic(ended), consumed=ended.snapshot_id)
+
+    def _beginning(self, topic_id: str, *, consumed: int) -> LogOffset | FollowOffset:
+        if not topic_id:  # a time without a log
+            return FollowOffset(consumed=consumed)
         offsets = dict.fromkeys(range(self._bucket_count(topic_id)), 0)
-        return LogOffset(topic_id=topic_id, offsets=offsets, counts={}, consumed=ended.snapshot_id)
+        return LogOffset(topic_id=topic_id, offsets=offsets, counts={}, consumed=consumed)
 
     def _bucket_count(self, topic_id: str) -> int:
         """The number of buckets of the table with a topic."""

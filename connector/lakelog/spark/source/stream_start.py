@@ -86,7 +86,7 @@ class ReadStart:
 
     def after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset:
         """Where the changes after a snapshot begin."""
-        older = None if snapshot is None or self._generations is None else self._generations.after(snapshot)
+        older = None if self._generations is None else self._generations.after(snapshot)
         if older is not None:
             return older
         if self._log is None:
@@ -168,8 +168,14 @@ class ReadStart:
         return place_offsets(self._target.topic_id, offsets, positions)
 
     def _held(self, offset: LogOffset | FollowOffset) -> LogOffset | FollowOffset:
-        """The offset, of which the log holds everything that follows; a stream reads what it does not from files."""
-        if isinstance(offset, FollowOffset) or self._heals:
+        """The offset, of which the log holds everything that follows; a stream reads what it does not from files.
+
+        One of an older log is checked when it is read.
+        """
+        is_older = (
+            isinstance(offset, LogOffset) and self._target is not None and offset.topic_id != self._target.topic_id
+        )
+        if isinstance(offset, FollowOffset) or self._heals or is_older:
             return offset
         held = self._bounds().held(offset.offsets)
         return offset if held == dict(offset.offsets) else self.placed(held)
