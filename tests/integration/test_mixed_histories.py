@@ -168,7 +168,7 @@ class Mixed:
 
     def delete_records(self, bucket: int) -> None:
         """Kafka loses what the newest snapshot holds; the model has read it before."""
-        self.follower.read_on()
+        self.follower.read_all()
         _, state = newest(self.table)
         lose_records(self.table, bucket, before=state.logged.position(bucket).offset)
 
@@ -178,7 +178,7 @@ class Mixed:
             self.batch(user, (), None, True)
         logged_table(self.table).finish_left_over()
         self.batch("a", [(9, 9)], None, True)  # takes in what is left
-        self.follower.read_on()
+        self.follower.read_all()
         self.reader.read_on()
         snapshot, _ = newest(self.table)
         assert self.reader.fold.rows == rows_in(self.table, snapshot), "the reader has other rows than the files"

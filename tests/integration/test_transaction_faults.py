@@ -248,11 +248,11 @@ def test_a_reader_of_uncommitted_records_sees_parts_of_transactions(
 ) -> None:
     read_on = Follower.read_on
 
-    def read_everything(follower: Follower) -> None:
+    def read_everything(follower: Follower, held: Mapping[int, int] | None = None) -> None:
         with monkeypatch.context() as patch:
             patch.setitem(consumer.OWN_CONSUMER_SETTINGS, "isolation.level", "read_uncommitted")
             close_idle_consumers()
-            read_on(follower)
+            read_on(follower, held)
         close_idle_consumers()
 
     monkeypatch.setattr("tests.support.fault_runs.last_stable_offsets", high_watermarks)
