@@ -36,7 +36,7 @@ def compare_readers(name: str, session: SparkSession, reading: Reading, work: Pa
     with spark_kafka() as peer:
         contenders = {
             "kafka": lambda: _read_by_peer(peer, table, reading, work / "peer"),
-            "lakelog": lambda: _read(session, table, reading, work / "reader"),
+            "lakelog": lambda: read_by_lakelog(session, table, reading, work / "reader"),
         }
         if reading.repeats > 1:
             in_turns(contenders, repeats=1)
@@ -51,7 +51,8 @@ def compare_readers(name: str, session: SparkSession, reading: Reading, work: Pa
     }
 
 
-def _read(session: SparkSession, table: Table, reading: Reading, work: Path) -> float:
+def read_by_lakelog(session: SparkSession, table: Table, reading: Reading, work: Path) -> float:
+    """Seconds of a stream of lakelog that reads a log from its first snapshot to its end."""
     shutil.rmtree(work, ignore_errors=True)
     options = {"row-kind": "true", "log.scan": "from-snapshot", "snapshot_id": "1"}
     rows = session.readStream.format("lakelog").options(**options).option("maxRowsPerTrigger", reading.batch_records)

@@ -55,23 +55,25 @@ class LakelogRun:
     session: SparkSession
     work: Path
     options: Mapping[str, str] = field(default_factory=dict)
+    name: str = TABLE
+    warehouse: Path | None = None  # where runs share one, and its broker
 
     @property
     def catalog(self) -> Catalog:
         """The catalog of the run; with a log it has an embedded broker."""
-        return Catalog(self.work / "warehouse")
+        return Catalog(self.work / "warehouse" if self.warehouse is None else self.warehouse)
 
     def create(self) -> Table:
         """Make the table."""
         options = {"bucket": str(BUCKETS), **self.options}
-        return self.catalog.create_table(TABLE, schema=SCHEMA, primary_keys=[KEY], options=options)
+        return self.catalog.create_table(self.name, schema=SCHEMA, primary_keys=[KEY], options=options)
 
     def upsert(self, source: Path) -> None:
         """Write all files of a folder, one micro-batch each."""
         _finish(
             write_stream(
                 file_stream(self.session, source),
-                TABLE,
+                self.name,
                 catalog=self.catalog,
                 checkpoint_location=self.work / f"checkpoint-{source.name}",
                 available_now=True,
@@ -81,7 +83,7 @@ class LakelogRun:
     @property
     def table(self) -> Table:
         """The table as it is now."""
-        return self.catalog.table(TABLE)
+        return self.catalog.table(self.name)
 
 
 def _finish(query: StreamingQuery) -> None:
