@@ -147,7 +147,7 @@ def test_a_reader_that_is_behind_gets_an_error_that_says_what_to_do(table: Table
     lose_records(table)
     write(writer, 2, 3)
 
-    with pytest.raises(LogTruncatedError, match=r"new checkpoint location.*log\.retention.*lakelog log check"):
+    with pytest.raises(LogTruncatedError, match=r"start the stream again with its checkpoint.*lakelog log check"):
         read(table, behind)
 
 
