@@ -172,8 +172,9 @@ def test_an_expiry_that_does_not_look_for_the_original_of_a_copy_breaks_promises
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lake, "original_of", lambda _table, _place: None)
-    monkeypatch.setattr(outsiders, "COPY_SHARE", 0.005)
-    monkeypatch.setattr(outsiders, "NEW_IDENTITY_SHARE", 0.01)
+    monkeypatch.setattr(outsiders, "COPY_SHARE", 0.01)
+    monkeypatch.setattr(outsiders, "NEW_IDENTITY_SHARE", 0.005)
+    monkeypatch.setattr(outsiders, "EXPIRE_SHARE", 0.06)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
@@ -389,7 +390,8 @@ def test_a_statement_that_is_forgotten_before_its_prepared_commit_is_deleted_bre
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sim_files, "held_users", lambda _world: set[str])
-    monkeypatch.setattr(sim_files, "FORGOTTEN_MILLIS", 10_000)
+    monkeypatch.setattr(sim_files, "FORGOTTEN_MILLIS", 1_000)
+    monkeypatch.setattr(history, "KILL_SHARE", 0.012)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
