@@ -32,7 +32,10 @@ def fill(topic: LogTopic, *, transactions: int = 2, records: int = 3) -> dict[in
         with topic.producer(f"owner-{number}", number) as producer:
             for at in range(transactions):
                 write(producer, [number * 1_000 + at * records + record for record in range(records)])
+    last = transactions * (records + 1)  # with a marker behind each transaction
     ends = last_stable_offsets(topic, 2)
+    while min(at.offset for at in ends.values()) < last:  # the last stable offset may lag behind the commit
+        ends = last_stable_offsets(topic, 2)
     return {number: (0, at.offset) for number, at in ends.items()}
 
 

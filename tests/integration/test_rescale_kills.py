@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize(
     ("keys", "stride"),
-    [(["id"], 4), pytest.param(["id"], 1, marks=pytest.mark.full), pytest.param([], 1, marks=pytest.mark.full)],
+    [(["id"], 8), pytest.param(["id"], 1, marks=pytest.mark.full), pytest.param([], 1, marks=pytest.mark.full)],
 )
 def test_a_rescale_that_is_killed_at_any_step_goes_on(
     keys: list[str], stride: int, tmp_path: Path, bootstrap_servers: str
 ) -> None:
-    """Before and after each step; in the gate every fourth of these."""
+    """Before and after each step; in the gate every eighth of these."""
     catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
     options = {
         "bucket": "2",

@@ -223,7 +223,7 @@ def check(kind: str, history: Sequence[Event], bootstrap_servers: str, folder: P
 
 
 def test_logs_and_files_of_rescaled_tables_fold_to_the_same_rows(bootstrap_servers: str) -> None:
-    run(bootstrap_servers, examples=8)
+    run(bootstrap_servers, examples=4)
 
 
 @pytest.mark.full

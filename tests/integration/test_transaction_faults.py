@@ -175,14 +175,14 @@ FAULTS = {
     "foreign open transaction": Fault(hide),
     "crash after log commit": Fault(crash_behind_the_log),
 }
-ONCE_IN_GATE = {"time-out", "broker killed in commit", "foreign open transaction"}  # which wait for a broker
+FULL_ALONE = {"time-out", "foreign open transaction", "left open"}  # which wait for a broker
 
 
 def cases() -> Iterator[object]:
     """(fault, kind, seed): the kinds take turns over faults and seeds; the first seeds are those of the gate."""
     names = list(KINDS)
     for place, fault in enumerate(FAULTS):
-        gate = 1 if fault in ONCE_IN_GATE else 2
+        gate = 0 if fault in FULL_ALONE else 1
         for seed in range(SEEDS_FULL):
             kind = names[(place + seed + seed // len(names)) % len(names)]
             marks = () if seed < gate else (pytest.mark.full,)
