@@ -127,7 +127,7 @@ def measure_spark(session: SparkSession, work: Path, name: str, *, rows: int, co
 
 def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:
     """The percentiles at each rate."""
-    count, warm_up = (20, 20) if size == SMALL else (200, 50)
+    count, warm_up = (20, 20) if size == SMALL else (200, 150)
     rates = RATES[:1] if size == SMALL else RATES
     direct = _percentiles("direct", measure_direct(work, "bench.direct", rows=DIRECT_ROWS, count=count))
     summary: dict[str, object] = {"benchmark": "latency", "rows_per_transaction": DIRECT_ROWS, **direct}
