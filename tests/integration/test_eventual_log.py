@@ -10,7 +10,7 @@ from typing import Any  # Any: options of every kind, values of every column typ
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
@@ -29,6 +29,7 @@ from lakelog.protocol.steps import Step
 from lakelog.protocol.table_log import kafka_topic
 from lakelog.protocol.writer_lease import WriterLeaseError, take_lease
 from tests.integration.test_log_equals_files import History, _by_key, _exact, histories
+from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import CrashingWriter, InjectedCrash, table_of
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table
@@ -286,12 +287,7 @@ def test_an_eventual_log_and_the_files_come_to_the_same_rows_in_many_histories(b
 
 
 def run(bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories())
     def law(history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

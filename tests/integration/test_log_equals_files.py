@@ -10,7 +10,7 @@ from typing import Any  # Any: values of every column type
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
@@ -19,6 +19,7 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
 from lakelog.filestore.formats.parquet_layout import has_nanos
 from lakelog.filestore.schema.schema_rules import check_types
+from tests.support.broker_settings import broker_settings
 from tests.support.column_types import column_types, exact_rows, values_of
 from tests.support.crashing_writer import CrashingWriter, table_of
 from tests.support.promises import log_changes, snapshot_states
@@ -155,12 +156,7 @@ def test_log_and_files_fold_to_the_same_rows_for_many_histories(bootstrap_server
 
 
 def run(bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories())
     def law(history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -10,12 +10,13 @@ from typing import Any  # Any: positions are asked for their offset alone
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import AddColumn, Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
+from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import CrashingWriter, table_of
 from tests.support.local_writer import LocalWriter
 from tests.support.promises import log_changes, snapshot_states
@@ -170,12 +171,7 @@ def test_log_and_files_fold_to_what_the_merge_says_in_many_histories(bootstrap_s
 
 
 def run(merge: Merge, bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories(merge))
     def law(history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

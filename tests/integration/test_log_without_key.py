@@ -12,7 +12,7 @@ from typing import Any  # Any: values of every column type
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
@@ -27,6 +27,7 @@ from lakelog.logstore.kafka.consumer import open_consumer
 from lakelog.protocol.table_log import kafka_topic
 from tests.conformance.test_debezium_json import FLINK, SIMPLE
 from tests.integration.test_log_equals_files import COARSE_MOMENTS, Change, Row, is_storable
+from tests.support.broker_settings import broker_settings
 from tests.support.column_types import column_types, exact_rows, scalar_types, values_of
 from tests.support.crashing_writer import CrashingWriter, table_of
 from tests.support.local_writer import LocalWriter
@@ -148,12 +149,7 @@ def test_log_and_files_fold_to_the_same_multiset_for_many_histories(bootstrap_se
 
 
 def run(write_mode: str, bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories(write_mode))
     def law(history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

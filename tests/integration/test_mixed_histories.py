@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any  # Any: what hypothesis draws
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
@@ -29,6 +29,7 @@ from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.state import TableState
 from lakelog.protocol.table_log import kafka_topic
 from tests.integration.test_statements import KINDS, Change, Kind, Model, Statement, statements_of
+from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import InjectedCrash, table_of
 from tests.support.fault_runs import BUCKETS, SCHEMA, Follower, buckets_of
 from tests.support.local_writer import LocalWriter
@@ -318,12 +319,7 @@ def test_log_files_and_readers_come_to_the_model_in_many_histories(
 def run(kind: str, servers: str, monkeypatch: pytest.MonkeyPatch, *, examples: int) -> None:
     monkeypatch.setattr(statements, "GRACE_MILLIS", 0)  # a driver that died is not waited for
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=st.lists(acts(KINDS[kind]), min_size=4, max_size=9))
     def law(history: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:

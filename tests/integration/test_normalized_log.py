@@ -14,7 +14,7 @@ from typing import Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import InputPartition
 
@@ -26,6 +26,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.input_partitions import LogPartition, NormalizedPartition
 from lakelog.spark.source.source import LakelogStreamReader
+from tests.support.broker_settings import broker_settings
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.crashing_writer import CrashingWriter
 from tests.support.local_writer import LocalWriter
@@ -195,12 +196,7 @@ def check(history: History, folder: Path, bootstrap_servers: str) -> None:
 
 
 def run(bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories)
     def law(history: History) -> None:
         with tempfile.TemporaryDirectory() as folder:

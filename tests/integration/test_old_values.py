@@ -23,6 +23,7 @@ from lakelog.filestore.formats.parquet_layout import has_nanos
 from lakelog.protocol.resolving import CACHE
 from lakelog.protocol.steps import Step
 from tests.integration.test_log_equals_files import COARSE_MOMENTS, is_storable
+from tests.support.broker_settings import broker_settings
 from tests.support.column_types import column_types, exact_rows, values_of
 from tests.support.crashing_writer import CrashingWriter, InjectedCrash, table_of
 from tests.support.local_writer import LocalWriter
@@ -182,12 +183,7 @@ def test_a_log_of_plain_upserts_is_a_valid_changelog_of_the_files_in_many_histor
 
 
 def run(bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories())
     def law(history: History) -> None:
         CACHE.clear()

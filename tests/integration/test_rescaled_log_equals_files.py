@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table, open_table
@@ -22,6 +22,7 @@ from lakelog.common.types import ROW_KIND_TEXTS, RowKind
 from lakelog.protocol.steps import Step
 from lakelog.spark.source.admission import Limits
 from lakelog.spark.source.offsets import Offset
+from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
 from tests.support.planned_reader import Reader
@@ -233,12 +234,7 @@ def test_logs_and_files_of_rescaled_tables_fold_to_the_same_rows_for_many_histor
 
 
 def run(bootstrap_servers: str, *, examples: int) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories)
     def law(history: tuple[str, Sequence[Event]]) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ from typing import Any  # Any: a model's rows
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
@@ -30,6 +30,7 @@ from lakelog.filestore.write.table_write import Overwrite
 from lakelog.protocol import statements
 from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
 from lakelog.protocol.statements import Fate
+from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import InjectedCrash, table_of
 from tests.support.local_writer import LocalWriter
 from tests.support.promises import read_headers
@@ -279,12 +280,7 @@ def test_log_and_files_fold_to_what_many_statements_say(
 def run(kind: str, servers: str, monkeypatch: pytest.MonkeyPatch, *, examples: int) -> None:
     monkeypatch.setattr(statements, "GRACE_MILLIS", 0)  # a driver that died is not waited for
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking would make topics for minutes
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @broker_settings(examples)
     @given(history=histories(KINDS[kind].verbs))
     def law(history: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:

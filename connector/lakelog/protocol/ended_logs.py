@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.log_beginning import check_not_cut_off, newest_of, present_log
 from lakelog.protocol.log_ends import is_there
-from lakelog.protocol.log_generations import ended_generations
+from lakelog.protocol.log_generations import ended_before
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.table_log import TableLog
@@ -50,8 +49,9 @@ def drop_ended_logs(
     dropped = []
     for log in older_logs(newest, kafka):
         end_millis, last = ends.get(log.topic_id, (0, {}))
-        leases = LogLeases(newest, log.topic_id).held(now_millis=now_millis)
-        if end_millis > now_millis - age_millis or _is_read(leases, last) or not is_there(log):
+        if end_millis > now_millis - age_millis:
+            continue
+        if _is_read(LogLeases(newest, log.topic_id).held(now_millis=now_millis), last) or not is_there(log):
             continue
         drop_topic(log)
         dropped.append(log.topic)
@@ -64,11 +64,8 @@ def _ends(table: TableStore) -> dict[str, tuple[int, Mapping[int, int]]]:
     if latest is None:
         return {}
     oldest = table.snapshots.earliest_id()
-    known = ended_generations(
-        carried_properties(latest, table.snapshots).properties, where=f"table {table.path}, snapshot {latest.id}"
-    )
     found = {}
-    for one in known:
+    for one in ended_before(table, latest):
         at = table.snapshots.find(max(one.snapshot_id, oldest or 0)) or latest
         found[one.topic_id] = (at.time_millis, one.ends)
     return found

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from lakelog.common.errors import ConflictError, CorruptDataError
 from lakelog.common.json_fields import COUNT, items, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import LOG_STATE_KEY
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, carried_properties
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.header import CommitHeader, LogMark
@@ -66,6 +67,12 @@ def ended_generations(properties: Mapping[str, str], *, where: str) -> list[Ende
         return [_parsed(one) for one in items(parse_object(f'{{"ended":{text}}}'), "ended")]
     except (KeyError, ValueError) as error:
         raise CorruptDataError(f"property {GENERATIONS_KEY} of {where} is not readable: {cause(error)}") from error
+
+
+def ended_before(table: TableStore, snapshot: Snapshot | None) -> list[EndedGeneration]:
+    """The generations that ended before a snapshot of a table, the oldest first. Raises CorruptDataError."""
+    where = f"table {table.path}, snapshot {snapshot.id if snapshot else 0}"
+    return ended_generations(carried_properties(snapshot, table.snapshots).properties, where=where)
 
 
 def _parsed(given: object) -> EndedGeneration:

@@ -18,7 +18,6 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, RowKind
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, ConsumerManager
-from lakelog.filestore.metadata.identity import carried_by
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits_as_changes
@@ -26,7 +25,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.kafka.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.log_gaps import gap_test
-from lakelog.protocol.log_generations import ended_generations
+from lakelog.protocol.log_generations import ended_before
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.row_pieces import KEY, ROW, RowPieces
 from lakelog.protocol.state import LogState
@@ -136,9 +135,7 @@ def _range_of(table: FileStoreTable, from_snapshot: int | None, to_snapshot: int
 
 def _first_of_log(table: FileStoreTable, newest: int) -> int:
     """The first snapshot of the log that the table has now; 0 where it had no other before."""
-    ended = ended_generations(
-        carried_by(table, table.snapshots.get(newest)).properties, where=f"table {table.path}, snapshot {newest}"
-    )
+    ended = ended_before(table, table.snapshots.get(newest))
     return ended[-1].snapshot_id if ended else 0
 
 

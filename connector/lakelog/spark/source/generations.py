@@ -21,7 +21,7 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import log_start_offsets
 from lakelog.protocol.healing import file_places
-from lakelog.protocol.log_generations import EndedGeneration, ended_generations, older_schema, state_of_log
+from lakelog.protocol.log_generations import EndedGeneration, ended_before, older_schema, state_of_log
 from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.admission import Limits, advance_log
@@ -217,7 +217,5 @@ class Generations:
 
     def _ended(self) -> Sequence[EndedGeneration]:
         if self._known is None:
-            latest = self._table.snapshots.latest()
-            properties = carried_properties(latest, self._table.snapshots).properties
-            self._known = ended_generations(properties, where=f"table {self._table.path}, its newest snapshot")
+            self._known = ended_before(self._table, self._table.snapshots.latest())
         return self._known
