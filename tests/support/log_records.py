@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 )
 
 from lakelog.catalog import Table
-from lakelog.logstore.kafka.offsets import high_watermark, log_start_offset
+from lakelog.logstore.kafka.offsets import high_watermark, high_watermarks, last_stable_offsets, log_start_offset
 from lakelog.logstore.kafka.topic import delete_records
 from lakelog.logstore.kafka.writer import TransactionalProducer
 from lakelog.protocol.table_log import TableLog, kafka_topic
@@ -29,6 +29,15 @@ def log_range(table: Table, bucket: int = 0) -> tuple[int, int]:
     """Where the log of a bucket starts, and its high watermark."""
     partition = kafka_topic(log_of_table(table)).partition(bucket)
     return log_start_offset(partition).offset, high_watermark(partition).offset
+
+
+def await_committed(table: Table) -> None:
+    """Return when readers see all that writers have committed: last stable offsets lag. No transaction may be open."""
+    log = log_of_table(table)
+    topic, count = kafka_topic(log), log.bucket_count
+    ends = {bucket: at.offset for bucket, at in high_watermarks(topic, count).items()}
+    while {bucket: at.offset for bucket, at in last_stable_offsets(topic, count).items()} != ends:
+        pass
 
 
 def lose_records(table: Table, bucket: int = 0, *, before: int | None = None) -> int:
