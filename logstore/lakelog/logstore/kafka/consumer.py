@@ -30,7 +30,7 @@ _OUT_OF_RANGE_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSE
 
 CONSUMER_SETTINGS = {
     "fetch.message.max.bytes": str(4 << 20),
-    "fetch.wait.max.ms": "10",  # the longest wait at the end of a partition, and before another range
+    "fetch.wait.max.ms": "1",  # each range ends with such a wait: behind its last record is the control record
     "fetch.queue.backoff.ms": "5",  # by default a full queue stops fetching for a second
     "queued.max.messages.kbytes": str(32 << 10),
     "queued.min.messages": "1000000",
