@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ counted = read(spark, "db.by_carrier", catalog=catalog).collect()
 assert {row.carrier: row.flights for row in counted} == {"UA": 0, "AA": 2, "B6": 1}
 """,
 }
+LONG = {f"docs/guide/{name}.md" for name in ("ingest", "log-consumers", "log-operations", "observing")}  # with Spark
 RUN_AGAIN = {"README.md"}  # readers run these again: twice in one process, and once in another
 LINE_LENGTH_MAX = 120
 SOURCE_ROOTS = ("common", "filestore", "logstore", "connector")
@@ -73,8 +75,15 @@ def lakelog_commands(page: str) -> list[list[str]]:
     return [words[1:] for words in command_lines(page) if words[0] == "lakelog"]
 
 
+def pages_that_run() -> Iterator[object]:
+    """The pages with Python or commands; those that take long are no part of the gate."""
+    for name in NAMES:
+        if blocks(name, "python") or lakelog_commands(name):
+            yield pytest.param(name, marks=[pytest.mark.full] if name in LONG else [])
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("page", [name for name in NAMES if blocks(name, "python") or lakelog_commands(name)])
+@pytest.mark.parametrize("page", list(pages_that_run()))
 def test_the_code_of_a_page_runs_and_its_commands_follow(
     page: str, tmp_path: Path, wheel: Wheel, request: pytest.FixtureRequest
 ) -> None:

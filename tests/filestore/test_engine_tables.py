@@ -175,7 +175,7 @@ changes = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 5), st.sampled
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 @pytest.mark.parametrize("way", WAYS, ids=str)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(history=st.lists(st.lists(changes, min_size=1, max_size=5), min_size=1, max_size=6), data=st.data())
 def test_the_row_that_is_last_by_the_sequence_field_stays_whenever_runs_are_merged(
     order: str, way: dict[str, str], history: list[list[tuple[int, int | None, str]]], data: st.DataObject

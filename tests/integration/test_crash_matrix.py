@@ -48,10 +48,7 @@ JOB_SECONDS_MAX = 280
 
 WORKER_STEPS = (Step.FENCE, Step.LOOK, Step.PREPARE, Step.BEGIN, Step.PRODUCE, Step.COMMIT, Step.AFTER_COMMIT)
 DRIVER_STEPS = (Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT, Step.BETWEEN_APPEND_AND_COMPACT)
-IN_GATE = {
-    (Step.AFTER_COMMIT, Victim.DRIVER),
-    (Step.COMMIT, Victim.ZOMBIE),
-}
+IN_GATE = {(Step.COMMIT, Victim.ZOMBIE)}
 
 
 def matrix() -> Iterator[object]:
@@ -80,18 +77,14 @@ KINDS = {
         options={"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum"}, make_history=make_sums
     ),
 }
-KINDS_IN_GATE = {
-    ("merged", Step.COMMIT, Victim.WORKER),
-}
 
 
 def kinds_matrix() -> Iterator[object]:
-    """A few steps and victims for each kind of table; those of the gate unmarked."""
+    """A few steps and victims for each kind of table."""
     steps = ((Step.COMMIT, Victim.WORKER), (Step.AFTER_COMMIT, Victim.DRIVER), (Step.AFTER_COMMIT, Victim.ZOMBIE))
     for name in KINDS:
         for step, victim in steps:
-            marks = () if (name, step, victim) in KINDS_IN_GATE else (pytest.mark.full,)
-            yield pytest.param(name, step, victim, id=f"{name}: {victim.value} at {step.value}", marks=marks)
+            yield pytest.param(name, step, victim, id=f"{name}: {victim.value} at {step.value}", marks=pytest.mark.full)
 
 
 @dataclass(slots=True)

@@ -55,7 +55,8 @@ def commits(catalog: Catalog) -> int:
     return sum(0 if one is None else one.id for one in newest)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full), pytest.param(3, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_killed_ingest_ends_in_the_exact_table(bootstrap_servers: str, tmp_path: Path, seed: int) -> None:
     records, expected, bad = history(seed)
     topic = new_topic(bootstrap_servers)

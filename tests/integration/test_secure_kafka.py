@@ -32,6 +32,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa
 LOGGED = {"log.system": "kafka", "bucket": "2"}
 QUICK = {"log.unavailable-timeout": "0 s"}
 ROOT = Path(__file__).parent.parent.parent
+WAITS = pytest.mark.full  # ten seconds each, for an answer that does not come
 
 
 @pytest.fixture
@@ -78,22 +79,35 @@ def test_a_table_is_written_and_read_by_tls_and_scram(table: Table) -> None:
     assert table.to_arrow().num_rows == 3
 
 
+# What is changed of the connection, and what the error must be.
+WRONG: dict[str, tuple[dict[str, str], type[LakelogError], str]] = {
+    "password": (
+        {"sasl_password": "wrong-Pa55"},
+        InvalidRequestError,
+        r"refuses the user or the password .*sasl\.password",
+    ),
+    "user": ({"sasl_username": "who"}, InvalidRequestError, r"refuses the user or the password .*sasl\.username"),
+    "authority": (
+        {"ssl_ca_location": "OTHER"},
+        InvalidRequestError,
+        r"certificate .* is not trusted .*ssl\.ca\.location",
+    ),
+    "certificate's host": (
+        {"bootstrap_servers": "ELSEWHERE"},
+        InvalidRequestError,
+        r"certificate .* host names that are in it",
+    ),
+    "host": ({"bootstrap_servers": "no-such-host.invalid:1"}, UnavailableError, r"is not found .*host names"),
+    "protocol": ({"security_protocol": "PLAINTEXT"}, UnavailableError, r"security\.protocol"),
+    "mechanism": ({"sasl_mechanism": "SCRAM-SHA-256"}, InvalidRequestError, r"refuses the user or the password"),
+}
+
+
 @pytest.mark.parametrize(
-    ("changed", "kind", "text"),
-    [
-        ({"sasl_password": "wrong-Pa55"}, InvalidRequestError, r"refuses the user or the password .*sasl\.password"),
-        ({"sasl_username": "who"}, InvalidRequestError, r"refuses the user or the password .*sasl\.username"),
-        ({"ssl_ca_location": "OTHER"}, InvalidRequestError, r"certificate .* is not trusted .*ssl\.ca\.location"),
-        ({"bootstrap_servers": "ELSEWHERE"}, InvalidRequestError, r"certificate .* host names that are in it"),
-        ({"bootstrap_servers": "no-such-host.invalid:1"}, UnavailableError, r"is not found .*host names"),
-        ({"security_protocol": "PLAINTEXT"}, UnavailableError, r"security\.protocol"),
-        ({"sasl_mechanism": "SCRAM-SHA-256"}, InvalidRequestError, r"refuses the user or the password"),
-    ],
-    ids=["password", "user", "authority", "certificate's host", "host", "protocol", "mechanism"],
+    "name", [name if name in ("password", "authority") else pytest.param(name, marks=WAITS) for name in WRONG]
 )
-def test_a_wrong_setting_of_the_connection_is_named(
-    table: Table, secure: SecureKafka, changed: dict[str, str], kind: type[LakelogError], text: str
-) -> None:
+def test_a_wrong_setting_of_the_connection_is_named(table: Table, secure: SecureKafka, name: str) -> None:
+    changed, kind, text = WRONG[name]
     places = {"OTHER": str(secure.other_authority), "ELSEWHERE": secure.elsewhere}
     given = {key: places.get(value, value) for key, value in changed.items()}
     opened = open_table(table.path, options=secure.call_options(**given))

@@ -109,8 +109,11 @@ def log_of(table: Table) -> Counter[Row]:
 
 @pytest.mark.parametrize(
     ("partition_keys", "batches"),
-    [([], ADDS), (["day"], ADDS), ([], ADDS_AND_DELETES)],
-    ids=["append-only", "partitioned", "value-count"],
+    [
+        pytest.param([], ADDS, id="append-only", marks=pytest.mark.full),
+        pytest.param(["day"], ADDS, id="partitioned"),
+        pytest.param([], ADDS_AND_DELETES, id="value-count"),
+    ],
 )
 def test_batches_are_written_once_and_read_as_they_add_up(
     spark: SparkSession,
