@@ -32,7 +32,7 @@ from lakelog.protocol.steps import Step
 from lakelog.protocol.table_log import kafka_topic
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.fault_runs import BUCKETS, KINDS, Follower, Run, die, once
-from tests.support.log_records import log_of_table
+from tests.support.log_records import await_committed, log_of_table
 from tests.support.log_topics import leave_open
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -138,18 +138,23 @@ def hide(run: Run, _broker: EmbeddedBroker) -> None:
     """A foreign producer's open transaction hides what is behind it; it is no part of the table when it is aborted."""
     bucket = some_bucket(run)
     partition = kafka_topic(log_of_table(run.table)).partition(bucket)
+    await_committed(run.table)
+    run.follower.read_on()
     foreign = TransactionalProducer(partition, f"foreign-{uuid.uuid4()}")
     leave_open(foreign, [1, 2, 3])
     if run.rng.random() < 0.5:  # a process that has the bucket commits behind it, and nobody reads that yet
         before = run.follower.positions[bucket]
-        run.batch("a")
+        newest_writer, _ = list(run.given)[-1]
+        run.batch(newest_writer)
         run.follower.read_on()
         assert run.follower.positions[bucket] == before
         foreign.close()
         return
     identifier = run.new_batch("a")
-    with pytest.raises(StalledError):
-        run.write("a", identifier, is_new=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakelog.protocol.stores.read_tail", partial(read_tail, timeout_seconds=1.0))
+        with pytest.raises(StalledError):
+            run.write("a", identifier, is_new=True)
     foreign.close()
     run.write("a", identifier, is_new=True)
 
@@ -199,10 +204,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give brokers two seconds for an answer, and open transactions one second to end."""
+    """Give brokers two seconds for an answer."""
     for module in ("clients", "offsets", "writer", "consumer"):
         monkeypatch.setattr(f"lakelog.logstore.kafka.{module}.ANSWER_SECONDS", 2.0)
-    monkeypatch.setattr("lakelog.protocol.stores.read_tail", partial(read_tail, timeout_seconds=1.0))
     yield
     close_idle_consumers()
 
