@@ -66,7 +66,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def clients_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Kafka's clients in cycles wait for the collector, and their threads for the broker: hundreds took a whole core."""
+    """Kafka's clients in cycles wait for the collector: the threads of hundreds took a whole core."""
     yield
     if request.node.get_closest_marker("integration"):
         gc.collect()
