@@ -38,6 +38,7 @@ STATEMENT_SHARE = 0.004
 CANCEL_SHARE = 0.004
 DELETE_SHARE = 0.5
 STATEMENTS_MAX = 3
+CANCELLERS_MAX = 4  # at a time: a dozen that fence each other end, but in more steps than a history has
 BACK_OFF_PAUSES_MAX = 256  # longer than a transaction takes, as it is in reality
 STATEMENT_MARKER = "statement"
 NOT_BEGUN = "a statement was cancelled"
@@ -112,6 +113,8 @@ def let_statements_act(history: History) -> None:
         _begin(history)
     elif chance < STATEMENT_SHARE + CANCEL_SHARE and world.prepared:
         name = rng.choice(sorted(world.prepared))
+        if sum(not other.is_done for other in history.others) >= CANCELLERS_MAX:
+            return
         one = next(one for one in history.statements if name.startswith(one.user))
         canceller = start(world, f"cancel {name}", lambda: _cancel(world, name, one))
         history.others.append(canceller)
