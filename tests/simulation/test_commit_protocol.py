@@ -386,6 +386,7 @@ def test_a_statement_that_does_not_look_for_its_mark_breaks_promises(monkeypatch
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
+@pytest.mark.full  # of 800 seeds one shows it
 def test_a_statement_that_is_forgotten_before_its_prepared_commit_is_deleted_breaks_promises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
