@@ -44,6 +44,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "compact",
         "expire",
         "alter",
+        "system",
     ),
     "logstore": ("codec", "kafka", "broker"),
     "spark": ("source", "compaction", "sink", "ingesting"),

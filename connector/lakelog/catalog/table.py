@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.readable_table import Selection, SnapshotChoice
     from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.table import FileStoreTable, WriteMode
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
@@ -147,6 +148,19 @@ class Table:
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
         """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
         return self._files.files(**which)
+
+    def system_table(self, name: str, **which: Unpack[SnapshotChoice]) -> SystemTable:
+        """A system table: what the table is made of, with Paimon's columns; `to_arrow`, `to_polars` read it.
+
+        `name` is one of `snapshots`, `schemas`, `options`, `files`, `manifests`, `tags`, `branches`, `partitions`,
+        `buckets`, `consumers`, `statistics`, `aggregation_fields`, `file_key_ranges` and `table_indexes`. Those
+        of files show the newest snapshot, or the one that the arguments name; with `branch` all are those of a
+        branch. Timestamps are in UTC. Raises NotFoundError for an unknown name, InvalidRequestError for an argument
+        that the system table does not take.
+
+            table.system_table("files").to_polars().collect()
+        """
+        return self._files.system_table(name, **which)
 
     def changes(
         self,

@@ -9,11 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Literal,
-    get_args,
-)  # Any: duckdb is an optional extra without types here
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
@@ -27,7 +23,7 @@ from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.readable_table import ReadableTable
+from lakelog.filestore.readable_table import ReadableTable, SnapshotChoice
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
@@ -43,6 +39,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.write.changing import Plan
     from lakelog.filestore.write.deleting import TableChange
     from lakelog.filestore.write.row_kinds import RowKinds
@@ -371,6 +368,21 @@ class FileStoreTable(ReadableTable):
         from lakelog.filestore.commit.outcomes import find_commit
 
         return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
+
+    def system_table(self, name: str, **which: Unpack[SnapshotChoice]) -> SystemTable:
+        """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system_table`."""
+        from lakelog.filestore.system.opening import open_system_table
+
+        table = self.on_branch(which.get("branch"))
+        branch = "" if table.branch == MAIN_BRANCH else f"$branch_{table.branch}"
+        given = [key for key, value in which.items() if value is not None and key != "branch"]
+        return open_system_table(
+            table,
+            name,
+            full_name=f"{table.name}{branch}${name}",
+            snapshot=lambda: table.snapshot(**which),
+            given=given,
+        )
 
     def consumers(self) -> list[Consumer]:
         """The consumers of the table: no snapshot that one of them has not read expires."""

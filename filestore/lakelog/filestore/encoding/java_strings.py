@@ -26,6 +26,8 @@ def float_text(kind: DataType, value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return np.format_float_positional(number, trim="0")
     mantissa, exponent = np.format_float_scientific(number, trim="0").split("e")
+    if mantissa.endswith(".0"):  # Java has two digits at least, and of these the nearest: 4.9E-324, not 5.0E-324
+        mantissa, exponent = f"{float(number):.1e}".split("e")
     return f"{mantissa}E{int(exponent)}"
 
 

@@ -19,7 +19,7 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, has_digest, read_checked
 from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.data_file import SimpleStats
-from lakelog.filestore.metadata.manifest_columns import decode_columns, entries_of, of_buckets
+from lakelog.filestore.metadata.manifest_columns import check_columns, decode_columns, entries_of, of_buckets
 from lakelog.filestore.metadata.manifest_entries import (
     MANIFEST_VERSION,
     BucketFilter,
@@ -142,6 +142,20 @@ class ManifestFiles:
         with _records_named(path):
             left = of_buckets(frame.filter(pl.col("_LEVEL") >= min_level), keeps)
         return _parsed(entries_of(left), _same, path)
+
+    def read_columns(self, manifest: ManifestFileMeta) -> pl.DataFrame | None:
+        """The entries of a manifest as columns, named as in the file; None for a file that has to be read by `read`.
+
+        Raises NotFoundError, or CorruptDataError, also for a manifest that lacks entries.
+        """
+        path = self.paths.manifest(manifest.file_name)
+        frame = self._columns(path, manifest.file_size_bytes)
+        if not isinstance(frame, pl.DataFrame):
+            return None
+        with _records_named(path):
+            check_columns(frame)
+        self._check_count(manifest, frame.height)
+        return frame
 
     def _columns(self, path: str, size_bytes: int | None) -> pl.DataFrame | bytes:
         """The entries of a manifest as columns, or its bytes where they must be decoded record by record."""

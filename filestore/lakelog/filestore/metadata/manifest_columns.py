@@ -97,9 +97,7 @@ def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
     """The entries of columns, in their order. Raises KeyError, TypeError or ValueError for columns that are not a
     manifest's.
     """
-    _check_types(frame)
-    if not (frame["_VERSION"] == MANIFEST_VERSION).all():
-        raise ValueError(f"versions {frame['_VERSION'].unique().to_list()}, expected {MANIFEST_VERSION}")
+    check_columns(frame)
     files = _files(frame)
     heads = zip(*(frame[name].to_list() for name in ("_KIND", *_BUCKET_COLUMNS, "_TOTAL_BUCKETS")), strict=True)
     for (kind, partition, bucket, total_buckets), file in zip(heads, files, strict=True):
@@ -108,12 +106,14 @@ def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
         )
 
 
-def _check_types(frame: pl.DataFrame) -> None:
-    """Raise ValueError for columns that hold values of other types than a manifest's."""
+def check_columns(frame: pl.DataFrame) -> None:
+    """Raise ValueError for columns that hold values of other types than a manifest's, or entries of other versions."""
     for names, are_right in _TYPES.items():
         for name in names:
             if name in frame.columns and not are_right(frame[name].dtype):
                 raise ValueError(f"column {name} holds {frame[name].dtype}")
+    if not (frame["_VERSION"] == MANIFEST_VERSION).all():
+        raise ValueError(f"versions {frame['_VERSION'].unique().to_list()}, expected {MANIFEST_VERSION}")
 
 
 def _are_whole(kind: pl.DataType) -> bool:

@@ -203,7 +203,7 @@ def partition_path(schema: TableSchema, partition: bytes | Sequence[StoredValue]
     default_name = PARTITION_DEFAULT_NAME.of(schema.options)
     is_legacy = PARTITION_LEGACY_NAME.of(schema.options)
     return "".join(
-        f"{_escape(field.name)}={_escape(_value_text(field, value, is_legacy) or default_name)}/"
+        f"{_escape(field.name)}={_escape(_path_value(field, value, is_legacy) or default_name)}/"
         for field, value in zip(fields, values, strict=True)
     )
 
@@ -212,15 +212,24 @@ def _escape(text: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
-def _value_text(field: DataField, value: StoredValue, is_legacy: bool) -> str:
-    """The string of a partition value; empty for null and blank strings, which have the default name."""
-    kind = field.type
-    if value is None:
+def _path_value(field: DataField, value: StoredValue, is_legacy: bool) -> str:
+    """The string of a partition value in a path; empty for null and blank strings, which have the default name."""
+    if value is None or (isinstance(value, str) and is_blank(value)):
         return ""
+    return value_text(field.type, value, is_legacy=is_legacy)
+
+
+def value_text(kind: DataType, value: StoredValue, *, is_legacy: bool) -> str:
+    """The string of a stored value that is not null: the legacy form is that of Java's objects, the other that of SQL.
+
+    In the legacy form dates are days, times are milliseconds. Bytes are hex digits in both.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return "" if is_blank(value) else value
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
     if isinstance(value, Decimal):
         return f"{value:f}"
     if kind.root is TypeRoot.DATE:

@@ -1,0 +1,194 @@
+"""The system tables of snapshots, schemas, options, tags, branches, consumers and statistics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import parse_object
+from lakelog.common.quoting import cause
+from lakelog.common.types import field_to_json
+from lakelog.filestore.io.integrity import damaged
+from lakelog.filestore.metadata.consumers import ConsumerManager
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.field_options import PREFIX as FIELD_PREFIX
+from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH
+
+Row = tuple[object, ...]
+
+
+def snapshots(table: TableStore) -> Iterator[Row]:
+    """The rows of `snapshots`, oldest first."""
+    for number in table.snapshots.ids():
+        one = table.snapshots.find(number)
+        if one is not None:  # not expired since the folder was listed
+            yield (
+                one.id,
+                one.schema_id,
+                one.commit_user,
+                one.commit_identifier,
+                one.commit_kind.value,
+                one.time_millis,
+                one.base_manifest_list,
+                one.delta_manifest_list,
+                one.changelog_manifest_list,
+                one.total_record_count,
+                one.delta_record_count,
+                one.changelog_record_count,
+                one.watermark,
+                one.next_row_id,
+                one.operation,
+                one.writer_version,
+            )
+
+
+def schemas(table: TableStore) -> Iterator[Row]:
+    """The rows of `schemas`, oldest first."""
+    for number in table.schemas.list_ids():
+        schema = table.schemas.get(number)
+        yield (
+            schema.id,
+            _json([field_to_json(field) for field in schema.fields]),
+            _json(schema.partition_keys),
+            _json(schema.primary_keys),
+            _json(dict(schema.options)),
+            schema.comment,
+            schema.time_millis,
+        )
+
+
+def options(table: TableStore) -> Iterator[Row]:
+    """The rows of `options`: those of the table's schema."""
+    yield from sorted(table.schema.options.items())
+
+
+def tags(table: TableStore) -> Iterator[Row]:
+    """The rows of `tags`, in the order of their names."""
+    for name in table.snapshots.tags():
+        try:
+            tagged = table.snapshots.tagged(name)
+            created, retained = _life(table, name)
+        except NotFoundError:  # deleted since the folder was listed
+            continue
+        yield (
+            name,
+            tagged.id,
+            tagged.schema_id,
+            tagged.time_millis,
+            tagged.total_record_count,
+            created,
+            retained,
+            tagged.id,
+        )
+
+
+def _life(table: TableStore, tag: str) -> tuple[int | None, str | None]:
+    """When a tag was made, by its file, in milliseconds of UTC, and how long it is kept, as Java prints durations."""
+    path = table.paths.tag(tag)
+    given = parse_object(table.file_io.read_bytes(path))
+    try:
+        created, retained = given.get("tagCreateTime"), given.get("tagTimeRetained")
+        millis = None
+        if created is not None:
+            year, month, day, hour, minute, *rest = created
+            second, nanos = (*rest, 0, 0)[:2]
+            local = datetime(year, month, day, hour, minute, second, nanos // 1_000)  # of the writer
+            millis = round(local.astimezone(UTC).timestamp() * 1_000)
+        return millis, None if retained is None else duration_text(timedelta(seconds=float(retained)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise damaged(path, f"it is not a readable tag: {cause(error)}") from error
+
+
+def duration_text(duration: timedelta) -> str:
+    """A duration as Java prints it, such as `PT24H` or `PT1H30M`."""
+    seconds = duration / timedelta(seconds=1)
+    hours, rest = divmod(seconds, 3_600)
+    minutes, left = divmod(rest, 60)
+    parts = [f"{int(hours)}H" if hours else "", f"{int(minutes)}M" if minutes else "", f"{left:g}S" if left else ""]
+    return "PT" + ("".join(parts) or "0S")
+
+
+def branches(table: TableStore) -> Iterator[Row]:
+    """The rows of `branches`, in the order of their names; the main branch is not one of them."""
+    times = {
+        entry.name.removeprefix(BRANCH_PREFIX): entry.modified_millis
+        for entry in table.file_io.list_entries(f"{table.path}/branch")
+    }
+    for name in table.branches():
+        if name == MAIN_BRANCH:
+            continue
+        fork = _fork(table, name)
+        created = fork.get("timeMillis")
+        yield (
+            name,
+            created if isinstance(created, int) else times.get(name, 0),
+            fork.get("tag"),
+            fork.get("snapshotId"),
+        )
+
+
+def _fork(table: TableStore, branch: str) -> Mapping[str, Any]:
+    """Where lakelog began a branch; empty for a branch of another engine."""
+    path = f"{table.path}/branch/{BRANCH_PREFIX}{branch}/lakelog/fork"
+    try:
+        return parse_object(table.file_io.read_bytes(path))
+    except NotFoundError:
+        return {}
+    except ValueError as error:
+        raise CorruptDataError(f"{path} is not readable: {cause(error)}") from error
+
+
+def consumers(table: TableStore) -> Iterator[Row]:
+    """The rows of `consumers`, in the order of their ids."""
+    for one in ConsumerManager(table.file_io, table.paths).all():
+        yield one.consumer_id, one.next_snapshot
+
+
+def statistics(table: TableStore, snapshot: Snapshot | None) -> Iterator[Row]:
+    """The row of `statistics`: what ANALYZE found last, at the snapshot or before; none without it."""
+    found = None if snapshot is None else snapshot.statistics
+    if found is None:
+        return
+    path = table.paths.statistics(found)
+    try:
+        given = parse_object(table.file_io.read_bytes(path))
+        yield (
+            given["snapshotId"],
+            given["schemaId"],
+            given.get("mergedRecordCount"),
+            given.get("mergedRecordSize"),
+            _json(given.get("colStats") or {}),
+        )
+    except (KeyError, ValueError) as error:
+        raise damaged(path, f"it is not a readable file of statistics: {cause(error)}") from error
+
+
+def aggregation_fields(table: TableStore) -> Iterator[Row]:
+    """The rows of `aggregation_fields`: each column with the options `fields.<column>.*`."""
+    values: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
+    for key, value in table.schema.options.items():
+        parts = key.split(".")
+        if len(parts) > 2 and parts[0] == FIELD_PREFIX.rstrip("."):
+            values.setdefault(parts[1], []).append(value)
+            keys.setdefault(parts[1], []).append(key)
+    for field in table.schema.fields:
+        yield (
+            field.name,
+            str(field.type),
+            _listed(values.get(field.name, ())),
+            _listed(keys.get(field.name, ())),
+            field.description,
+        )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"[{', '.join(texts)}]"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

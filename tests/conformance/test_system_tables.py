@@ -1,0 +1,86 @@
+"""The system tables of tables that Flink wrote with Paimon are those that Flink reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any  # Any: JSON rows
+
+import pytest
+
+from lakelog.filestore.table import FileStoreTable
+from tests.support.paimon_tables import CASES, expected, unpack
+
+_JAVA_BYTES = re.compile(r"=(?:\[B@)?[0-9a-f]+(?=[,}])")  # Java prints where an array is, we its bytes
+BINARY_COLUMNS = {"c_binary", "c_bytes", "c_varbinary"}
+
+
+def tables_with(name: str) -> list[tuple[str, str]]:
+    """The tables of all cases for which Flink's answer of this name was kept."""
+    return [
+        (case.name, table.name)
+        for case in sorted(CASES.iterdir())
+        for table in sorted((case / "expected").glob("*"))
+        if (table / f"{name}.jsonl").exists()
+    ]
+
+
+def opened(case: str, name: str, folder: Path) -> FileStoreTable:
+    return FileStoreTable.open(unpack(case, folder) / "db.db" / name)
+
+
+def system_rows(table: FileStoreTable, name: str, wanted: Iterable[dict[str, Any]], **which: Any) -> Counter[str]:
+    """The rows of a system table in the columns that the expected rows have."""
+    columns = list(next(iter(wanted), {}))
+    rows = table.system_table(name, **which).to_arrow(columns=columns or None).to_pylist()
+    return multiset(rows)
+
+
+def multiset(rows: Iterable[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps({key: _same_bytes(value) for key, value in row.items()}, sort_keys=True) for row in rows)
+
+
+def _same_bytes(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith("{"):
+        return value
+    for column in BINARY_COLUMNS:
+        value = re.sub(rf"(?<=\b{column}=)(?:\[B@)?[0-9a-f]+(?=[,}}])", "bytes", value)
+        value = re.sub(rf"(?<=\b{column}=)(?=[,}}])", "bytes", value)  # no bytes at all
+    return value
+
+
+@pytest.mark.parametrize(("case", "name"), tables_with("files"))
+def test_files_are_those_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
+    table = opened(case, name, tmp_path)
+    wanted = expected(case, name, "files")
+    assert system_rows(table, "files", wanted) == multiset(wanted)
+
+
+@pytest.mark.parametrize(("case", "name"), tables_with("snapshots"))
+def test_snapshots_are_those_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
+    table = opened(case, name, tmp_path)
+    wanted = expected(case, name, "snapshots")
+    assert system_rows(table, "snapshots", wanted) == multiset(wanted)
+
+
+@pytest.mark.parametrize(("case", "name"), tables_with("branches"))
+def test_branches_are_those_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
+    table = opened(case, name, tmp_path)
+    wanted = expected(case, name, "branches")
+    assert system_rows(table, "branches", wanted) == multiset(wanted)
+    for branch in (row["branch_name"] for row in wanted):
+        for system in ("snapshots", "files", "tags"):
+            path = CASES / case / "expected" / name / f"branch-{branch}.{system}.jsonl"
+            if path.exists():
+                rows = expected(case, name, f"branch-{branch}.{system}")
+                assert system_rows(table, system, rows, branch=branch) == multiset(rows), (branch, system)
+
+
+@pytest.mark.parametrize(("case", "name"), tables_with("tags"))
+def test_tags_are_those_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
+    table = opened(case, name, tmp_path)
+    wanted = expected(case, name, "tags")
+    assert system_rows(table, "tags", wanted) == multiset(wanted)
