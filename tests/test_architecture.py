@@ -44,6 +44,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "compact",
         "expire",
         "alter",
+        "refs",
         "system",
     ),
     "logstore": ("codec", "kafka", "broker"),

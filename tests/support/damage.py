@@ -20,6 +20,7 @@ from lakelog.filestore.formats.avro import encode_container
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames
@@ -97,7 +98,7 @@ def make_table(folder: Path, file_format: str, *, has_key: bool) -> FileStoreTab
         for count in (3, 5):
             _delete_first_rows(table, count)
     for tag, snapshot_id in (("first", 2), ("second", 3)):
-        text = table.snapshots.get(snapshot_id).to_json(tag=tag)
+        text = Tag(name=tag, snapshot=table.snapshots.get(snapshot_id)).to_json()
         UNSYNCED.write_bytes(table.paths.tag(tag), text.encode())
     table.snapshots.write_earliest_hint(1)
     return table

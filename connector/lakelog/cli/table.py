@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import describe, show, upkeep
+from lakelog.cli import describe, show, tag, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.output import print_lines, say, to_json
@@ -140,3 +140,4 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 for _group, _commands in GROUPS.items():
     for _name, _command in _commands.items():
         app.command(_name, rich_help_panel=_group)(_command)
+app.add_typer(tag.app, name="tag", help="Tags: snapshots with a name, which do not expire.", rich_help_panel="History")

@@ -2,7 +2,8 @@
 
 Kept are the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
 snapshot, a tag or a branch names. Changes may be kept longer than their snapshots, see `filestore.metadata.changelogs`.
-The oldest snapshot is deleted first and its own file last, so that the next expiry continues one that was cut off.
+The oldest snapshot is deleted first and its own file last, so that the next expiry continues one that was cut off. The
+hint of the oldest that stays is written before.
 Source: Paimon spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
 """
 
@@ -13,6 +14,7 @@ import itertools
 import logging
 from collections.abc import Iterable, Sequence
 
+from lakelog.common.errors import LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
@@ -32,6 +34,7 @@ from lakelog.filestore.metadata.consumers import ConsumerManager
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tag_holds import kept_by_tags
 from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
@@ -129,7 +132,7 @@ class _Expiry:
         if not found or found[-1].id != end:  # another expiry is running, and is ahead
             return ()
         keeps_deltas = self._keeps_changes and not self._has_producer
-        files = _Files(self._table, found[:-1], found[-1])
+        files = self._files_behind_hint(found)
         removed = removed_by(self._table, found)
         steps = counted(itertools.pairwise(found), "snapshots deleted", total=len(found) - 1)
         for snapshot, next_snapshot in steps:
@@ -144,10 +147,21 @@ class _Expiry:
             lists = () if keeps_deltas else lists_of(snapshot)
             self._delete_metadata(files, snapshot, next_snapshot, lists)
             self._table.file_io.delete(self._table.paths.snapshot(snapshot.id))
-        self._table.snapshots.write_earliest_hint(end)
         if self._keeps_changes and self._first_changelog is None:
             self._history.changelogs.write_earliest_hint()
         return tuple(snapshot.id for snapshot in found[:-1])
+
+    def _files_behind_hint(self, found: Sequence[Snapshot]) -> _Files:
+        """The files to keep, collected once the hint names the oldest snapshot that stays.
+
+        A tag that is created meanwhile sees one of the two, see `lakelog.filestore.metadata.tag_holds`.
+        """
+        self._table.snapshots.write_earliest_hint(found[-1].id)
+        try:
+            return _Files(self._table, found[:-1], found[-1])
+        except LakelogError:
+            self._table.snapshots.write_earliest_hint(found[0].id)
+            raise
 
     def expire_changelogs(self) -> tuple[int, ...]:
         """Delete the changelogs that are due; gives their ids. Without any it does no I/O."""
@@ -260,7 +274,8 @@ class _Files:
                 references.add_branch(history)
                 continue
             # A file that a snapshot removed is in the newest tag before it, or in no tag of that age.
-            tags = sorted((history.snapshots.tagged(tag) for tag in history.snapshots.tags()), key=lambda tag: tag.id)
+            tagged = kept_by_tags(table.file_io, history.paths)
+            tags = sorted(tagged.values(), key=lambda tag: tag.id)
             ids = [tag.id for tag in tags]
             nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
             for at in sorted(nearest - {-1}):

@@ -90,7 +90,7 @@ def remove_orphan_files(
     found = _Candidates(table, before_millis=now - older_than_millis)
     found.look()
     named = set(named_elsewhere())
-    named |= _named(table)
+    named |= _named(table, holds_after_millis=now - older_than_millis)
     files = [file for file in found.files if not _is_named(file.path, named)]
     if is_dry_run:
         deleted = {file.path for file in files}
@@ -102,9 +102,9 @@ def remove_orphan_files(
     return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=False)
 
 
-def _named(table: TableStore) -> set[str]:
+def _named(table: TableStore, *, holds_after_millis: int) -> set[str]:
     """The names in all branches, with those of snapshots that are committed meanwhile."""
-    references = References(table)
+    references = References(table, holds_after_millis=holds_after_millis)
     for branch in table.branches():
         history = history_of(table, branch)
         newest = references.add_branch(history)

@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tag_holds import kept_by_tags
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.schema.paths import TablePaths
 
@@ -30,6 +31,7 @@ class BranchHistory:
     """The snapshots, changelogs and tags of one branch. All branches share manifests, indexes and data files."""
 
     branch: str
+    paths: TablePaths
     snapshots: SnapshotManager
     changelogs: ChangelogManager
 
@@ -37,7 +39,7 @@ class BranchHistory:
 def history_of(table: TableStore, branch: str) -> BranchHistory:
     """One branch of the table."""
     paths = TablePaths(table.path, branch)
-    return BranchHistory(branch, SnapshotManager(table.file_io, paths), ChangelogManager(table.file_io, paths))
+    return BranchHistory(branch, paths, SnapshotManager(table.file_io, paths), ChangelogManager(table.file_io, paths))
 
 
 def keeps_deltas(table: TableStore, history: BranchHistory) -> bool:
@@ -100,8 +102,10 @@ def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
 class References:
     """Collects names of files that must be kept."""
 
-    def __init__(self, table: TableStore) -> None:
+    def __init__(self, table: TableStore, *, holds_after_millis: int | None = None) -> None:
+        """`holds_after_millis` leaves out what tags in the making held before, see `kept_by_tags`."""
         self._table = table
+        self._holds_after_millis = holds_after_millis
         self.names: set[str] = set()
 
     def add_metadata(self, snapshot: Snapshot) -> None:
@@ -127,9 +131,10 @@ class References:
 
     def add_tags(self, history: BranchHistory) -> None:
         """The files of the tags of a branch. Their changelog is not kept, as in Paimon."""
-        for tag in history.snapshots.tags():
+        kept = kept_by_tags(self._table.file_io, history.paths, holds_after_millis=self._holds_after_millis)
+        for tag, snapshot in kept.items():
             try:
-                self.add_state(history.snapshots.tagged(tag))
+                self.add_state(snapshot)
             except NotFoundError as error:
                 if tag in history.snapshots.tags():
                     raise CorruptDataError(

@@ -20,7 +20,6 @@ SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 DIGEST_KEY = "lakelog.digest"
 SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # the digest of the schema file of the snapshot
-TAG_KEY = "lakelogTag"
 _OWN_WRITER = "lakelog"
 # The fields in the digest: those that every release of Paimon keeps when it writes a snapshot as a tag.
 _DIGESTED = (
@@ -117,21 +116,20 @@ class Snapshot:
         values = {name: getattr(self, name) for name in _DIGESTED}
         return json_digest(values | {"properties": dict(self.properties)})
 
-    def to_json(self, *, tag: str | None = None) -> str:
-        """The JSON of the snapshot file, or of the file of a tag of that name."""
-        fields: dict[str, object] = {} if tag is None else {TAG_KEY: tag}
+    def to_json(self, **more: object) -> str:
+        """The JSON of the snapshot file, or with the keys `more` that of a tag's file."""
+        fields: dict[str, object] = {}
         for name, key in _JSON_KEYS.items():
             value = {**self.properties, DIGEST_KEY: self.digest} if name == "properties" else getattr(self, name)
             if value is not None:
                 fields[key] = value
-        return json.dumps(fields, indent=2)
+        return json.dumps(fields | more, indent=2)
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, path: str, tag: str | None = None) -> Snapshot:
-        """Parse the snapshot file at `path`, or the file of a tag; ignores keys it does not know.
+    def from_json(cls, text: str | bytes, *, path: str) -> Snapshot:
+        """Parse the snapshot file at `path`, or that of a tag; ignores keys it does not know.
 
-        Raises CorruptDataError, also when the digest is wrong or is missing in a snapshot of lakelog, or when a tag's
-        file is that of another tag.
+        Raises CorruptDataError, also when the digest is wrong or is missing in a snapshot of lakelog.
         """
         try:
             given = parse_object(text)
@@ -143,15 +141,12 @@ class Snapshot:
             if not isinstance(values["schema_id"], int):
                 raise TypeError(f"its schema is {shown(values['schema_id'])}, expected a number")
             snapshot = cls(**values | {"properties": properties})
-            named = given.get(TAG_KEY, tag)
             is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)
             expected = snapshot.digest if digest is not None or is_own else None
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, f"it is not a readable snapshot: {cause(error)}") from error
         if digest != expected:
             raise damaged(path, f"it names the digest {shown(digest)}, its fields have {expected}")
-        if tag is not None and named != tag:
-            raise damaged(path, f"it is the file of tag {shown(named)}")
         return snapshot
 
 

@@ -9,11 +9,12 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.file_names import numbers_of
 from lakelog.common.json_fields import COUNT, check_json_size, number_of
-from lakelog.common.quoting import listed
+from lakelog.common.quoting import listed, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.commit_times import newest_at
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
 
 _READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes long for each
@@ -116,18 +117,42 @@ class SnapshotManager:
         names = self._file_io.list_names(self._paths.tag_dir)
         return sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
 
-    def tagged(self, tag: str) -> Snapshot:
+    def tagged(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
-        path = self._paths.tag(tag)
-        try:
-            return Snapshot.from_json(self._file_io.read_bytes(path), path=path, tag=tag)
-        except NotFoundError as error:
+        return self.tag(name).snapshot
+
+    def tag(self, name: str) -> Tag:
+        """The tag of a name. Raises NotFoundError, naming the existing tags, and CorruptDataError."""
+        found = self.find_tag(name)
+        if found is None:
             tags = self.tags()
             known = f"the tags are {listed(tags)}" if tags else "it has no tags"
             raise NotFoundError(
-                f"table {self._paths.root} has no tag {tag!r}; {known}. When the tag was not deleted, its file {path} "
-                "was lost: restore it"
-            ) from error
+                f"table {self._paths.root} has no tag {name!r}; {known}. When the tag was not deleted, its file "
+                f"{self._paths.tag(name)} was lost: restore it"
+            )
+        return found
+
+    def find_tag(self, name: str) -> Tag | None:
+        """The tag of a name, None for a missing one. Raises CorruptDataError."""
+        path = self._paths.tag(name)
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        tag, named = Tag.from_json(data, path=path, name=name)
+        if named != name and self._is_swapped(name, data, named):
+            raise damaged(path, f"it is the file of tag {shown(named)}")
+        return tag
+
+    def _is_swapped(self, name: str, data: bytes, named: str) -> bool:
+        """Whether the file of a tag is that of another tag, not one that another engine has renamed."""
+        try:
+            path = self._paths.tag(named)
+            other = self._file_io.read_bytes(path)
+        except (InvalidRequestError, NotFoundError):
+            return False
+        return other == data or Tag.from_json(other, path=path, name=named)[1] == name
 
     def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
         """The newest snapshot committed at or before a timestamp; None when all living ones are younger.

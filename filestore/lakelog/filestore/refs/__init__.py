@@ -1,0 +1,1 @@
+"""Tags and branches: snapshots and lines of snapshots that have names."""
