@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.data_file import DataFileMeta
     from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.readable_table import SnapshotChoice
+    from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.write.changing import Plan
@@ -362,6 +364,22 @@ class FileStoreTable(ReadableTable):
         return expire_snapshots(
             self, retention=retention, now_millis=system_millis() if now_millis is None else now_millis
         )
+
+    def restore(
+        self,
+        *,
+        rewind_writers: bool = False,
+        dry_run: bool = False,
+        clock: CommitClock | None = None,
+        **which: Unpack[SnapshotChoice],
+    ) -> Restored:
+        """Bring an older state back, in a new snapshot. See `lakelog.catalog.Table.restore`."""
+        from lakelog.filestore.refs.restore import restore_table
+        from lakelog.filestore.refs.restore_target import target_of
+
+        self._check_has_no_log()
+        target = target_of(self, which)
+        return restore_table(self, target, rewind_writers=rewind_writers, dry_run=dry_run, clock=clock)
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""

@@ -56,7 +56,9 @@ class CommitRequest:
 
     `hashes` has the HASH index by which the buckets of rows were chosen, where a table has dynamic buckets.
     `properties` are added to those copied from the newest snapshot, see `filestore.metadata.users`. With
-    `takes_lost_state` the commit accepts that these were lost.
+    `takes_lost_state` the commit accepts that these were lost. `restores` is the snapshot whose live files the entries
+    bring back: its indexes come back too, and the base manifests are joined, so that no file is deleted and added again
+    in the manifests that a reader of the new snapshot meets.
     """
 
     commit_user: str
@@ -70,6 +72,7 @@ class CommitRequest:
     watermark: int | None = None
     operation: str | None = None
     takes_lost_state: bool = False
+    restores: Snapshot | None = None
 
 
 Resolve = Callable[[Snapshot | None], CommitRequest | None]
@@ -247,21 +250,18 @@ class TableCommit:
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
         if kind is not CommitKind.COMPACT:
             check_got_no_log(table, {**carried, **request.properties})
-        if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT:
+        restored = request.restores
+        if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT and restored is None:
             check_indexed(request.entries, request.hashes, table_name=table.name)
         live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
         names = FileNames()
-        index_manifest = index_after(
-            table,
-            latest,
-            deleted=_deleted_files(request.entries),
-            deletions=request.deletions,
-            hashes=request.hashes,
-            is_compaction=kind is CommitKind.COMPACT,
-            names=names,
-        )
+        index_manifest = self._index_after(latest, request, kind, names)
         schema_id = self._newest_schema_id(latest)
-        base = self._base_manifests(latest, names, schema_id, may_merge=may_merge)
+        base = (
+            self._base_manifests(latest, names, schema_id, may_merge=may_merge)
+            if restored is None
+            else table.manifests.write(list(table.live_files.of(latest).entries()), names=names, schema_id=schema_id)
+        )
         delta = table.manifests.write(request.entries, names=names, schema_id=schema_id)
         base_list, base_size = table.manifests.write_list(base, names=names)
         delta_list, delta_size = table.manifests.write_list(delta, names=names)
@@ -302,7 +302,7 @@ class TableCommit:
             total_record_count=delta_count + (0 if latest is None else latest.total_record_count),
             delta_record_count=delta_count,
             watermark=_later(None if latest is None else latest.watermark, request.watermark),
-            statistics=None if latest is None or latest.schema_id != schema_id else latest.statistics,
+            statistics=None if latest is None or latest.schema_id != schema_id or restored else latest.statistics,
             properties=self._properties(carried, request) | {SCHEMA_DIGEST_KEY: table.schemas.digest_of(schema_id)},
             next_row_id=None if latest is None else latest.next_row_id,
             operation=request.operation,
@@ -311,6 +311,22 @@ class TableCommit:
         added = sum(entry.kind is FileKind.ADD for entry in request.entries)
         self._file_counts[snapshot.id] = added, len(request.entries) - added
         return _Attempt(snapshot=snapshot, live=live, written=written)
+
+    def _index_after(
+        self, latest: Snapshot | None, request: CommitRequest, kind: CommitKind, names: FileNames
+    ) -> str | None:
+        """The name of the index manifest of the new snapshot. Raises ConflictError as `index_after`."""
+        if request.restores is not None:
+            return request.restores.index_manifest
+        return index_after(
+            self._table,
+            latest,
+            deleted=_deleted_files(request.entries),
+            deletions=request.deletions,
+            hashes=request.hashes,
+            is_compaction=kind is CommitKind.COMPACT,
+            names=names,
+        )
 
     def _base_manifests(
         self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool

@@ -32,10 +32,11 @@ from lakelog.filestore.expire.retention import Expired, Retention, first_kept
 from lakelog.filestore.metadata.commit_times import CommitTimes
 from lakelog.filestore.metadata.consumers import ConsumerManager
 from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.restored import parse_restored
+from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_holds import kept_by_tags
-from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.metadata.users import CarriedProperties, carried_properties
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 
@@ -103,6 +104,11 @@ def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> Commi
     return CommitTimes(date_of, ids=ids, newest_id=newest_id, now_millis=now_millis)
 
 
+def _carrier(carried: CarriedProperties) -> int | None:
+    """The newest snapshot with lakelog's state, where other engines wrote those after it; it must stay."""
+    return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
+
+
 class _Expiry:
     """One expiry: its decisions, and the files to delete with each snapshot."""
 
@@ -118,7 +124,9 @@ class _Expiry:
         self._has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
         self._first_changelog = self._history.changelogs.earliest_id()
         self._keeps_changes = self._for_changes.exceeds(retention) or self._first_changelog is not None
-        limits = [at for at in (wanted, self._carrier()) if at is not None]
+        carried = carried_properties(newest, table.snapshots)
+        self._restored = max(parse_restored(carried.properties).values(), default=0)
+        limits = [at for at in (wanted, _carrier(carried)) if at is not None]
         self._wanted = min(limits, default=None)
         self.data_files = 0
         self.metadata_files = 0
@@ -158,7 +166,7 @@ class _Expiry:
         """
         self._table.snapshots.write_earliest_hint(found[-1].id)
         try:
-            return _Files(self._table, found[:-1], found[-1])
+            return _Files(self._table, found[:-1], found[-1], self._restored)
         except LakelogError:
             self._table.snapshots.write_earliest_hint(found[0].id)
             raise
@@ -178,12 +186,13 @@ class _Expiry:
             return ()
         expired = [found for number in range(first, end) if (found := self._history.changelogs.find(number))]
         next_snapshot = [*expired[1:], kept]
-        files = _Files(self._table, expired, living)
+        files = _Files(self._table, expired, living, self._restored)
         for changelog, behind in zip(expired, next_snapshot, strict=True):
-            if changelog.changelog_manifest_list is None and not self._has_producer:
+            is_restore = changelog.operation == RESTORE_OPERATION  # with a changelog, whatever the producer is
+            if not self._has_producer and (is_restore or changelog.changelog_manifest_list is None):
                 for entry in net_removed(entries_left(self._table, changelog.delta_manifest_list)):
                     self._delete_data(files, entry)
-            else:
+            if self._has_producer or changelog.changelog_manifest_list is not None:
                 self._delete_changelog(files, changelog)
             lists = () if self._has_producer else lists_of(changelog)
             self._delete_metadata(files, changelog, behind, lists, has_index=False)
@@ -194,11 +203,6 @@ class _Expiry:
     def _first_kept(self, ids: Sequence[int], retention: Retention) -> int:
         times = commit_times(self._table, self._newest.id, now_millis=self._now_millis)
         return first_kept(ids, retention, time_of=times.of, now_millis=self._now_millis, consumed_up_to=self._wanted)
-
-    def _carrier(self) -> int | None:
-        """The newest snapshot with lakelog's state, where other engines wrote those after it; it must stay."""
-        carried = carried_properties(self._newest, self._table.snapshots)
-        return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
 
     def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
         if entry.file.file_name in files.kept or entry.file.external_path is not None:  # outside files stay
@@ -264,8 +268,11 @@ class _Expiry:
 class _Files:
     """The files that an expiry must keep: collected once, after its decision."""
 
-    def __init__(self, table: TableStore, expired: Sequence[Snapshot], kept: Snapshot) -> None:
-        """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays."""
+    def __init__(self, table: TableStore, expired: Sequence[Snapshot], kept: Snapshot, restored: int) -> None:
+        """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays.
+
+        `restored` is the newest snapshot of a restore, 0 without one: before it a file may be removed and added again.
+        """
         references = References(table)
         references.add_metadata(kept)
         for branch in table.branches():
@@ -273,11 +280,13 @@ class _Files:
             if branch != table.branch:
                 references.add_branch(history)
                 continue
-            # A file that a snapshot removed is in the newest tag before it, or in no tag of that age.
-            tagged = kept_by_tags(table.file_io, history.paths)
-            tags = sorted(tagged.values(), key=lambda tag: tag.id)
+            # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore
+            # it may be in any older tag.
+            kept = kept_by_tags(table.file_io, history.paths)
+            tags = sorted(kept.values(), key=lambda tag: tag.id)
             ids = [tag.id for tag in tags]
             nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
+            nearest |= set(range(bisect.bisect_left(ids, restored)))
             for at in sorted(nearest - {-1}):
                 references.add_state(tags[at])
         self.kept = references.names

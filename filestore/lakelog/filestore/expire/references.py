@@ -15,7 +15,7 @@ from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.data_file import FileSource
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_holds import kept_by_tags
@@ -185,7 +185,7 @@ class References:
                 continue
             try:
                 self.add_changelog(changelog)
-                if changelog.changelog_manifest_list is None:
+                if changelog.changelog_manifest_list is None or changelog.operation == RESTORE_OPERATION:
                     self.names.update(manifest_names(self._table, *lists_of(changelog)))
                     delta = entries_of(self._table, changelog.delta_manifest_list)
                     self.names.update(names_of(brought_by_appends(delta)))

@@ -20,6 +20,7 @@ SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 DIGEST_KEY = "lakelog.digest"
 SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # the digest of the schema file of the snapshot
+RESTORE_OPERATION = "RESTORE"  # of a snapshot that brings an older state back; its changes are in changelog files
 _OWN_WRITER = "lakelog"
 # The fields in the digest: those that every release of Paimon keeps when it writes a snapshot as a tag.
 _DIGESTED = (

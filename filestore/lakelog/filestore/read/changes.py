@@ -2,7 +2,8 @@
 
 A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
 changes are in the level-0 files of an APPEND: the last change of each key, without old values; in a value-count table
-all adds and deletes, except rows that one write both adds and deletes. Source: Paimon spec, "Changelog".
+all adds and deletes, except rows that one write both adds and deletes. A restore always has changelog files.
+Source: Paimon spec, "Changelog".
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.common.types import DataField
+from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.merge.counted_rows import changed_rows
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import highest_level
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
@@ -124,7 +125,8 @@ def change_files(
     """The files that hold the changes of a snapshot, bucket by bucket in the order of their sequence numbers."""
     if source is ChangeSource.AUTO:
         has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
-        source = ChangeSource.CHANGELOG if has_producer else ChangeSource.DELTA
+        is_in_changelog = has_producer or snapshot.operation == RESTORE_OPERATION
+        source = ChangeSource.CHANGELOG if is_in_changelog else ChangeSource.DELTA
     if source is ChangeSource.DELTA and snapshot.commit_kind is not CommitKind.APPEND:
         return []
     return [entry for entry in changed_entries(table, snapshot, source) if entry.kind is FileKind.ADD]
@@ -156,16 +158,19 @@ def read_change_file(
     elif table.schema.primary_keys:
         extra = (KIND_FIELD,)
     for batch in read_data_file(table.stored, bucket, entry.file, [*fields, *extra], piece_bytes=_PIECE_BYTES):
-        for rows, kinds in _with_kinds(table, batch):
+        for rows, kinds in _with_kinds(table, entry.file, batch):
             columns = [rows.column(name) for name in names[:-1]]
             yield pa.RecordBatch.from_arrays([*columns, kinds], names=names)
 
 
-def _with_kinds(table: TableStore, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+def _with_kinds(
+    table: TableStore, file: DataFileMeta, batch: pa.RecordBatch
+) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
     """Rows of a file as changes, and their kinds (int8)."""
     if table.schema.is_change_log:
         yield from changed_rows(batch, piece_bytes=_PIECE_BYTES)
     elif table.schema.primary_keys:
         yield batch, batch.column(VALUE_KIND)
-    else:  # rows of append tables are inserts
-        yield batch, pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)
+    else:  # rows of append tables are inserts, but for what a restore has taken out
+        kind = RowKind.DELETE if file.delete_row_count else RowKind.INSERT
+        yield batch, pa.repeat(pa.scalar(int(kind), pa.int8()), batch.num_rows)

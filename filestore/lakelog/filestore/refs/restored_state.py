@@ -1,0 +1,125 @@
+"""What a restore changes: files, and the rows in the buckets whose files or deletion vectors differ. Reads, no writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.index.deletion_vectors import DeletionFile
+from lakelog.filestore.index.index_manifest import deletion_files
+from lakelog.filestore.metadata.identity import check_schema
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.read.planned_read import PlannedRead
+from lakelog.filestore.read.scan import DataSplit, plan
+from lakelog.filestore.refs.row_difference import RowDifference, row_difference
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """From the state of `base`, the newest snapshot, to that of `target`: both in the table's newest columns."""
+
+    table: TableStore
+    base: Snapshot
+    target: Snapshot
+
+    @cached_property
+    def removed(self) -> list[ManifestEntry]:
+        """The live files that the target does not have, as deletes."""
+        kept = {entry.identifier for entry in self._entries(self.target)}
+        return [
+            replace(entry, kind=FileKind.DELETE)
+            for entry in self._entries(self.base)
+            if entry.identifier not in kept
+        ]
+
+    @cached_property
+    def added(self) -> list[ManifestEntry]:
+        """The files of the target that are not live."""
+        there = {entry.identifier for entry in self._entries(self.base)}
+        return [entry for entry in self._entries(self.target) if entry.identifier not in there]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the two states have the same files and the same deleted rows."""
+        return not (self.removed or self.added or self._marked)
+
+    @cached_property
+    def buckets(self) -> list[BucketId]:
+        """The buckets whose rows may differ, in order."""
+        changed = {entry.bucket_id for entry in (*self.removed, *self.added)}
+        return sorted(changed | self._marked)
+
+    @cached_property
+    def columns_missing(self) -> tuple[str, ...]:
+        """The columns of the target's schema that the table has dropped since: their values do not come back."""
+        there = {field.id for field in self.table.schema.fields}
+        then = self.table.schemas.get(self.target.schema_id)
+        return tuple(field.name for field in then.fields if field.id not in there)
+
+    def check(self) -> None:
+        """Raise InvalidRequestError for a target whose files have another number of buckets than the table."""
+        check_schema(self.table, self.target)
+        for entry in self._entries(self.target):
+            if entry.total_buckets != self.table.bucket_count:
+                raise InvalidRequestError(
+                    f"the files of snapshot {self.target.id} of table {self.table.name} have {entry.total_buckets} "
+                    f"buckets, the table has {self.table.bucket_count}: rescale the table to {entry.total_buckets} "
+                    "buckets, restore it, and rescale it back"
+                )
+
+    def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, RowDifference]]:
+        """The changes of rows, bucket by bucket; both states of a bucket are held in memory.
+
+        `is_followed` compares what readers of changelogs have seen of the two states: without rows that are in no
+        changelog yet.
+        """
+        before = self._splits(self.base, is_followed=is_followed)
+        after = self._splits(self.target, is_followed=is_followed)
+        for bucket in self.buckets:
+            found = row_difference(
+                self.table.schema, self._rows(before.get(bucket, ())), self._rows(after.get(bucket, ()))
+            )
+            if len(found.kinds):
+                yield bucket, found
+
+    @property
+    def has_unseen_rows(self) -> bool:
+        """Whether a state may hold rows that are in no changelog yet."""
+        producer = CHANGELOG_PRODUCER.of(self.table.stored.schema.options)
+        return producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+
+    def _entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+        return self.table.live_files.of(snapshot).entries()
+
+    @cached_property
+    def _marked(self) -> set[BucketId]:
+        """The buckets whose deletion vectors differ."""
+        now, then = deletion_files(self.table, self.base), deletion_files(self.table, self.target)
+        nothing: Mapping[str, DeletionFile] = {}
+        return {bucket for bucket in {*now, *then} if now.get(bucket, nothing) != then.get(bucket, nothing)}
+
+    def _splits(self, snapshot: Snapshot, *, is_followed: bool) -> dict[BucketId, list[DataSplit]]:
+        found: dict[BucketId, list[DataSplit]] = {}
+        for split in plan(self.table, snapshot, is_followed=is_followed).splits:
+            found.setdefault(split.bucket_id, []).append(split)
+        return found
+
+    def _rows(self, splits: Sequence[DataSplit]) -> pa.Table:
+        schema = self.table.schema
+        read = PlannedRead(
+            table=self.table,
+            fields=schema.fields,
+            where=None,
+            splits=splits,
+            budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
+        )
+        return read.to_table().cast(schema.arrow_schema)
