@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.tag_file import Tag
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.readable_table import Selection, SnapshotChoice
+    from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.table import FileStoreTable, WriteMode
@@ -313,6 +314,23 @@ class Table:
         from lakelog.catalog.statements import run_statement
 
         return run_statement(self, "TRUNCATE", delete_plan(self._files, None))
+
+    def restore(
+        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> Restored:
+        """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
+
+        It is named by `snapshot_id`, `tag`, `timestamp` or `watermark`. With `dry_run` nothing is changed; the result
+        says what would be: rows, files, writers. The snapshots between stay, and what others commit meanwhile is
+        undone too. Streams that write the table go on with their next batch, and batches that were undone do not come
+        again; with `rewind_writers` the table takes them again: stop the streams before, and set them back. Who follows
+        the changes of the table gets those of the restore.
+        Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
+        of buckets, ConflictError when other writers commit all the time.
+        """
+        from lakelog.catalog.restoring import restore
+
+        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run)
 
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None when no partition does.

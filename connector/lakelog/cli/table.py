@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import describe, show, tag, upkeep
+from lakelog.cli import describe, restore, show, tag, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.output import print_lines, say, to_json
@@ -130,6 +130,9 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "remove-orphan-files": upkeep.remove_orphan_files,
         "find-commit": upkeep.find_commit,
         "new-identity": upkeep.new_identity,
+    },
+    "History": {
+        "restore": restore.restore,
     },
     "Consumers": {
         "consumers": upkeep.consumers,

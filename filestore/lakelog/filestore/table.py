@@ -20,6 +20,7 @@ from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
 from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.restored import RESTORED_KEY
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
@@ -182,7 +183,6 @@ class FileStoreTable(ReadableTable):
     def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""
         from lakelog.filestore.commit.commit import TableCommit
-        from lakelog.filestore.expire.writer_expiry import expire_after_commit
 
         snapshot = TableCommit(self, clock=clock).commit(
             write.resolve, discard=lambda: write.discard([*write.superseded, *write.paths])
@@ -191,7 +191,7 @@ class FileStoreTable(ReadableTable):
         if snapshot is None:
             return None
         self._compact_after_write({entry.bucket_id for entry in write.entries}, clock)
-        expire_after_commit(self, snapshot.id)
+        self._expire_after(snapshot)
         return snapshot
 
     def check_write(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
@@ -259,7 +259,6 @@ class FileStoreTable(ReadableTable):
 
     def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
         from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-        from lakelog.filestore.expire.writer_expiry import expire_after_commit
         from lakelog.filestore.index.hash_index import HashIndexChange
         from lakelog.filestore.metadata.manifest import FileKind
         from lakelog.filestore.write.table_write import partitions_of
@@ -289,7 +288,7 @@ class FileStoreTable(ReadableTable):
 
         snapshot = TableCommit(self, clock=clock).commit(resolve)
         assert snapshot is not None
-        expire_after_commit(self, snapshot.id)
+        self._expire_after(snapshot)
         return snapshot
 
     def compact(self, *, full: bool = False, clock: CommitClock | None = None) -> Snapshot | None:
@@ -297,11 +296,9 @@ class FileStoreTable(ReadableTable):
 
         None when nothing was due. Raises ConflictError when another process compacted meanwhile.
         """
-        from lakelog.filestore.expire.writer_expiry import expire_after_commit
-
         snapshot = self._compact(None, is_full=full, clock=clock)
         if snapshot is not None:
-            expire_after_commit(self, snapshot.id, is_upkeep=True)
+            self._expire_after(snapshot, is_upkeep=True)
         return snapshot
 
     def rescale(self, bucket_count: int, *, clock: CommitClock | None = None) -> FileStoreTable:
@@ -354,16 +351,27 @@ class FileStoreTable(ReadableTable):
         except LakelogError as error:
             log_failed_compaction(self, "a write", error)
 
+    def _expire_after(self, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
+        """Expire what is due after a commit; errors are only logged."""
+        from lakelog.filestore.expire.writer_expiry import expire_after_commit
+
+        if expire_after_commit(self, snapshot.id, is_upkeep=is_upkeep) and snapshot.properties.get(RESTORED_KEY):
+            from lakelog.filestore.refs.restore_tags import release_after_expiry
+
+            release_after_expiry(self)
+
     def expire_snapshots(self, *, retention: Retention | None = None, now_millis: int | None = None) -> Expired:
         """Delete snapshots that are too old or too many by the table's options, or by `retention`.
 
         Files that a consumer, a tag, a branch or a newer snapshot needs are kept. Reads can only name kept snapshots.
         """
         from lakelog.filestore.expire.expiry import expire_snapshots
+        from lakelog.filestore.refs.restore_tags import release_restore_tags
 
-        return expire_snapshots(
-            self, retention=retention, now_millis=system_millis() if now_millis is None else now_millis
-        )
+        now = system_millis() if now_millis is None else now_millis
+        expired = expire_snapshots(self, retention=retention, now_millis=now)
+        release_restore_tags(self, now_millis=now)
+        return expired
 
     def restore(
         self,

@@ -36,6 +36,7 @@ from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
+from lakelog.filestore.refs.restore_tags import release_after_expiry
 from lakelog.protocol.driver import commit_compaction
 from lakelog.protocol.log_expiry import expire_log_after_commit
 from lakelog.protocol.state import Batch
@@ -197,6 +198,7 @@ def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, i
         logger.warning("%s: the expiry of old snapshots did not happen: %s", table.name, error)
         return
     if newest is not None and expire_after_commit(table, newest, is_upkeep=is_upkeep):
+        release_after_expiry(table)
         expire_log_after_commit(table, kafka=kafka)
 
 

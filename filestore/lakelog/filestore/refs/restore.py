@@ -1,8 +1,8 @@
 """Restore: a new snapshot whose live files are those of an older one or of a tag.
 
 The snapshots between stay, until they expire. Lakelog's users stay as they are, so a stream goes on with its next batch
-and batches that were rolled back do not come again; with `rewind_writers` they are those of the target, and streams that
-are set back too write their batches again.
+and batches that were rolled back do not come again; with `rewind_writers` they are those of the target, and streams
+that are set back too write their batches again.
 
 The table keeps its newest schema: the restored rows have its columns. Values of columns that were dropped since do not
 come back, columns that were added since are null.
@@ -31,14 +31,16 @@ from lakelog.filestore.merge.counted_rows import counted_rows
 from lakelog.filestore.metadata.identity import carried_by, latest_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.restored import RESTORED_KEY
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.metadata.users import USERS_KEY, CommitUser, parse_users, read_users, users_to_json
 from lakelog.filestore.read.changes import check_followable
-from lakelog.filestore.refs.restore_tags import RESTORED_KEY, protect, release_restore_tags, restored_after
+from lakelog.filestore.refs.restore_tags import RESTORE_TAG_PREFIX, release_restore_tags, restored_after
 from lakelog.filestore.refs.restored_state import StateDifference
 from lakelog.filestore.refs.row_difference import RowDifference
+from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.write.write import check_table_writable, write_changelog_files
 
 
@@ -99,7 +101,7 @@ def restore_table(
     if dry_run or run.changes_nothing(base):
         return run.result(base, None)
     release_restore_tags(table)
-    protect(table, run.tag, target)
+    write_tag(table, run.tag, target)
     clock = clock or CommitClock()
     snapshot = TableCommit(table, clock=clock).commit(run.resolve, discard=run.discard)
     run.discard_superseded()
@@ -118,7 +120,7 @@ class _Run:
         self._found: tuple[Snapshot, StateDifference] | None = None
         self._changelog: tuple[Snapshot, list[ManifestEntry]] | None = None
         self._superseded: list[ManifestEntry] = []
-        self.tag = f"lakelog-restore-{self._user}"
+        self.tag = f"{RESTORE_TAG_PREFIX}{self._user}"
 
     @property
     def base(self) -> Snapshot:
@@ -245,12 +247,7 @@ def _write_changes(
         return write([(bucket, changes)])
     deletes = found.count(RowKind.DELETE)
     parts = (0, deletes), (deletes, rows.num_rows - deletes)
-    return [
-        entry
-        for start, length in parts
-        if length
-        for entry in write([(bucket, _part(changes, start, length))])
-    ]
+    return [entry for start, length in parts if length for entry in write([(bucket, _part(changes, start, length))])]
 
 
 def _part(changes: StoredRows, start: int, length: int) -> StoredRows:

@@ -6,7 +6,7 @@ deleted when no snapshot or changelog before the restore is left, in the next re
 restore did not happen, after a day.
 
 The snapshot property `lakelog.restored` holds {tag: id of the snapshot of its restore}. An older tag may share files
-with younger snapshots where a tag between does not: so an expiry of lakelog asks all tags that are older than a restore.
+with younger snapshots where a tag between does not: so an expiry of lakelog asks all tags older than a restore.
 """
 
 from __future__ import annotations
@@ -16,25 +16,18 @@ import logging
 from collections.abc import Mapping
 
 from lakelog.common.clock import system_millis
+from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.restored import parse_restored
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import carried_properties
-from lakelog.filestore.metadata.restored import RESTORED_KEY, parse_restored
-from lakelog.filestore.refs.tags import drop_tag, write_tag
+from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import TAG_PREFIX
 
 logger = logging.getLogger("lakelog.filestore")
 
 RESTORE_TAG_PREFIX = "lakelog-restore-"
 _ABANDONED_MILLIS = 24 * 3_600_000
-
-__all__ = ["RESTORED_KEY", "RESTORE_TAG_PREFIX", "protect", "release_restore_tags", "restored_after"]
-
-
-def protect(table: TableStore, tag: str, target: Snapshot) -> None:
-    """Make the tag of a restore that begins. Raises NotFoundError when the target has expired meanwhile."""
-    write_tag(table, tag, target)
 
 
 def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snapshot_id: int) -> str:
@@ -63,6 +56,14 @@ def release_restore_tags(table: TableStore, *, now_millis: int | None = None) ->
     for name in released:
         drop_tag(table, name)
     return released
+
+
+def release_after_expiry(table: TableStore) -> None:
+    """Release after an expiry by a writer, whose commit has succeeded: errors are logged."""
+    try:
+        release_restore_tags(table)
+    except LakelogError as error:
+        logger.warning("%s: tags of restores were not deleted: %s", table.name, error)
 
 
 def _changelogs(table: TableStore) -> ChangelogManager:

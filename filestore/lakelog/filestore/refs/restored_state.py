@@ -1,4 +1,4 @@
-"""What a restore changes: files, and the rows in the buckets whose files or deletion vectors differ. Reads, no writes."""
+"""What a restore changes: files, and the rows of the buckets whose files or deletion vectors differ. Writes nothing."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ class StateDifference:
         """The live files that the target does not have, as deletes."""
         kept = {entry.identifier for entry in self._entries(self.target)}
         return [
-            replace(entry, kind=FileKind.DELETE)
-            for entry in self._entries(self.base)
-            if entry.identifier not in kept
+            replace(entry, kind=FileKind.DELETE) for entry in self._entries(self.base) if entry.identifier not in kept
         ]
 
     @cached_property
