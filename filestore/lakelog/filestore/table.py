@@ -383,7 +383,7 @@ class FileStoreTable(ReadableTable):
     ) -> Restored:
         """Bring an older state back, in a new snapshot. See `lakelog.catalog.Table.restore`."""
         from lakelog.filestore.refs.restore import restore_table
-        from lakelog.filestore.refs.restore_target import target_of
+        from lakelog.filestore.restore_target import target_of
 
         self._check_has_no_log()
         target = target_of(self, which)

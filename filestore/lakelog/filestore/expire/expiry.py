@@ -282,8 +282,8 @@ class _Files:
                 continue
             # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore
             # it may be in any older tag.
-            kept = kept_by_tags(table.file_io, history.paths)
-            tags = sorted(kept.values(), key=lambda tag: tag.id)
+            tagged = kept_by_tags(table.file_io, history.paths)
+            tags = sorted(tagged.values(), key=lambda tag: tag.id)
             ids = [tag.id for tag in tags]
             nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
             nearest |= set(range(bisect.bisect_left(ids, restored)))
