@@ -70,7 +70,7 @@ def test_a_snapshot_is_of_the_branch_that_is_named(tmp_path: Path) -> None:
     def shown(**which: Any) -> list[dict[str, Any]]:
         return sorted(table.to_arrow(**which).to_pylist(), key=str)
 
-    assert table.branches() == ["main", "dev"]
+    assert table.branch_names() == ["main", "dev"]
     for read in rows_of(table):
         found = read(branch="dev").to_pylist()
         assert sorted(found, key=str) == sorted(expected("tags_branches", "forwarded", "branch-dev"), key=str)

@@ -20,6 +20,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,9 +96,18 @@ class ReadableTable(TableStore):
         other = replace(self, branch=branch)
         schema = other.schemas.latest()
         if schema is None:
-            known = listed(self.branches())
+            known = listed(self.branch_names())
             raise NotFoundError(f"table {self.name} has no branch {branch!r}; its branches are {known}")
+        other._check_not_in_step()
         return replace(other, schema=schema)
+
+    def _check_not_in_step(self) -> None:
+        """Raise NotFoundError for a branch that is half made, renamed or deleted."""
+        if self.branch != MAIN_BRANCH and self.file_io.exists(self.paths.branch_step):
+            raise NotFoundError(
+                f"branch {self.branch!r} of {self.path} is being made, renamed or deleted; where the process "
+                "that did it has ended, the next call that makes or deletes a branch finishes it"
+            )
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
         """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.

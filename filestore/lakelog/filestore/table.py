@@ -24,7 +24,7 @@ from lakelog.filestore.metadata.restored import RESTORED_KEY
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.readable_table import ReadableTable, SnapshotChoice
+from lakelog.filestore.readable_table import ReadableTable
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.readable_table import SnapshotChoice
+    from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
@@ -80,6 +81,7 @@ class FileStoreTable(ReadableTable):
                 "renamed, or create it"
             )
         table = cls(path=root, file_io=file_io, schema=schema, branch=branch)
+        table._check_not_in_step()
         vars(table)["schemas"] = schemas  # with its cache
         return table
 
@@ -426,6 +428,59 @@ class FileStoreTable(ReadableTable):
             raise NotFoundError(f"table {self.name} has no consumer {consumer_id!r}; its consumers are {known}")
         consumers.delete(consumer_id)
 
+    def create_branch(
+        self,
+        name: str,
+        *,
+        empty: bool = False,
+        time_retained_millis: int | None = None,
+        if_not_exists: bool = False,
+        **which: Unpack[SnapshotChoice],
+    ) -> Branch:
+        """Make a branch of the newest snapshot, of the one that arguments name, or an `empty` one with the columns.
+
+        It shares the files of the table and copies metadata alone. Raises InvalidRequestError for a name that cannot
+        be, ConflictError for one that is taken.
+        """
+        from lakelog.filestore.refs.branching import make_branch
+
+        if empty and which:
+            raise InvalidRequestError(f"branch {shown(name)} is made empty or from {listed(which)}, not both")
+        if which.get("branch"):
+            raise InvalidRequestError(f"branch {shown(name)} is made from the table, not from another branch")
+        return make_branch(
+            self,
+            name,
+            None if empty else self.snapshot(**which),
+            tag=which.get("tag"),
+            retained_millis=time_retained_millis,
+            if_not_exists=if_not_exists,
+        )
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        """Rename a branch; its writers are stopped before. Raises NotFoundError, ConflictError, InvalidRequestError."""
+        from lakelog.filestore.refs.branching import renamed
+
+        renamed(self, name, new_name)
+
+    def delete_branch(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a branch; `remove_orphan_files` deletes the files that it alone named. Raises NotFoundError."""
+        from lakelog.filestore.refs.branching import deleted
+
+        deleted(self, name, if_exists=if_exists)
+
+    def branches(self) -> list[Branch]:
+        """The branches of the table, without the main one, by name."""
+        from lakelog.filestore.refs.branches import branch_list
+
+        return branch_list(self)
+
+    def expire_branches(self, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
+        """Delete the branches whose time is over, and those not written for an age; gives their names."""
+        from lakelog.filestore.refs.branching import expire_branches
+
+        return expire_branches(self, age_millis=age_millis, now_millis=now_millis)
+
     def remove_orphan_files(
         self,
         *,
@@ -440,6 +495,7 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """
         from lakelog.filestore.expire.orphans import remove_orphan_files
+        from lakelog.filestore.refs.branch_finishing import drop_stale_tags, finish_steps
 
         if named_elsewhere is None:
             if self.has_log:
@@ -448,6 +504,9 @@ class FileStoreTable(ReadableTable):
                     "see lakelog.protocol.orphans, or use `lakelog table remove-orphan-files`"
                 )
             named_elsewhere = frozenset
+        if not dry_run:
+            finish_steps(self)
+            drop_stale_tags(self)
         return remove_orphan_files(
             self,
             named_elsewhere=named_elsewhere,

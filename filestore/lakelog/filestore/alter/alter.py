@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from lakelog.common.errors import ConflictError, UnsupportedError
+from lakelog.common.errors import ConflictError
 from lakelog.common.options import Option
 from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import SchemaChange
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.commit_tries import CommitTries
-from lakelog.filestore.metadata.identity import check_same_table
+from lakelog.filestore.metadata.identity import check_log_is_own, check_same_table
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 
 Check = Callable[[TableSchema, TableSchema], None]
@@ -36,8 +35,7 @@ def alter_schema(
     file of data is touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also when they
     fitted before another process's change; ConflictError when too many races were lost.
     """
-    if table.branch != MAIN_BRANCH:
-        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
+    check_log_is_own(table)
     clock = clock or CommitClock()
     check_same_table(table, None)
     tries = CommitTries(table.schema.options, clock)

@@ -275,7 +275,7 @@ class _Files:
         """
         references = References(table)
         references.add_metadata(kept)
-        for branch in table.branches():
+        for branch in table.branch_names():
             history = history_of(table, branch)
             if branch != table.branch:
                 references.add_branch(history)

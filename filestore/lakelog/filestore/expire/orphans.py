@@ -105,7 +105,7 @@ def remove_orphan_files(
 def _named(table: TableStore, *, holds_after_millis: int) -> set[str]:
     """The names in all branches, with those of snapshots that are committed meanwhile."""
     references = References(table, holds_after_millis=holds_after_millis)
-    for branch in table.branches():
+    for branch in table.branch_names():
         history = history_of(table, branch)
         newest = references.add_branch(history)
         while newest is not None:
@@ -140,7 +140,7 @@ class _Candidates:
         root = self._table.path
         for folder in ("manifest", "index", "statistics"):
             self._add_files(f"{root}/{folder}")
-        for branch in self._table.branches():
+        for branch in self._table.branch_names():
             own = TablePaths(root, branch)
             for folder in (own.snapshot_dir, own.schema_dir, own.tag_dir, own.changelog_dir, own.consumer_dir):
                 self._add_files(folder, only=_TEMPORARY)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, CarriedProperties, carried_properties
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 UUID_KEY = TABLE_UUID.key
@@ -105,6 +106,18 @@ def check_got_no_log(table: TableStore, properties: Mapping[str, str]) -> None:
         raise ConflictError(
             f"table {table.path} has got a log since it was opened, and this reader or writer does not know of it: "
             "open the table again, or start the stream again, which continues with its checkpoint"
+        )
+
+
+def check_log_is_own(table: TableStore) -> None:
+    """Raise InvalidRequestError for a branch that another engine made, and whose schema names the table's log.
+
+    What is written there must not go into that log, and a branch of lakelog has a log of its own or none.
+    """
+    if table.branch != MAIN_BRANCH and table.has_log:
+        raise InvalidRequestError(
+            f"{table.name} was made by another engine, from a table with a log, which is not the branch's: it is not "
+            f"written or changed. Make a branch by lakelog, as by `lakelog table branch create {table.path} NAME`"
         )
 
 

@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
-from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
+from lakelog.filestore.schema.paths import BRANCH_INFIX, BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema.schema import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -56,10 +56,14 @@ class TableStore:
 
     @cached_property
     def name(self) -> str:
-        """`database.table` from the last two folders, or the folder's name outside of a database folder."""
+        """`database.table` from the last two folders, or the folder's name outside of a database folder.
+
+        Of a branch `database.table$branch_<name>`, as other engines name it.
+        """
         folder, _, table = self.path.rpartition("/")
         database = folder.rpartition("/")[2]
-        return f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
+        name = f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
+        return name if self.branch == MAIN_BRANCH else f"{name}{BRANCH_INFIX}{self.branch}"
 
     @property
     def uuid(self) -> str:
@@ -81,9 +85,9 @@ class TableStore:
         """The paths of the table's files."""
         return TablePaths(self.path, self.branch)
 
-    def branches(self) -> list[str]:
-        """The names of all branches, the main one first. Lists a folder."""
-        names = self.file_io.list_names(f"{self.path}/branch")
+    def branch_names(self) -> list[str]:
+        """The names of all branches, the main one first, also of those that are half made. Lists a folder."""
+        names = self.file_io.list_names(self.paths.branches_dir)
         found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
         return [MAIN_BRANCH, *found]
 

@@ -5,6 +5,7 @@
     <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>, statistics/stat-<uuid>-<n>
                                                         manifest/header-<uuid>-<n> (lakelog's own)
     <root>/tag/tag-<name>, branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.state_keeping`)
+    <root>/branch/.lakelog-<name>, branch/branch-<name>/lakelog/fork (see `lakelog.filestore.refs`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
 The names of lakelog's files in manifest/ and index/ end with a digest, see `lakelog.filestore.io.integrity`.
@@ -37,6 +38,8 @@ TAG_PREFIX = "tag-"
 CHANGELOG_PREFIX = "changelog-"
 CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
+BRANCH_INFIX = "$branch_"  # between the names of a table and of its branch
+BRANCH_STEP_PREFIX = ".lakelog-"  # of a branch that is made, renamed or deleted
 MAIN_BRANCH = "main"
 INDEX_BESIDE_DATA = "index-file-in-data-file-dir"  # an option of Paimon: index files are in the folders of buckets
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
@@ -61,6 +64,21 @@ class TablePaths:
     def own_root(self) -> str:
         """The folder of a branch's own files: the table's for the main branch."""
         return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/{BRANCH_PREFIX}{self.branch}"
+
+    @property
+    def branches_dir(self) -> str:
+        """The folder of all branches but the main one."""
+        return f"{self.root}/branch"
+
+    @property
+    def fork_file(self) -> str:
+        """The file with the point where a branch began."""
+        return f"{self.own_root}/lakelog/fork"
+
+    @property
+    def branch_step(self) -> str:
+        """The file that is there while the branch is made, renamed or deleted."""
+        return f"{self.branches_dir}/{BRANCH_STEP_PREFIX}{self.branch}"
 
     @property
     def schema_dir(self) -> str:

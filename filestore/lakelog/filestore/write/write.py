@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
@@ -24,6 +24,7 @@ from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.identity import check_log_is_own
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
@@ -35,7 +36,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
+from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.schema_rules import check_writable
 from lakelog.filestore.write.assigning import BucketAssigner
@@ -272,5 +273,4 @@ def add_entry(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Manife
 def check_table_writable(table: TableStore) -> None:
     """Raise UnsupportedError for tables that lakelog cannot write correctly."""
     check_writable(table.schema)
-    if table.branch != MAIN_BRANCH:
-        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
+    check_log_is_own(table)

@@ -1,0 +1,170 @@
+"""A branch is made: from a snapshot, living or tagged, or empty.
+
+Metadata alone are copied: manifests and data files are shared. The steps: the file of the step, the protecting tag in
+the table, then the branch's fork file, tags, snapshot and schemas, and the end of the step.
+
+A branch begins without the log of its table: where the table has one, the branch gets a further schema without the
+options of the log, and its copy of the fork snapshot is without the state of the log. Users stay: a writer whose
+batches are in the fork snapshot goes on with its next batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError, UnsupportedError
+from lakelog.common.json_fields import INT, items, member, optional, string, string_map, whole
+from lakelog.common.log_system import has_log
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY, carried_by, check_same_table
+from lakelog.filestore.metadata.snapshot import DIGEST_KEY, SCHEMA_DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, USERS_KEY
+from lakelog.filestore.refs.branch_names import check_branch_name
+from lakelog.filestore.refs.branch_steps import ACTION, CREATE, begin_step, check_is_main, end_step
+from lakelog.filestore.refs.forks import PROTECTING_PREFIX, Fork
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema_manager import SchemaManager
+
+_KEPT = frozenset({USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY})  # the others are of a log
+_LOG_PREFIXES = ("log.", "change-tracking")
+
+
+def plan_branch(
+    table: TableStore,
+    snapshot: Snapshot | None,
+    *,
+    tag: str | None,
+    created_millis: int,
+    retained_millis: int | None,
+) -> dict[str, object]:
+    """The step that makes a branch from a snapshot of the table, which may be tagged; None makes it empty."""
+    check_is_main(table, "made")
+    check_same_table(table, None)
+    schema = _schema_at(table, snapshot)
+    fork = Fork(
+        created_millis=created_millis,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        commit_uuid=None if snapshot is None else snapshot.uuid,
+        protecting_tag=None if snapshot is None else f"{PROTECTING_PREFIX}{snapshot.id}-{uuid.uuid4().hex[:8]}",
+        tag=None if snapshot is None else tag,
+        retained_millis=retained_millis,
+    )
+    step: dict[str, object] = {
+        ACTION: CREATE,
+        "fork": fork.to_fields(),
+        "schemas": [number for number in table.schemas.list_ids() if number <= schema.id],
+    }
+    if has_log(schema.options):
+        step["options"] = _without_log(schema, table_name=table.name)
+        step["timeMillis"] = created_millis
+    if snapshot is not None:
+        step["tags"] = _tag_texts(table, snapshot, fork)
+        step["snapshot"] = of_branch(table, snapshot).to_json()
+        step["protected"] = snapshot.to_json(tag=fork.protecting_tag)
+    return step
+
+
+def create_branch(table: TableStore, name: str, step: Mapping[str, object]) -> None:
+    """Make a branch by its step. Raises ConflictError for a name that is taken."""
+    check_branch_name(name)
+    if SchemaManager(table.file_io, TablePaths(table.path, name)).list_ids():
+        raise ConflictError(f"table {table.name} has a branch {name!r} already: choose another name, or delete it")
+    begin_step(table, name, step)
+    finish_create(table, name, step)
+
+
+def finish_create(table: TableStore, name: str, step: Mapping[str, Any]) -> None:
+    """Do what a step that was begun has left undone. Raises CorruptDataError, NotFoundError."""
+    paths, file_io = TablePaths(table.path, name), table.file_io
+    schemas = SchemaManager(file_io, paths)
+    try:
+        fork = Fork.of_fields(dict(member(step, "fork")))
+        ids = [whole({"id": number}, "id", INT) for number in items(step, "schemas")]
+        snapshot_text, protected = optional(string, step, "snapshot"), optional(string, step, "protected")
+        tags = string_map(step, "tags") if "tags" in step else {}
+        options = string_map(step, "options") if "options" in step else None
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(
+            f"{paths.branch_step} is not the step of a branch: {cause(error)}; delete the file, then the branch"
+        ) from error
+    if fork.protecting_tag is not None and protected is not None:
+        file_io.create_new(table.paths.tag(fork.protecting_tag), protected.encode())
+    file_io.create_new(paths.fork_file, fork.to_json())
+    for tag, text in tags.items():
+        file_io.create_new(paths.tag(tag), text.encode())
+    if snapshot_text is not None and fork.snapshot_id is not None:
+        file_io.create_new(paths.snapshot(fork.snapshot_id), snapshot_text.encode())
+        manager = SnapshotManager(file_io, paths)
+        if manager.latest_id() == fork.snapshot_id:
+            manager.write_latest_hint(fork.snapshot_id)
+            manager.write_earliest_hint(fork.snapshot_id)
+    for number in ids:
+        file_io.create_new(paths.schema(number), file_io.read_bytes(table.paths.schema(number)))
+    if options is not None and ids[-1] + 1 not in schemas.list_ids():
+        newest = schemas.get(ids[-1])
+        without = replace(newest, id=newest.id + 1, options=options, time_millis=whole(step, "timeMillis"))
+        _create_schema(schemas, without)
+    end_step(table, name)
+
+
+def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
+    """A snapshot of the table as a branch has it: with the users as of it, without state of the table's log.
+
+    The same snapshot where it has neither. Raises NotFoundError where the state has expired.
+    """
+    try:
+        carried = dict(carried_by(table, snapshot).properties)
+    except NotFoundError:  # a tag of an expired snapshot of another engine
+        carried = {}
+    own = {**carried, **snapshot.properties}
+    kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or key in _KEPT}
+    return snapshot if kept == snapshot.properties else replace(snapshot, properties=kept)
+
+
+def _schema_at(table: TableStore, snapshot: Snapshot | None) -> TableSchema:
+    """The newest schema for a branch from the newest snapshot or an empty one, that of the snapshot otherwise."""
+    newest = table.schemas.latest() or table.schema
+    if snapshot is None or snapshot.id == table.snapshots.latest_id():
+        return newest
+    return table.schemas.get_beside(snapshot.schema_id, newest)
+
+
+def _tag_texts(table: TableStore, snapshot: Snapshot, fork: Fork) -> dict[str, str]:
+    """The tags of a branch at its beginning: the protecting one, and the one that it was made from, as it is."""
+    own = of_branch(table, snapshot)
+    assert fork.protecting_tag is not None
+    texts = {fork.protecting_tag: own.to_json(tag=fork.protecting_tag)}
+    if fork.tag is not None:
+        path = table.paths.tag(fork.tag)
+        text = table.file_io.read_bytes(path).decode()
+        if own is not snapshot:
+            properties = {**own.properties, DIGEST_KEY: own.digest}
+            text = json.dumps({**json.loads(text), "properties": properties}, indent=2)
+        texts[fork.tag] = text
+    return texts
+
+
+def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
+    """The options of a schema without its log. Raises UnsupportedError where files need the log."""
+    if schema.is_merged_at_write or schema.has_changelog_at_write:
+        raise UnsupportedError(
+            f"table {table_name} is merged, or has its changelogs written, by each batch, since it has a log; a branch "
+            "begins without a log, and its files would have to be written anew. Create a table without a log, and copy "
+            "the rows"
+        )
+    return {
+        key: value for key, value in schema.options.items() if not key.startswith(_LOG_PREFIXES) and key != PLACE_KEY
+    }
+
+
+def _create_schema(schemas: SchemaManager, schema: TableSchema) -> None:
+    with contextlib.suppress(ConflictError):  # another call has finished the step meanwhile
+        schemas.create(schema)

@@ -1,0 +1,86 @@
+"""Where a branch began: the file `lakelog/fork` in the folder of the branch.
+
+Branches of other engines have none. Both lines, the table's and the branch's, have a tag of the fork snapshot, so that
+the expiry of neither deletes files that the other still needs; other engines know the tags of their own line alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.file_names import check_file_name
+from lakelog.common.json_fields import COUNT, LONG, optional, parse_object, string, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import TablePaths
+
+PROTECTING_PREFIX = "lakelog-fork-"  # of the tags that keep the fork snapshot, in both lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """The point where a branch began. A JSON object with these keys:
+
+    `createdMillis`; of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a
+    snapshot without one), and `protectingTag`, the tag that keeps it in both lines; `tag` where it was made from one;
+    `retainedMillis` where the branch is to be deleted by `expire_branches` so long after it was made.
+    """
+
+    created_millis: int
+    snapshot_id: int | None = None
+    commit_uuid: str | None = None
+    protecting_tag: str | None = None
+    tag: str | None = None
+    retained_millis: int | None = None
+
+    def to_fields(self) -> dict[str, object]:
+        """The JSON object."""
+        values = {key: getattr(self, name) for name, key in _KEYS.items()}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def to_json(self) -> bytes:
+        """The bytes of the file."""
+        return json.dumps(self.to_fields(), indent=2).encode()
+
+    @classmethod
+    def of_fields(cls, given: dict[str, Any]) -> Fork:
+        """Parse the object. Raises ValueError, KeyError."""
+        tags = [optional(string, given, key) for key in ("protectingTag", "tag")]
+        for tag in tags:
+            if tag is not None:
+                check_file_name(tag)
+        return cls(
+            created_millis=whole(given, "createdMillis", LONG),
+            snapshot_id=optional(whole, given, "snapshotId"),
+            commit_uuid=optional(string, given, "commitUuid"),
+            protecting_tag=tags[0],
+            tag=tags[1],
+            retained_millis=None if given.get("retainedMillis") is None else whole(given, "retainedMillis", COUNT),
+        )
+
+
+_KEYS = {
+    "created_millis": "createdMillis",
+    "snapshot_id": "snapshotId",
+    "commit_uuid": "commitUuid",
+    "protecting_tag": "protectingTag",
+    "tag": "tag",
+    "retained_millis": "retainedMillis",
+}
+
+
+def read_fork(table: TableStore, branch: str) -> Fork | None:
+    """Where a branch began; None for branches of other engines. Raises CorruptDataError."""
+    path = TablePaths(table.path, branch).fork_file
+    try:
+        return Fork.of_fields(dict(parse_object(table.file_io.read_bytes(path))))
+    except NotFoundError:
+        return None
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(
+            f"{path} does not say where branch {branch!r} of {table.name} began: {cause(error)}; restore the file, or "
+            "delete it: then the branch is one without a fork point, such as those of other engines"
+        ) from error
