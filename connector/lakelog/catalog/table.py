@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.tag_file import Tag
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.readable_table import Selection, SnapshotChoice
+    from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
@@ -647,6 +648,72 @@ class Table:
         from lakelog.catalog.log_life import drop_ended_logs
 
         return drop_ended_logs(self._files, older_than, kafka=self.kafka)
+
+    def branch(self, name: str) -> Table:
+        """A branch as a table of its own, which is read and written like any table. Raises NotFoundError.
+
+        What is written there does not show in the table. It has columns, options, snapshots, tags and consumers of its
+        own, and shares data files with the table. `main` is the table itself.
+        """
+        return self._of(self._files.on_branch(name))
+
+    def create_branch(
+        self,
+        name: str,
+        *,
+        empty: bool = False,
+        time_retained: Age | None = None,
+        if_not_exists: bool = False,
+        **which: Unpack[SnapshotChoice],
+    ) -> Branch:
+        """Make a branch of the newest snapshot, of the one that `snapshot_id`, `tag` or `timestamp` names, or `empty`.
+
+        Only metadata are copied, so it takes no longer for a large table. A tag `lakelog-fork-*` in the table and in
+        the branch keeps the files that they share, until the branch is deleted. A branch of a table with a log has no
+        log. After `time_retained` `expire_branches` deletes it. Raises InvalidRequestError for a name that cannot be:
+        `main`, a number, one with a dot, a dollar sign or a slash; ConflictError for a name that is taken.
+        """
+        from lakelog.catalog.branching import create_branch
+
+        return create_branch(
+            self._files, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
+        )
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        """Give a branch another name. Raises NotFoundError, ConflictError for a taken name and a running writer."""
+        self._files.rename_branch(name, new_name)
+
+    def delete_branch(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a branch with its snapshots and tags. `remove_orphan_files` deletes the files that it alone named.
+
+        Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
+        """
+        self._files.delete_branch(name, if_exists=if_exists)
+
+    def branches(self) -> list[Branch]:
+        """The branches of the table by name, also those of other engines; without the main one."""
+        return self._files.branches()
+
+    def expire_branches(self, *, older_than: Age | None = None) -> list[str]:
+        """Delete the branches whose `time_retained` is over; gives their names.
+
+        With `older_than` also those that were neither made nor written since: a timedelta, a duration such as `30 d`,
+        or a datetime. A branch that an option of the table names stays.
+        """
+        from lakelog.catalog.branching import expire_branches
+
+        return expire_branches(self._files, older_than)
+
+    @property
+    def main_branch(self) -> str:
+        """The branch that a file `main-branch` in the table's folder names, `main` without one.
+
+        A proposal for Paimon names this file. No released engine writes or follows it, and neither does lakelog: reads
+        and writes without a branch are of the table's folder.
+        """
+        from lakelog.filestore.refs.branching import main_branch
+
+        return main_branch(self._files)
 
     def new_identity(self) -> Table:
         """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.

@@ -94,7 +94,7 @@ def _is_due(table: TableStore, branch: Branch, age_millis: int | None, now_milli
 
 
 def main_branch(table: TableStore) -> str:
-    """The name in the file `main-branch` of the table's folder; empty without one.
+    """The branch that the file `main-branch` of the table's folder names; `main` without one.
 
     The proposal "Branches" names it; no released engine writes or follows it, and neither does lakelog: the main branch
     is what is in the table's folder itself. Raises InvalidRequestError for what is no name.
@@ -103,8 +103,8 @@ def main_branch(table: TableStore) -> str:
     try:
         name = table.file_io.read_bytes(path).decode("utf-8", "replace").strip()
     except NotFoundError:
-        return ""
-    return name if name in ("", MAIN_BRANCH) else check_branch_name(name)
+        return MAIN_BRANCH
+    return MAIN_BRANCH if name in ("", MAIN_BRANCH) else check_branch_name(name)
 
 
 __all__ = ["Branch", "branch_list", "deleted", "expire_branches", "main_branch", "make_branch", "renamed"]

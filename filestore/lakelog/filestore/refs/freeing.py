@@ -76,6 +76,6 @@ def _paths_of(table: TableStore, snapshots: list[Snapshot]) -> dict[str, str]:
 def _named(table: TableStore) -> set[str]:
     """The names of the files that all snapshots, changelogs, tags and branches need."""
     references = References(table)
-    for branch in table.branches():
+    for branch in table.branch_names():
         references.add_branch(history_of(table, branch))
     return references.names

@@ -118,7 +118,7 @@ def branches(table: TableStore) -> Iterator[Row]:
         entry.name.removeprefix(BRANCH_PREFIX): entry.modified_millis
         for entry in table.file_io.list_entries(f"{table.path}/branch")
     }
-    for name in table.branches():
+    for name in table.branch_names():
         if name == MAIN_BRANCH:
             continue
         fork = _fork(table, name)
