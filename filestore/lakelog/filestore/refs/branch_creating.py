@@ -27,8 +27,10 @@ from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, USERS_KEY
 from lakelog.filestore.refs.branch_names import check_branch_name
+from lakelog.filestore.refs.branch_removing import delete_step, finish_delete
 from lakelog.filestore.refs.branch_steps import ACTION, CREATE, begin_step, check_is_main, end_step
 from lakelog.filestore.refs.forks import PROTECTING_PREFIX, Fork
+from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
@@ -68,7 +70,7 @@ def plan_branch(
     if snapshot is not None:
         step["tags"] = _tag_texts(table, snapshot, fork)
         step["snapshot"] = of_branch(table, snapshot).to_json()
-        step["protected"] = snapshot.to_json(tag=fork.protecting_tag)
+        step["protected"] = snapshot.to_json()
     return step
 
 
@@ -78,7 +80,11 @@ def create_branch(table: TableStore, name: str, step: Mapping[str, object]) -> N
     if SchemaManager(table.file_io, TablePaths(table.path, name)).list_ids():
         raise ConflictError(f"table {table.name} has a branch {name!r} already: choose another name, or delete it")
     begin_step(table, name, step)
-    finish_create(table, name, step)
+    try:
+        finish_create(table, name, step)
+    except NotFoundError:  # the snapshot has expired meanwhile
+        finish_delete(table, name, delete_step(None))
+        raise
 
 
 def finish_create(table: TableStore, name: str, step: Mapping[str, Any]) -> None:
@@ -96,7 +102,7 @@ def finish_create(table: TableStore, name: str, step: Mapping[str, Any]) -> None
             f"{paths.branch_step} is not the step of a branch: {cause(error)}; delete the file, then the branch"
         ) from error
     if fork.protecting_tag is not None and protected is not None:
-        file_io.create_new(table.paths.tag(fork.protecting_tag), protected.encode())
+        _protect(table, fork.protecting_tag, Snapshot.from_json(protected, path=paths.branch_step))
     file_io.create_new(paths.fork_file, fork.to_json())
     for tag, text in tags.items():
         file_io.create_new(paths.tag(tag), text.encode())
@@ -113,6 +119,13 @@ def finish_create(table: TableStore, name: str, step: Mapping[str, Any]) -> None
         without = replace(newest, id=newest.id + 1, options=options, time_millis=whole(step, "timeMillis"))
         _create_schema(schemas, without)
     end_step(table, name)
+
+
+def _protect(table: TableStore, tag: str, snapshot: Snapshot) -> None:
+    """Keep the fork snapshot in the table. Raises NotFoundError for one that has expired since."""
+    if not table.file_io.exists(table.paths.tag(tag)):
+        with contextlib.suppress(ConflictError):  # another call has finished the step meanwhile
+            write_tag(table, tag, snapshot)
 
 
 def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:

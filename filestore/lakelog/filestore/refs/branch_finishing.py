@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
@@ -22,6 +23,7 @@ from lakelog.filestore.refs.branch_steps import (
     stepping,
 )
 from lakelog.filestore.refs.forks import PROTECTING_PREFIX, read_fork
+from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 
@@ -77,5 +79,6 @@ def drop_stale_tags(table: TableStore) -> list[str]:
         used.add(None if found is None else found.protecting_tag)
     stale = [tag for tag in tags if tag not in used]
     for tag in stale:
-        table.file_io.delete(table.paths.tag(tag))
+        with contextlib.suppress(NotFoundError):
+            drop_tag(table, tag)
     return stale

@@ -5,6 +5,7 @@ Its data files are orphans afterwards, as in Paimon: `remove_orphan_files` delet
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any  # Any: parsed JSON
 
@@ -16,6 +17,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.refs.branch_steps import ACTION, DELETE, begin_step, end_step
 from lakelog.filestore.refs.forks import read_fork
+from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 LAST_FOLDERS = ("schema",)  # of a branch that is deleted: without schemas there is no branch
@@ -51,7 +53,8 @@ def finish_delete(table: TableStore, name: str, step: Mapping[str, Any]) -> None
         raise CorruptDataError(f"{paths.branch_step} is not the step of a branch: {cause(error)}; delete it") from error
     table.file_io.delete_tree(paths.own_root, last=LAST_FOLDERS)
     if tag is not None:
-        table.file_io.delete(table.paths.tag(tag))
+        with contextlib.suppress(NotFoundError):
+            drop_tag(table, tag)
     end_step(table, name)
 
 

@@ -24,7 +24,7 @@ PROTECTING_PREFIX = "lakelog-fork-"  # of the tags that keep the fork snapshot, 
 class Fork:
     """The point where a branch began. A JSON object with these keys:
 
-    `createdMillis`; of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a
+    `timeMillis`; of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a
     snapshot without one), and `protectingTag`, the tag that keeps it in both lines; `tag` where it was made from one;
     `retainedMillis` where the branch is to be deleted by `expire_branches` so long after it was made.
     """
@@ -53,7 +53,7 @@ class Fork:
             if tag is not None:
                 check_file_name(tag)
         return cls(
-            created_millis=whole(given, "createdMillis", LONG),
+            created_millis=whole(given, "timeMillis", LONG),
             snapshot_id=optional(whole, given, "snapshotId"),
             commit_uuid=optional(string, given, "commitUuid"),
             protecting_tag=tags[0],
@@ -63,7 +63,7 @@ class Fork:
 
 
 _KEYS = {
-    "created_millis": "createdMillis",
+    "created_millis": "timeMillis",
     "snapshot_id": "snapshotId",
     "commit_uuid": "commitUuid",
     "protecting_tag": "protectingTag",

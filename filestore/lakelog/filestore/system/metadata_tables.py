@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any  # Any: parsed JSON
 
-from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.errors import NotFoundError
 from lakelog.common.json_fields import parse_object
 from lakelog.common.quoting import cause
 from lakelog.common.types import field_to_json
@@ -16,7 +15,7 @@ from lakelog.filestore.metadata.consumers import ConsumerManager
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.field_options import PREFIX as FIELD_PREFIX
-from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH
+from lakelog.filestore.refs.branches import branch_list
 
 Row = tuple[object, ...]
 
@@ -114,32 +113,8 @@ def duration_text(duration: timedelta) -> str:
 
 def branches(table: TableStore) -> Iterator[Row]:
     """The rows of `branches`, in the order of their names; the main branch is not one of them."""
-    times = {
-        entry.name.removeprefix(BRANCH_PREFIX): entry.modified_millis
-        for entry in table.file_io.list_entries(f"{table.path}/branch")
-    }
-    for name in table.branch_names():
-        if name == MAIN_BRANCH:
-            continue
-        fork = _fork(table, name)
-        created = fork.get("timeMillis")
-        yield (
-            name,
-            created if isinstance(created, int) else times.get(name, 0),
-            fork.get("tag"),
-            fork.get("snapshotId"),
-        )
-
-
-def _fork(table: TableStore, branch: str) -> Mapping[str, Any]:
-    """Where lakelog began a branch; empty for a branch of another engine."""
-    path = f"{table.path}/branch/{BRANCH_PREFIX}{branch}/lakelog/fork"
-    try:
-        return parse_object(table.file_io.read_bytes(path))
-    except NotFoundError:
-        return {}
-    except ValueError as error:
-        raise CorruptDataError(f"{path} is not readable: {cause(error)}") from error
+    for branch in branch_list(table):
+        yield (branch.name, branch.created_millis, branch.tag, branch.snapshot_id)
 
 
 def consumers(table: TableStore) -> Iterator[Row]:
