@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.readable_table import SnapshotChoice
+    from lakelog.filestore.refs.branch_merge import BranchMerge
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.schema.schema import TableSchema
@@ -169,6 +170,29 @@ class FileStoreTable(ReadableTable):
 
         check_deletable(self.schema, table_name=self.name)
         return self._change(delete_plan(self, required_predicate(where)), clock=clock)
+
+    def merge_changes(
+        self,
+        branch: str,
+        *,
+        base: str | int | None = None,
+        on_conflict: str | Mapping[str, str] = "fail",
+        dry_run: bool = False,
+        clock: CommitClock | None = None,
+    ) -> BranchMerge:
+        """Merge what changed in a branch since it began, or since the last merge, into the table, in one snapshot.
+
+        See `lakelog.catalog.Table.merge_changes`. Raises InvalidRequestError for tables with a log.
+        """
+        from lakelog.filestore.refs.merge_commit import MergeCommit
+        from lakelog.filestore.refs.merging import BranchMerger
+
+        merger = BranchMerger.of(self, self.on_branch(branch), base=base, on_conflict=on_conflict)
+        if dry_run:
+            return merger.plan(latest_of(self)).result
+        self._check_has_no_log()
+        commit = MergeCommit(self, merger)
+        return commit.done(self._committed(commit, clock))
 
     def _change(self, plan: Plan, *, clock: CommitClock | None = None) -> Snapshot | None:
         """Commit the changes of a statement of `lakelog.filestore.write.changing`; None when there are none.

@@ -1,0 +1,52 @@
+"""The result of a three-way merge of a branch into its table, and the error of one with open conflicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import ConflictError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchMerge:
+    """What a merge of a branch does, or did: see `Table.merge_changes`.
+
+    `base_id` is the snapshot that both sides come from, 0 for the state before the first one; `branch_id` the branch's
+    snapshot that is merged, 0 for a branch without any. `snapshot_id` is the one that has the merge, None for a dry run
+    and where there was nothing to merge. `upserted` counts the rows that are written over those of their keys,
+    `inserted` those of a table without primary key, `deleted` the rows that are deleted. `rows_read` counts the rows of
+    files in which the sides differ.
+
+    `conflicts` are the keys (without primary key: the rows) that both sides have changed differently: the columns of
+    the key, then `base`, `main` and `branch`, each a whole row or null, and `decision`: `branch`, `main`, `columns`, or
+    `fail` for those that no rule decides, which `open_conflicts` counts. Without primary key the three are how often
+    the row was added since the base, below 0 when it was deleted.
+    """
+
+    branch: str
+    base_id: int
+    branch_id: int
+    snapshot_id: int | None = None
+    upserted: int = 0
+    inserted: int = 0
+    deleted: int = 0
+    open_conflicts: int = 0
+    rows_read: int = 0
+    conflicts: pa.Table = field(repr=False)
+
+    @property
+    def conflict_count(self) -> int:
+        """How many conflicts there are, decided and open."""
+        return int(self.conflicts.num_rows)
+
+
+class BranchConflictError(ConflictError):
+    """Table and branch have changed the same rows differently, and no rule decides. `merge` has the conflicts."""
+
+    def __init__(self, message: str, merge: BranchMerge) -> None:
+        super().__init__(message)
+        self.merge = merge

@@ -1,0 +1,55 @@
+"""The conflicts of a merge as an Arrow table, and their text. Pure.
+
+The columns of the key come first, or for tables without primary key those of the row; then `base`, `main` and
+`branch`, each the whole row, null where it is not there, or how often the row is there more or less than in the base;
+then `decision`: `branch`, `main` or `columns` by the rule, `fail` where it is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.common.quoting import shown
+
+CONFLICT_COLUMNS = ("base", "main", "branch", "decision")
+_SHOWN_MAX = 3
+
+
+def conflict_rows(keys: pa.Table, sides: Sequence[tuple[pa.Table, np.ndarray]], decisions: np.ndarray) -> pa.Table:
+    """The conflicts of rows with a key; each side with whether its row is there."""
+    columns: list[pa.Array] = [column.combine_chunks() for column in keys.columns]
+    for rows, is_there in sides:
+        nullable = [pa.field(field.name, field.type) for field in rows.schema]
+        values = [column.combine_chunks() for column in rows.columns]
+        columns.append(pa.StructArray.from_arrays(values, fields=nullable, mask=pa.array(~is_there)))
+    columns.append(pa.array(decisions.tolist(), pa.string()))
+    return pa.table(columns, names=_names(keys.column_names))
+
+
+def _names(keys: Sequence[str]) -> list[str]:
+    """The names of the columns; a key column that has one of ours gets `key_` before it."""
+    return [*(f"key_{name}" if name in CONFLICT_COLUMNS else name for name in keys), *CONFLICT_COLUMNS]
+
+
+def shown_conflicts(conflicts: pa.Table) -> str:
+    """The first few open conflicts as text."""
+    is_open = pa.array([decision == "fail" for decision in conflicts.column("decision").to_pylist()], pa.bool_())
+    first = conflicts.filter(is_open).slice(0, _SHOWN_MAX)
+    keys = first.column_names[: -len(CONFLICT_COLUMNS)]
+    texts = []
+    for row in first.to_pylist(maps_as_pydicts=None):
+        key = ", ".join(f"{name}={shown(row[name])}" for name in keys)
+        states = ", ".join(f"{side} {_shown_side(row[side])}" for side in CONFLICT_COLUMNS[:-1])
+        texts.append(f"{key}: {states}")
+    return "; ".join(texts)
+
+
+def _shown_side(row: object) -> str:
+    if row is None:
+        return "no row"
+    if isinstance(row, dict):
+        return "(" + ", ".join(f"{name}={shown(value)}" for name, value in row.items()) + ")"
+    return f"{row:+d} times" if isinstance(row, int) else shown(row)

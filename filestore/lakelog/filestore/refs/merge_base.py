@@ -1,0 +1,224 @@
+"""The state that a table and its branch both come from: the fork at first, then the branch as it was last merged.
+
+Each merge writes into the properties of its own snapshot up to where the branch is merged, under
+`lakelog.merged.<origin>`: {"branch": its name then, "snapshot": id, "uuid": of its commit}. The origin is the tag that
+keeps the branch's fork snapshot, which no other branch has, also none that gets its name later; branches of other
+engines have their names. All later snapshots carry the property, so that a merge and its record are one commit. The
+next merge has that snapshot of the branch as its base: the tag `lakelog-merged-<id>` of the branch keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
+from lakelog.common.quoting import cause, listed, shown
+from lakelog.filestore.metadata.identity import carried_by, latest_of
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import PROPERTY_PREFIX
+from lakelog.filestore.refs.forks import Fork, read_fork
+from lakelog.filestore.refs.net_change import State
+from lakelog.filestore.refs.tags import drop_tag, write_tag
+
+MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
+TAG_PREFIX = "lakelog-merged-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """Up to where a branch is merged."""
+
+    branch: str
+    snapshot_id: int
+    commit_uuid: str | None
+
+    def to_json(self) -> str:
+        """The value of the property."""
+        fields = {"branch": self.branch, "snapshot": self.snapshot_id, "uuid": self.commit_uuid}
+        return json.dumps({key: value for key, value in fields.items() if value is not None}, separators=(",", ":"))
+
+    @classmethod
+    def of_json(cls, text: str, *, key: str) -> Merged:
+        """Parse the value. Raises CorruptDataError."""
+        try:
+            fields = parse_object(text)
+            return cls(
+                branch=string(fields, "branch"),
+                snapshot_id=whole(fields, "snapshot", COUNT),
+                commit_uuid=optional(string, fields, "uuid"),
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(f"snapshot property {key} is not readable: {cause(error)}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchLine:
+    """A branch that is merged: the table, the branch, its snapshot that is merged, and where it began, if known."""
+
+    main: TableStore
+    branch: TableStore
+    snapshot: Snapshot | None
+    fork: Fork | None
+
+    @classmethod
+    def of(cls, main: TableStore, branch: TableStore) -> BranchLine:
+        """The branch as it is now."""
+        return cls(main=main, branch=branch, snapshot=latest_of(branch), fork=read_fork(main, branch.branch))
+
+    @property
+    def name(self) -> str:
+        """The name of the branch."""
+        return self.branch.branch
+
+    @property
+    def key(self) -> str:
+        """The property that says up to where the branch is merged."""
+        if self.fork is None:
+            return f"{MERGED_PREFIX}branch-{self.name}"
+        return f"{MERGED_PREFIX}{self.fork.protecting_tag or f'empty-{self.fork.created_millis}'}"
+
+    def merged_up_to(self, latest: Snapshot | None) -> Merged | None:
+        """Up to where the branch is merged into the table, as of a snapshot of the table."""
+        text = carried_by(self.main, latest).properties.get(self.key)
+        return None if not text else Merged.of_json(text, key=self.key)
+
+    def record(self) -> dict[str, str]:
+        """The property of the commit that merges the branch; empty for a branch without snapshots."""
+        if self.snapshot is None:
+            return {}
+        merged = Merged(branch=self.name, snapshot_id=self.snapshot.id, commit_uuid=self.snapshot.uuid)
+        return {self.key: merged.to_json()}
+
+    def base(self, latest: Snapshot | None, given: str | int | None) -> State:
+        """The base of a merge into the table as of `latest`. Raises NotFoundError, InvalidRequestError."""
+        if given is not None:
+            return self._given(given)
+        merged = self.merged_up_to(latest)
+        if merged is not None and self._is_own(merged):
+            return self._with_shared(self._merged_state(merged))
+        if self.fork is None:
+            raise InvalidRequestError(
+                f"branch {self.name!r} of table {self.main.name} has no fork point, as branches of other engines have "
+                "none: name the snapshot or tag that it was made from with base=, or base=0 for a branch that was made "
+                "empty"
+            )
+        return self._with_shared(self._fork_state(self.fork))
+
+    def _is_own(self, merged: Merged) -> bool:
+        """Whether the record is of this branch: one without a fork may have been made again under the same name."""
+        newest = 0 if self.snapshot is None else self.snapshot.id
+        if self.fork is not None:
+            return True
+        found = self.branch.snapshots.find(merged.snapshot_id)
+        return merged.snapshot_id <= newest and (found is None or found.uuid == merged.commit_uuid)
+
+    def _merged_state(self, merged: Merged) -> State:
+        snapshot = self.branch.snapshots.find(merged.snapshot_id)
+        if snapshot is not None and snapshot.uuid != merged.commit_uuid:
+            raise InvalidRequestError(
+                f"branch {self.name!r} of table {self.main.name} was merged up to snapshot {merged.snapshot_id} with "
+                f"the commit {merged.commit_uuid}, and that snapshot is of the commit {snapshot.uuid} now: the branch "
+                "was rolled back since; name the state from which on it is to be merged with base="
+            )
+        if snapshot is None:
+            snapshot = self._tagged(f"{TAG_PREFIX}{merged.snapshot_id}", merged.snapshot_id, merged.commit_uuid)
+        return State(table=self.branch, snapshot=snapshot)
+
+    def _with_shared(self, base: State) -> State:
+        """The base, or the newest snapshot after it that both lines have: after a fast-forward there is one."""
+        if self.snapshot is None or (base.table.branch == self.name and base.snapshot == self.snapshot):
+            return base
+        low = 0 if base.snapshot is None else base.snapshot.id
+        newest = self.main.snapshots.latest_id() or 0
+        if newest <= low or self._shared(low + 1) is None:
+            return base
+        low, high = low + 1, min(newest, self.snapshot.id)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (low, middle - 1) if self._shared(middle) is None else (middle, high)
+        return State(table=self.branch, snapshot=self._shared(low))
+
+    def _shared(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of an id, if it is one commit in both lines."""
+        ours, theirs = (line.snapshots.find(snapshot_id) for line in (self.main, self.branch))
+        return theirs if ours is not None and theirs is not None and is_same_commit(ours, theirs) else None
+
+    def _fork_state(self, fork: Fork) -> State:
+        if fork.snapshot_id is None:
+            return State(table=self.main, snapshot=None)
+        for line in (self.branch, self.main):
+            snapshot = line.snapshots.find(fork.snapshot_id)
+            if snapshot is not None and snapshot.uuid == fork.commit_uuid:
+                return State(table=line, snapshot=snapshot)
+        return State(table=self.branch, snapshot=self._tagged(fork.protecting_tag, fork.snapshot_id, fork.commit_uuid))
+
+    def _tagged(self, tag: str | None, snapshot_id: int, commit_uuid: str | None) -> Snapshot:
+        """The snapshot of a tag of the branch that keeps it. Raises NotFoundError."""
+        if tag is not None and tag in self.branch.snapshots.tags():
+            found = self.branch.snapshots.tagged(tag)
+            if found.id == snapshot_id and found.uuid == commit_uuid:
+                return found
+        raise NotFoundError(
+            f"snapshot {snapshot_id} of branch {self.name!r} of table {self.main.name}, up to which it is in the "
+            f"table, has expired, and its tag {shown(tag)} was deleted: name another state that both come from "
+            "with base="
+        )
+
+    def _given(self, given: str | int) -> State:
+        """The state that a user names: of the branch, where it has one of that name, else of the table."""
+        if given == 0:
+            return State(table=self.main, snapshot=None)
+        lines = (self.branch, self.main)
+        if isinstance(given, str):
+            for line in lines:
+                if given in line.snapshots.tags():
+                    return State(table=line, snapshot=line.snapshots.tagged(given))
+            if not given.isdecimal():
+                tags = sorted({tag for line in lines for tag in line.snapshots.tags()})
+                raise NotFoundError(
+                    f"base={shown(given)} is no tag of table {self.main.name} or its branch {self.name!r}; the tags "
+                    f"are {listed(tags) or 'none'}"
+                )
+            given = int(given)
+        for line in lines:
+            snapshot = line.snapshots.find(given)
+            if snapshot is not None:
+                return State(table=line, snapshot=snapshot)
+        ids = {line.branch: listed(str(number) for number in line.snapshots.ids()) for line in lines}
+        raise NotFoundError(
+            f"base={given} is no snapshot of table {self.main.name} (it has {ids[self.main.branch]}) or of its branch "
+            f"{self.name!r} (it has {ids[self.name]})"
+        )
+
+    def keep(self) -> None:
+        """Let a tag of the branch keep the snapshot that is merged: the next merge begins there."""
+        if self.snapshot is not None and f"{TAG_PREFIX}{self.snapshot.id}" not in self.branch.snapshots.tags():
+            write_tag(self.branch, f"{TAG_PREFIX}{self.snapshot.id}", self.snapshot)
+
+    def release(self, latest: Snapshot | None) -> None:
+        """Delete the tags of earlier merges, once no merge begins there."""
+        merged = self.merged_up_to(latest)
+        for tag in self.branch.snapshots.tags():
+            if _is_before(tag, merged):
+                drop_tag(self.branch, tag)
+
+
+def is_same_commit(one: Snapshot | None, other: Snapshot | None) -> bool:
+    """Whether two lines are at the same snapshot: then the branch has nothing new."""
+    if one is None or other is None:
+        return one is other
+    return (one.id, one.uuid, one.base_manifest_list, one.delta_manifest_list) == (
+        other.id,
+        other.uuid,
+        other.base_manifest_list,
+        other.delta_manifest_list,
+    )
+
+
+def _is_before(tag: str, merged: Merged | None) -> bool:
+    """Whether a tag is that of a merge before the one that is recorded."""
+    number = tag.removeprefix(TAG_PREFIX)
+    return merged is not None and number != tag and number.isdecimal() and int(number) < merged.snapshot_id

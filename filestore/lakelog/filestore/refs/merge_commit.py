@@ -1,0 +1,98 @@
+"""The commit of a three-way merge on a table without a log: rows, deletes and the record of the merge in one snapshot.
+
+Before it, a tag of the branch keeps what is merged; behind it, the tag of the merge before is deleted. A merge that is
+killed in between has happened or not; the next one deletes what is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.refs.branch_merge import BranchMerge
+from lakelog.filestore.refs.merge_base import BranchLine
+from lakelog.filestore.refs.merging import BranchMerger, MergePlan
+from lakelog.filestore.refs.net_change import State
+from lakelog.filestore.refs.taking_out import without_rows
+from lakelog.filestore.write.deleting import TableChange
+from lakelog.filestore.write.table_write import TableWrite
+
+logger = logging.getLogger("lakelog.filestore")
+OPERATION = "MERGE BRANCH"
+
+
+def release(line: BranchLine, latest: Snapshot | None) -> None:
+    """Delete the tags of earlier merges; errors are only logged, since the merge has taken effect."""
+    try:
+        line.release(latest)
+    except LakelogError as error:
+        logger.warning("%s: tags of merged branch %r are left behind: %s", line.main.name, line.name, error)
+
+
+class MergeCommit(TableChange):
+    """One merge: planned on the newest snapshot, again when another commit came first."""
+
+    def __init__(self, table: TableStore, merger: BranchMerger) -> None:
+        self._merger = merger
+        self.plan: MergePlan | None = None
+        self._user = str(uuid.uuid4())
+        self._taken_out: list[ManifestEntry] = []
+        super().__init__(table, lambda latest: merger.plan(latest).changes)
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
+        """The commit after `latest`; None when the branch has nothing new. Raises BranchConflictError."""
+        if self.plan is None or latest != self._base:
+            self._outdated = [*self.superseded, *self.paths]
+            self._write, self._taken_out = None, []
+            self.plan = self._merger.plan(latest).checked(self._table.name)
+            self._base = latest
+            if self.plan.properties is None:
+                return None
+            self._merger.line.keep()
+            changes = self.plan.changes
+            if changes.rows.num_rows:
+                self._write = TableWrite(self._table, changes.rows, changes.kinds, replaces=None)
+            if changes.removed.num_rows:
+                self._taken_out = self._without(latest, changes.removed)
+        if self.plan.properties is None:
+            return None
+        empty = CommitRequest(commit_user=self._user, commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND)
+        request = empty if self._write is None else self._write.resolve(latest)
+        return replace(
+            request,
+            entries=[*self._taken_out, *request.entries],
+            properties={**request.properties, **self.plan.properties},
+            operation=OPERATION,
+        )
+
+    def done(self, snapshot: Snapshot | None) -> BranchMerge:
+        """The result of the merge that the commit has made; None where there was nothing to merge."""
+        assert self.plan is not None, "a commit is resolved once at least"
+        release(self._merger.line, self._base if snapshot is None else snapshot)
+        return replace(self.plan.result, snapshot_id=None if snapshot is None else snapshot.id)
+
+    def _without(self, latest: Snapshot | None, rows: pa.Table) -> list[ManifestEntry]:
+        line = self._merger.line
+        base = line.base(latest, self._merger.base)
+        main = State(table=self._table, snapshot=latest)
+        return without_rows(main, base, State(table=line.branch, snapshot=line.snapshot), rows)
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The data files that the commit adds."""
+        added = [entry for entry in self._taken_out if entry.kind is FileKind.ADD]
+        return [*added, *super().entries]
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files that the commit names."""
+        added = [entry for entry in self._taken_out if entry.kind is FileKind.ADD]
+        return [*(self._table.data_path(entry.bucket_id, entry.file) for entry in added), *super().paths]
