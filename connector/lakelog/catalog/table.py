@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.readable_table import Selection, SnapshotChoice
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
+    from lakelog.filestore.refs.rollback import RolledBack
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.table import FileStoreTable, WriteMode
@@ -332,6 +333,19 @@ class Table:
         from lakelog.catalog.restoring import restore
 
         return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run)
+
+    def rollback(
+        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> RolledBack:
+        """Delete the snapshots after the named one, with their changelogs and tags; with `dry_run` only say which.
+
+        It is named as in `restore`, which deletes nothing and is to be preferred. Streams that write the table go on
+        with their next batch; with `rewind_writers` the table takes their batches since then again. A call continues
+        one that was cut off. The ids are given again: streams and consumers that have read deleted snapshots fail. Stop
+        writers of other engines before. Data files are deleted by `remove_orphan_files`.
+        Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
+        """
+        return self._files.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
 
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None when no partition does.

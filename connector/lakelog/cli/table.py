@@ -133,6 +133,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "History": {
         "restore": restore.restore,
+        "rollback": restore.rollback,
     },
     "Consumers": {
         "consumers": upkeep.consumers,

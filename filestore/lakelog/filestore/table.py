@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.branch_merge import BranchMerge
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
+    from lakelog.filestore.refs.rollback import RolledBack
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.write.changing import Plan
@@ -414,6 +415,20 @@ class FileStoreTable(ReadableTable):
         self._check_has_no_log()
         target = target_of(self, which)
         return restore_table(self, target, rewind_writers=rewind_writers, dry_run=dry_run, clock=clock)
+
+    def rollback(
+        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> RolledBack:
+        """Delete all that is younger than a snapshot or tag. See `lakelog.catalog.Table.rollback`."""
+        from lakelog.filestore.refs.rollback import roll_back
+        from lakelog.filestore.restore_target import target_of
+
+        if self.has_log:
+            raise InvalidRequestError(
+                f"table {self.name} has a log, which would still hold what a rollback deletes: use restore, which "
+                "writes log and files"
+            )
+        return roll_back(self, target_of(self, which), rewind_writers=rewind_writers, dry_run=dry_run)
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""

@@ -36,7 +36,8 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
 
     A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot is older
     than the newest one and no reader would see its rows. Snapshots expire in order: as long as the one before exists,
-    the id cannot have been used. Raises NotFoundError when the snapshot itself has expired.
+    the id cannot have been used. When it is missing and an older one is there, the base was rolled back. Raises
+    NotFoundError when the snapshot itself has expired.
     """
     if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
         return True
@@ -52,6 +53,11 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
     if snapshot.id not in ids:
         raise NotFoundError(f"snapshot {snapshot.id} was created and has expired")
     following = min((number for number in ids if number > snapshot.id), default=None)
+    older = max((number for number in ids if number < snapshot.id), default=None)
+    if older is not None and table.file_io.exists(table.paths.snapshot(older)):  # not expired: rolled back
+        logger.warning("%s: snapshot %d was rolled back: committing again", table.name, snapshot.id - 1)
+        table.file_io.delete(table.paths.snapshot(snapshot.id))
+        return False
     if following is None or (following == snapshot.id + 1 and _is_base_of(table, live, following)):
         return True
     logger.warning("%s: id %d was used and has expired: committing again", table.name, snapshot.id)

@@ -68,3 +68,10 @@ class ChangelogManager:
             return
         for hint in ("EARLIEST", "LATEST"):
             self._file_io.delete(f"{folder}/{hint}")
+
+    def write_hints(self) -> None:
+        """Write both hints, after a rollback."""
+        ids = self.ids()
+        if ids:
+            self._file_io.write_bytes(f"{self._paths.changelog_dir}/LATEST", str(ids[-1]).encode())
+        self.write_earliest_hint()

@@ -38,7 +38,7 @@ from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.metadata.users import USERS_KEY, CommitUser, parse_users, read_users, users_to_json
 from lakelog.filestore.read.changes import check_followable
 from lakelog.filestore.refs.restore_tags import RESTORE_TAG_PREFIX, release_restore_tags, restored_after
-from lakelog.filestore.refs.restored_state import StateDifference
+from lakelog.filestore.refs.restored_state import StateDifference, row_counts
 from lakelog.filestore.refs.row_difference import RowDifference
 from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.write.write import check_table_writable, write_changelog_files
@@ -136,7 +136,9 @@ class _Run:
 
     def changes_nothing(self, base: Snapshot) -> bool:
         """Whether a restore would be a snapshot like the one before."""
-        return self.difference(base).is_empty and not (self._rewinds_writers and self._writers(base))
+        return self.difference(base).is_empty and not (
+            self._rewinds_writers and writers_since(self._table, base, self._target)
+        )
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
         """The commit after `latest`; None when another commit has made it superfluous."""
@@ -170,33 +172,20 @@ class _Run:
     def result(self, base: Snapshot, snapshot: Snapshot | None) -> Restored:
         """What the restore changes on `base`."""
         found = self.difference(base)
-        counts = dict.fromkeys(RowKind, 0)
-        for _, rows in found.rows(is_followed=False):
-            for kind in RowKind:
-                counts[kind] += rows.count(kind)
+        counts = row_counts(found)
         return Restored(
             target=self._target,
             base=base,
             snapshot=snapshot,
-            rows_added=counts[RowKind.INSERT],
-            rows_removed=counts[RowKind.DELETE],
-            rows_changed=counts[RowKind.UPDATE_AFTER],
+            rows_added=counts.added,
+            rows_removed=counts.removed,
+            rows_changed=counts.changed,
             files_added=len(found.added),
             files_removed=len(found.removed),
-            writers=self._writers(base),
+            writers=writers_since(self._table, base, self._target),
             rewinds_writers=self._rewinds_writers,
             columns_missing=found.columns_missing,
         )
-
-    def _writers(self, base: Snapshot) -> tuple[RestoredWriter, ...]:
-        now, then = read_users(base, self._table.snapshots), self._users_then()
-        found = []
-        for user, last in sorted(now.items()):
-            before = then.get(user)
-            if before is None or before.identifier != last.identifier:
-                at_target = None if before is None else before.identifier
-                found.append(RestoredWriter(user=user, identifier=last.identifier, at_target=at_target))
-        return tuple(found)
 
     def _users_then(self) -> dict[str, CommitUser]:
         return read_users(self._target, self._table.snapshots)
@@ -228,6 +217,18 @@ class _Run:
     def _delete(self, entries: list[ManifestEntry]) -> None:
         table = self._table
         discard_files(table, (table.data_path(entry.bucket_id, entry.file) for entry in entries))
+
+
+def writers_since(table: TableStore, base: Snapshot, target: Snapshot) -> tuple[RestoredWriter, ...]:
+    """The writers whose last batch at `base` is not the one at `target`, by name."""
+    now, then = read_users(base, table.snapshots), read_users(target, table.snapshots)
+    found = []
+    for user, last in sorted(now.items()):
+        before = then.get(user)
+        if before is None or before.identifier != last.identifier:
+            at_target = None if before is None else before.identifier
+            found.append(RestoredWriter(user=user, identifier=last.identifier, at_target=at_target))
+    return tuple(found)
 
 
 def _write_changes(

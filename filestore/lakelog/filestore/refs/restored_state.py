@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import RowKind
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.identity import check_schema
@@ -16,7 +18,6 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit, plan
@@ -89,12 +90,6 @@ class StateDifference:
             if len(found.kinds):
                 yield bucket, found
 
-    @property
-    def has_unseen_rows(self) -> bool:
-        """Whether a state may hold rows that are in no changelog yet."""
-        producer = CHANGELOG_PRODUCER.of(self.table.stored.schema.options)
-        return producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
-
     def _entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
         return self.table.live_files.of(snapshot).entries()
 
@@ -121,3 +116,20 @@ class StateDifference:
             budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
         )
         return read.to_table().cast(schema.arrow_schema)
+
+
+class RowCounts(NamedTuple):
+    """How many rows a difference adds, removes and changes."""
+
+    added: int
+    removed: int
+    changed: int
+
+
+def row_counts(found: StateDifference) -> RowCounts:
+    """The numbers of changed rows. Reads the buckets that differ."""
+    parts = [
+        RowCounts(rows.count(RowKind.INSERT), rows.count(RowKind.DELETE), rows.count(RowKind.UPDATE_AFTER))
+        for _, rows in found.rows(is_followed=False)
+    ]
+    return RowCounts(*(sum(column) for column in zip(*parts, strict=True))) if parts else RowCounts(0, 0, 0)

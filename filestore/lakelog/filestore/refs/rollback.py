@@ -1,0 +1,192 @@
+"""Rollback: the snapshots after an older one are deleted, with their changelogs and tags, as Paimon does it.
+
+    1  tags of younger snapshots are deleted
+    2  a target that only a tag keeps gets its snapshot's file again, and the hint EARLIEST
+    3  the consumer `lakelog-state` goes back; the hint LATEST names the target
+    4  from the newest snapshot down: the one before gets the users of the newest, then the snapshot is deleted
+    5  younger changelogs are deleted, and tags that were made meanwhile
+
+So the newest snapshot has the users at each moment: a stream goes on with its next batch, and batches that were rolled
+back do not come again. With `rewind_writers` users are those of the target. A call that is cut off leaves one of the
+snapshots between as the newest one, and the next call finishes it. Data files stay: `remove_orphan_files` deletes them.
+
+A writer that created a snapshot meanwhile is rolled back too, or finds its base deleted and commits again, see
+`lakelog.filestore.commit.outcomes`. Ids are given again: offsets and consumers name the uuid of a snapshot beside its
+id. Source: Paimon, `RollbackHelper`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lakelog.common.errors import NotFoundError
+from lakelog.common.json_fields import parse_object
+from lakelog.filestore.metadata.changelogs import ChangelogManager
+from lakelog.filestore.metadata.consumers import STATE_CONSUMER, ConsumerManager
+from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.snapshot import DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import (
+    FORGOTTEN_KEY,
+    USERS_KEY,
+    CommitUser,
+    carried_properties,
+    forgotten_millis,
+    parse_users,
+    users_to_json,
+)
+from lakelog.filestore.refs.restore import RestoredWriter, writers_since
+from lakelog.filestore.refs.restored_state import StateDifference, row_counts
+from lakelog.filestore.refs.tags import tags_of
+from lakelog.filestore.write.write import check_table_writable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack:
+    """What a rollback deleted, or would delete, and the rows that differ: added, removed and changed by it.
+
+    `writers` have written since the target; with `rewinds_writers` their last batch is again the one of the target.
+    """
+
+    target: Snapshot
+    snapshot_ids: tuple[int, ...]
+    changelog_ids: tuple[int, ...]
+    tags: tuple[str, ...]
+    rows_added: int
+    rows_removed: int
+    rows_changed: int
+    writers: tuple[RestoredWriter, ...]
+    rewinds_writers: bool
+
+
+def roll_back(
+    table: TableStore, target: Snapshot, *, rewind_writers: bool = False, dry_run: bool = False
+) -> RolledBack:
+    """Delete all that is younger than `target`, a snapshot of the table or what a tag keeps; or only say what.
+
+    A call continues one that was cut off. Raises NotFoundError for a table without snapshots.
+    """
+    check_table_writable(table)
+    newest = latest_of(table)
+    if newest is None:
+        raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to roll back")
+    run = _Rollback(table, target, rewind_writers)
+    found = run.found(newest)
+    if not dry_run:
+        run.run()
+    return found
+
+
+class _Rollback:
+    """One rollback of a table."""
+
+    def __init__(self, table: TableStore, target: Snapshot, rewinds_writers: bool) -> None:
+        self._table = table
+        self._target = target
+        self._rewinds_writers = rewinds_writers
+        self._changelogs = ChangelogManager(table.file_io, table.paths)
+
+    def found(self, newest: Snapshot) -> RolledBack:
+        """What is younger than the target."""
+        counts = row_counts(StateDifference(self._table, newest, self._target))
+        return RolledBack(
+            target=self._target,
+            snapshot_ids=tuple(self._younger()),
+            changelog_ids=tuple(number for number in self._changelogs.ids() if number > self._target.id),
+            tags=tuple(self._younger_tags()),
+            rows_added=counts.added,
+            rows_removed=counts.removed,
+            rows_changed=counts.changed,
+            writers=writers_since(self._table, newest, self._target),
+            rewinds_writers=self._rewinds_writers,
+        )
+
+    def run(self) -> None:
+        """Delete it, step by step."""
+        self._delete_tags()
+        self._put_target()
+        self._put_hints()
+        while younger := self._younger():  # again where a writer was quicker
+            for number in reversed(younger):
+                self._delete(number)
+        for number in self._changelogs.ids():
+            if number > self._target.id:
+                self._changelogs.delete(number)
+        self._changelogs.write_hints()
+        self._delete_tags()
+        self._table.snapshots.write_latest_hint(self._target.id)
+
+    def _younger(self) -> list[int]:
+        return [number for number in self._table.snapshots.ids() if number > self._target.id]
+
+    def _younger_tags(self) -> list[str]:
+        return [tag.name for tag in tags_of(self._table) if tag.snapshot.id > self._target.id]
+
+    def _delete_tags(self) -> None:
+        for name in self._younger_tags():
+            self._table.file_io.delete(self._table.paths.tag(name))
+
+    def _put_target(self) -> None:
+        """Give a target that has expired its file again: with the users of the newest snapshot, as it may become it."""
+        table = self._table
+        if table.snapshots.find(self._target.id) is not None:
+            return
+        table.snapshots.create_new(replace(self._target, properties=self._kept(self._target, latest_of(table))))
+        table.snapshots.write_earliest_hint(self._target.id)
+
+    def _put_hints(self) -> None:
+        table = self._table
+        consumers = ConsumerManager(table.file_io, table.paths)
+        held = consumers.find(STATE_CONSUMER)
+        if held is not None and held > self._target.id:
+            consumers.put(STATE_CONSUMER, self._target.id)
+        table.snapshots.write_latest_hint(self._target.id)
+
+    def _delete(self, number: int) -> None:
+        """Delete a snapshot, once the one before it has its users."""
+        table = self._table
+        snapshot, before = table.snapshots.find(number), self._before(number)
+        if snapshot is None:
+            return
+        if before is not None:
+            self._put_properties(before, self._kept(before, snapshot))
+        table.file_io.delete(table.paths.snapshot(number))
+
+    def _before(self, number: int) -> Snapshot | None:
+        ids = [one for one in self._table.snapshots.ids() if self._target.id <= one < number]
+        return self._table.snapshots.find(max(ids)) if ids else None
+
+    def _kept(self, snapshot: Snapshot, newest: Snapshot | None) -> Mapping[str, str]:
+        """The properties of a snapshot that becomes the newest one after `newest`."""
+        if self._rewinds_writers:
+            return snapshot.properties
+        manager = self._table.snapshots
+        now, then = (carried_properties(one, manager).properties for one in (newest, snapshot))
+        users = _later_of(parse_users(then), parse_users(now))
+        if users == parse_users(then):
+            return snapshot.properties
+        kept = {**then, **snapshot.properties, USERS_KEY: users_to_json(users)}
+        forgotten = [at for at in (forgotten_millis(now), forgotten_millis(then)) if at is not None]
+        return kept | ({FORGOTTEN_KEY: str(max(forgotten))} if forgotten else {})
+
+    def _put_properties(self, snapshot: Snapshot, properties: Mapping[str, str]) -> None:
+        """Replace the properties in a snapshot's file; keys that lakelog does not know stay."""
+        if properties == snapshot.properties:
+            return
+        table = self._table
+        path = table.paths.snapshot(snapshot.id)
+        given = parse_object(table.file_io.read_bytes(path))
+        digest = replace(snapshot, properties=properties).digest
+        text = json.dumps({**given, "properties": {**properties, DIGEST_KEY: digest}}, indent=2)
+        table.file_io.write_bytes(path, text.encode())
+
+
+def _later_of(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
+    """The users of both, each with its last batch."""
+    found = dict(one)
+    for user, last in other.items():
+        if user not in found or found[user].identifier < last.identifier:
+            found[user] = last
+    return found
