@@ -11,11 +11,12 @@ from typing import Any  # Any: JSON rows
 
 import pytest
 
+from lakelog.filestore.read.json_rows import to_json_lines
+from lakelog.filestore.system.row_tables import row_table_fields
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_tables import CASES, expected, unpack
 
-_JAVA_BYTES = re.compile(r"=(?:\[B@)?[0-9a-f]+(?=[,}])")  # Java prints where an array is, we its bytes
-BINARY_COLUMNS = {"c_binary", "c_bytes", "c_varbinary"}
+BINARY_COLUMNS = {"c_binary", "c_bytes", "c_varbinary"}  # Java prints where an array is, lakelog its bytes
 
 
 def tables_with(name: str) -> list[tuple[str, str]]:
@@ -84,3 +85,12 @@ def test_tags_are_those_that_flink_reads(tmp_path: Path, case: str, name: str) -
     table = opened(case, name, tmp_path)
     wanted = expected(case, name, "tags")
     assert system_rows(table, "tags", wanted) == multiset(wanted)
+
+
+@pytest.mark.parametrize(("case", "name"), tables_with("audit_log"))
+def test_the_audit_log_is_the_one_that_flink_reads(tmp_path: Path, case: str, name: str) -> None:
+    table = opened(case, name, tmp_path)
+    batches = table.system_table("audit_log").to_batches()
+    fields = row_table_fields(table.schema, "audit_log")
+    rows = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
+    assert multiset(rows) == multiset(expected(case, name, "audit_log"))

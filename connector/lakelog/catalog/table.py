@@ -154,18 +154,21 @@ class Table:
         """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
         return self._files.files(**which)
 
-    def system_table(self, name: str, **which: Unpack[SnapshotChoice]) -> SystemTable:
+    def system_table(
+        self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
+    ) -> SystemTable:
         """A system table: what the table is made of, with Paimon's columns; `to_arrow`, `to_polars` read it.
 
         `name` is one of `snapshots`, `schemas`, `options`, `files`, `manifests`, `tags`, `branches`, `partitions`,
-        `buckets`, `consumers`, `statistics`, `aggregation_fields`, `file_key_ranges` and `table_indexes`. Those
-        of files show the newest snapshot, or the one that the arguments name; with `branch` all are those of a
-        branch. Timestamps are in UTC. Raises NotFoundError for an unknown name, InvalidRequestError for an argument
-        that the system table does not take.
+        `buckets`, `consumers`, `audit_log`, `binlog`, `ro`, `statistics`, `aggregation_fields`, `file_key_ranges`,
+        `row_tracking` and `table_indexes`. Those of files and rows show the newest snapshot, or the one that the
+        arguments name; with `branch` all are those of a branch. `audit_log` and `binlog` show with `after` and `up_to`
+        the changes after one snapshot, up to and with another one, deletes among them. Timestamps are in UTC.
+        Raises NotFoundError for an unknown name, InvalidRequestError for an argument that it does not take.
 
             table.system_table("files").to_polars().collect()
         """
-        return self._files.system_table(name, **which)
+        return self._files.system_table(name, after=after, up_to=up_to, **which)
 
     def changes(
         self,

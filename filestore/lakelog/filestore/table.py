@@ -436,20 +436,17 @@ class FileStoreTable(ReadableTable):
 
         return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
 
-    def system_table(self, name: str, **which: Unpack[SnapshotChoice]) -> SystemTable:
+    def system_table(
+        self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
+    ) -> SystemTable:
         """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system_table`."""
-        from lakelog.filestore.system.opening import open_system_table
+        from lakelog.filestore.system.opening import Shown, open_system_table
 
         table = self.on_branch(which.get("branch"))
         branch = "" if table.branch == MAIN_BRANCH else f"$branch_{table.branch}"
-        given = [key for key, value in which.items() if value is not None and key != "branch"]
-        return open_system_table(
-            table,
-            name,
-            full_name=f"{table.name}{branch}${name}",
-            snapshot=lambda: table.snapshot(**which),
-            given=given,
-        )
+        named = tuple(key for key, value in which.items() if value is not None and key != "branch")
+        state = Shown(snapshot=lambda: table.snapshot(**which), named=named, after=after, up_to=up_to)
+        return open_system_table(table, name, state, full_name=f"{table.name}{branch}${name}")
 
     def consumers(self) -> list[Consumer]:
         """The consumers of the table: no snapshot that one of them has not read expires."""

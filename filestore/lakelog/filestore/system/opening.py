@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import pyarrow as pa
@@ -13,12 +14,18 @@ from lakelog.common.quoting import listed, shown
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.system import file_tables, metadata_tables
-from lakelog.filestore.system.columns import SYSTEM_COLUMNS, SYSTEM_NAMES
+from lakelog.filestore.system import file_tables, metadata_tables, row_tables
+from lakelog.filestore.system.audit_range import audit_changes
+from lakelog.filestore.system.columns import ROW_TABLES, SYSTEM_COLUMNS, SYSTEM_NAMES
+from lakelog.filestore.system.row_tables import row_table_fields
 from lakelog.filestore.system.system_table import RowsOf, SystemTable
 
 # Those that show the newest state, or the one of a snapshot.
-AT_SNAPSHOT = ("files", "file_key_ranges", "manifests", "partitions", "buckets", "table_indexes", "statistics")
+AT_SNAPSHOT = (
+    *("files", "file_key_ranges", "manifests", "partitions", "buckets", "table_indexes", "statistics"),
+    *ROW_TABLES,
+)
+OVER_RANGE = ("audit_log", "binlog")
 _OF_TABLE: dict[str, Callable[[TableStore], Iterable[metadata_tables.Row]]] = {
     "snapshots": metadata_tables.snapshots,
     "schemas": metadata_tables.schemas,
@@ -37,39 +44,71 @@ _OF_SNAPSHOT: dict[str, Callable[[TableStore, Snapshot | None], Iterable[metadat
 }
 
 
-def open_system_table(
-    table: TableStore,
-    name: str,
-    *,
-    full_name: str,
-    snapshot: Callable[[], Snapshot | None],
-    given: Sequence[str] = (),
-) -> SystemTable:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The state that a system table shows: a snapshot, or the changes after one snapshot, up to and with another one.
+
+    `snapshot` gives the snapshot when it is asked; `named` are the arguments that name it.
+    """
+
+    snapshot: Callable[[], Snapshot | None]
+    named: tuple[str, ...] = ()
+    after: int | None = None
+    up_to: int | None = None
+
+    @property
+    def is_range(self) -> bool:
+        """Whether changes are shown."""
+        return self.after is not None or self.up_to is not None
+
+
+def open_system_table(table: TableStore, name: str, shown_state: Shown, *, full_name: str) -> SystemTable:
     """The system table `name` of a table, which errors call `full_name`.
 
-    `snapshot` gives the snapshot to show, `given` are the arguments that name it. Raises NotFoundError for an unknown
-    name, and InvalidRequestError for arguments that the system table does not take.
+    Raises NotFoundError for an unknown name, and InvalidRequestError for arguments that the system table does not take.
     """
     if not isinstance(name, str) or name not in SYSTEM_NAMES:
         near = get_close_matches(str(name), SYSTEM_NAMES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(SYSTEM_NAMES)}"
         raise NotFoundError(f"there is no system table {shown(name)}; {hint}")
-    if given and name not in AT_SNAPSHOT:
+    _check_state(name, shown_state, full_name)
+    fields = row_table_fields(table.schema, name) if name in ROW_TABLES else SYSTEM_COLUMNS[name]
+    return SystemTable(name=full_name, fields=fields, rows_of=_rows_of(table, name, fields, shown_state))
+
+
+def _check_state(name: str, state: Shown, full_name: str) -> None:
+    if state.named and name not in AT_SNAPSHOT:
         raise InvalidRequestError(
-            f"{full_name} shows no single snapshot: leave out {listed(given)}; those that do are {listed(AT_SNAPSHOT)}"
+            f"{full_name} shows no single snapshot: leave out {listed(state.named)}; those that do are "
+            f"{listed(AT_SNAPSHOT)}"
         )
-    fields = SYSTEM_COLUMNS[name]
-    return SystemTable(name=full_name, fields=fields, rows_of=_rows_of(table, name, fields, snapshot))
+    if state.is_range and name not in OVER_RANGE:
+        raise InvalidRequestError(f"{full_name} shows no changes: after and up_to go with {listed(OVER_RANGE)}")
+    if state.is_range and state.named:
+        raise InvalidRequestError(
+            f"{listed(state.named)} names a snapshot, and after and up_to changes: give one of both"
+        )
 
 
-def _rows_of(
-    table: TableStore, name: str, fields: Sequence[DataField], snapshot: Callable[[], Snapshot | None]
-) -> RowsOf:
+def _rows_of(table: TableStore, name: str, fields: Sequence[DataField], state: Shown) -> RowsOf:
     if name in ("files", "file_key_ranges"):
-        return lambda names: file_tables.files(table, snapshot(), names)
+        return lambda names: file_tables.files(table, state.snapshot(), names)
     if name in _OF_TABLE:
         return lambda _: iter([arrow_rows(fields, _OF_TABLE[name](table))])
-    return lambda _: iter([_shown(fields, _OF_SNAPSHOT[name](table, snapshot()))])
+    if name in OVER_RANGE:
+        return lambda names: _audited(table, name, names, state)
+    if name in ROW_TABLES:
+        rows_of = row_tables.read_optimized if name == "ro" else row_tables.row_tracking
+        return lambda names: rows_of(table, state.snapshot(), names)
+    return lambda _: iter([_shown(fields, _OF_SNAPSHOT[name](table, state.snapshot()))])
+
+
+def _audited(table: TableStore, name: str, names: Sequence[str], state: Shown) -> Iterator[pa.Table]:
+    if state.is_range:
+        changes = audit_changes(table, names, after=state.after, up_to=state.up_to)
+    else:
+        changes = row_tables.audit_log(table, state.snapshot(), names)
+    return changes if name == "audit_log" else row_tables.packed(changes, names)
 
 
 def _shown(fields: Sequence[DataField], rows: Iterable[metadata_tables.Row] | pa.Table) -> pa.Table:
