@@ -52,7 +52,10 @@ def test_columns_are_one_name_or_several_in_any_case(table: FileStoreTable) -> N
         ({"columns": ["id", "ID"]}, "columns names the column 'Id' twice"),
         ({"where": 5}, "where takes a condition in SQL, such as .*, found builtins.int"),
         ({"colums": "id"}, "a read takes no 'colums'; did you mean 'columns'"),
-        ({"as_of": 1}, "a read takes no 'as_of'; it takes snapshot_id, timestamp, tag, branch, columns, where"),
+        (
+            {"as_of": 1},
+            "a read takes no 'as_of'; it takes snapshot_id, timestamp, watermark, tag, version, branch, columns, where",
+        ),
         ({"branch": "dove"}, "table db.t has no branch 'dove'; its branches are main"),
         ({"branch": "a/b"}, "'a/b'"),
         ({"snapshot_id": 1, "tag": "t1"}, "snapshot_id=1 and tag=t1 each name a state of the table"),

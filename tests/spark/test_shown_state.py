@@ -23,11 +23,15 @@ NOON_MILLIS = 1_769_857_200_000  # 2026-01-31 12:00 in Berlin
 GIVEN = {
     "snapshot_id": "3",
     "timestamp": "2026-01-31 12:00:00",
+    "watermark": "7",
     "tag": "base",
+    "version": "dev.base",
     "scan.snapshot-id": "3",
     "scan.timestamp": "2026-01-31 12:00:00",
     "scan.timestamp-millis": str(NOON_MILLIS),
+    "scan.watermark": "7",
     "scan.tag-name": "base",
+    "scan.version": "dev.base",
     "log.scan.timestamp-millis": str(NOON_MILLIS),
     "log.scan.timestamp-mills": str(NOON_MILLIS),
 }
@@ -39,6 +43,8 @@ GIVEN = {
         (("snapshot_id", "scan.snapshot-id"), ShownState(snapshot_id=3)),
         (("timestamp", "scan.timestamp", "scan.timestamp-millis"), ShownState(timestamp_millis=NOON_MILLIS)),
         (("tag", "scan.tag-name"), ShownState(tag="base")),
+        (("watermark", "scan.watermark"), ShownState(watermark=7)),
+        (("version", "scan.version"), ShownState(version="dev.base")),
     ],
 )
 def test_an_option_of_lakelog_and_its_names_in_paimon_mean_the_same(keys: tuple[str, ...], state: ShownState) -> None:
@@ -90,6 +96,8 @@ def test_what_a_tag_and_a_branch_hold_is_read_by_arguments_and_by_options(spark:
     tagged = sorted(expected("tags_branches", "forwarded", "tag-base"), key=json.dumps)
     assert rows(lakelog.spark.read(spark, path, tag="base")) == tagged
     assert option("tag", "base") == option("scan.tag-name", "base") == tagged
+    assert option("version", "base") == option("scan.version", "dev.base") == tagged
+    assert option("version", "dev") == option("branch", "dev")
     assert option("branch", "dev") == sorted(expected("tags_branches", "forwarded", "branch-dev"), key=json.dumps)
     with pytest.raises(NotFoundError, match="has no tag 'bass'; the tags are base"):
         lakelog.spark.read(spark, path, tag="bass")

@@ -8,8 +8,8 @@ from lakelog.catalog.upkeep import Age, age_millis
 from lakelog.common.clock import system_millis
 
 if TYPE_CHECKING:
-    from lakelog.filestore.readable_table import SnapshotChoice
     from lakelog.filestore.refs.branches import Branch
+    from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
 
 

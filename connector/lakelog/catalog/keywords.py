@@ -27,7 +27,8 @@ def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
     parameters = list(inspect.signature(method).parameters.values())[1:]
     found = [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
-        from lakelog.filestore.readable_table import Selection, SnapshotChoice
+        from lakelog.filestore.readable_table import Selection
+        from lakelog.filestore.refs.travel import SnapshotChoice
 
         unpacked = {"Unpack[Selection]": Selection, "Unpack[SnapshotChoice]": SnapshotChoice}
         found += unpacked[parameters[-1].annotation].__annotations__

@@ -8,8 +8,8 @@ from lakelog.common.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from lakelog.catalog.table import Table
-    from lakelog.filestore.readable_table import SnapshotChoice
     from lakelog.filestore.refs.restore import Restored
+    from lakelog.filestore.refs.travel import SnapshotChoice
 
 
 def restore(table: Table, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool) -> Restored:

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.table_files import TableFile
     from lakelog.filestore.metadata.tag_file import Tag
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.readable_table import Selection, SnapshotChoice
+    from lakelog.filestore.readable_table import Selection
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.refs.rollback import RolledBack
+    from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.table import FileStoreTable, WriteMode

@@ -12,7 +12,7 @@ from lakelog.filestore.refs.tags import write_tag
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.tag_file import Tag
-    from lakelog.filestore.readable_table import SnapshotChoice
+    from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
 
 Kept = timedelta | str

@@ -15,7 +15,7 @@ from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
-    from lakelog.filestore.readable_table import SnapshotChoice
+    from lakelog.filestore.refs.travel import SnapshotChoice
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
 HERE = "."
@@ -35,6 +35,13 @@ Timestamp = Annotated[
     str | None, typer.Option("--timestamp", help="Show the table as of this time; UTC without a zone.")
 ]
 Tag = Annotated[str | None, typer.Option("--tag", help="Show the snapshot that this tag keeps.")]
+Watermark = Annotated[
+    int | None, typer.Option("--watermark", help="Show the first snapshot with this watermark or a later one.")
+]
+Version = Annotated[
+    str | None,
+    typer.Option("--version", help="Show this tag, snapshot, branch, or branch.tag, in this order."),
+]
 Branch = Annotated[str | None, typer.Option("--branch", help="Show this branch.")]
 Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet this SQL condition.")]
 
@@ -52,13 +59,31 @@ def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be
     return open_table(name, place, branch=branch or MAIN_BRANCH, is_to_be_mended=is_to_be_mended)
 
 
-def state(snapshot_id: int | None, timestamp: str | None, tag: str | None) -> SnapshotChoice:
+def state(
+    snapshot_id: int | None,
+    timestamp: str | None,
+    tag: str | None,
+    watermark: int | None = None,
+    version: str | None = None,
+) -> SnapshotChoice:
     """The state of a table that options name. Raises InvalidRequestError for more than one."""
-    given = {"--snapshot-id": snapshot_id, "--timestamp": timestamp, "--tag": tag}
+    given = {
+        "--snapshot-id": snapshot_id,
+        "--timestamp": timestamp,
+        "--tag": tag,
+        "--watermark": watermark,
+        "--version": version,
+    }
     named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
         raise InvalidRequestError(f"{' and '.join(named)} name several states of the table; give one")
-    return {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+    return {
+        "snapshot_id": snapshot_id,
+        "timestamp": timestamp,
+        "tag": tag,
+        "watermark": watermark,
+        "version": version,
+    }
 
 
 def key_value(text: str) -> tuple[str, str]:

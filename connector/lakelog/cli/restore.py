@@ -10,9 +10,9 @@ from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
 from lakelog.cli.output import print_lines, progress, to_json
 
 if TYPE_CHECKING:
-    from lakelog.filestore.readable_table import SnapshotChoice
     from lakelog.filestore.refs.restore import Restored, RestoredWriter
     from lakelog.filestore.refs.rollback import RolledBack
+    from lakelog.filestore.refs.travel import SnapshotChoice
 
 ToSnapshot = Annotated[int | None, typer.Option("--snapshot-id", help="To this snapshot.")]
 ToTimestamp = Annotated[str | None, typer.Option("--timestamp", help="To this time; UTC without a zone.")]

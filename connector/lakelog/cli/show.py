@@ -17,7 +17,9 @@ from lakelog.cli.arguments import (
     TableName,
     Tag,
     Timestamp,
+    Version,
     Warehouse,
+    Watermark,
     Where,
     find_table,
     state,
@@ -46,6 +48,8 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     snapshot_id: SnapshotId = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
+    watermark: Watermark = None,
+    version: Version = None,
     branch: Branch = None,
     changes: Annotated[bool, typer.Option("--changes", help="Print changes with their _row_kind, not rows.")] = False,
     after: Annotated[int | None, typer.Option(help="With --changes: those after this snapshot.")] = None,
@@ -59,7 +63,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     """
     from lakelog.filestore.options.parsing import parse_names
 
-    which = state(snapshot_id, timestamp, tag)
+    which = state(snapshot_id, timestamp, tag, watermark, version)
     found = find_table(table, warehouse, branch=branch)
     names = parse_names(columns) if columns is not None else None
     if changes:
@@ -107,6 +111,8 @@ def count(  # noqa: PLR0917  # likewise
     snapshot_id: SnapshotId = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
+    watermark: Watermark = None,
+    version: Version = None,
     branch: Branch = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -115,7 +121,7 @@ def count(  # noqa: PLR0917  # likewise
 
     Files are read only where metadata are not enough: with --where, and where rows are not merged yet.
     """
-    which = state(snapshot_id, timestamp, tag)
+    which = state(snapshot_id, timestamp, tag, watermark, version)
     rows = find_table(table, warehouse, branch=branch).count(where=where, **which)
     say(as_json, str(rows), row_count=rows)
 
@@ -125,13 +131,15 @@ def files(  # noqa: PLR0917  # likewise
     snapshot_id: SnapshotId = None,
     timestamp: Timestamp = None,
     tag: Tag = None,
+    watermark: Watermark = None,
+    version: Version = None,
     branch: Branch = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Print the data files with their rows, bytes and keys."""
     found = find_table(table, warehouse, branch=branch)
-    listed = found.files(**state(snapshot_id, timestamp, tag))
+    listed = found.files(**state(snapshot_id, timestamp, tag, watermark, version))
     if as_json:
         print_lines(to_json(_file_fields(file)) for file in listed)
         return

@@ -21,6 +21,9 @@ TimeRetained = Annotated[
     str | None, typer.Option("--time-retained", help="Delete the tag when this has passed, such as '30 d'.")
 ]
 OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
+OfWatermark = Annotated[
+    int | None, typer.Option("--watermark", help="The first snapshot with this watermark or a later one.")
+]
 OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
 InBranch = Annotated[str | None, typer.Option("--branch", help="A tag of this branch.")]
 
@@ -31,13 +34,14 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
     snapshot_id: SnapshotId = None,
     timestamp: OfTimestamp = None,
     of_tag: OfTag = None,
+    watermark: OfWatermark = None,
     branch: InBranch = None,
     time_retained: TimeRetained = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Give the newest snapshot, or the one that options name, a name under which it stays."""
-    which = state(snapshot_id, timestamp, of_tag)
+    which = state(snapshot_id, timestamp, of_tag, watermark)
     made = find_table(table, warehouse, branch=branch).create_tag(tag, time_retained=time_retained, **which)
     _say(made, as_json)
 
@@ -48,13 +52,14 @@ def replace(  # noqa: PLR0917  # likewise
     snapshot_id: SnapshotId = None,
     timestamp: OfTimestamp = None,
     of_tag: OfTag = None,
+    watermark: OfWatermark = None,
     branch: InBranch = None,
     time_retained: TimeRetained = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Let an existing tag keep another snapshot."""
-    which = state(snapshot_id, timestamp, of_tag)
+    which = state(snapshot_id, timestamp, of_tag, watermark)
     _say(find_table(table, warehouse, branch=branch).replace_tag(tag, time_retained=time_retained, **which), as_json)
 
 

@@ -22,7 +22,7 @@ from lakelog.common.options import Option, parse_bool, parse_duration_millis
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
 from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
-from lakelog.spark.shown_state import SNAPSHOT_ID, TIMESTAMP, ShownState
+from lakelog.spark.shown_state import SNAPSHOT_ID, TAG, TIMESTAMP, VERSION, WATERMARK, ShownState
 
 
 class MetadataColumn(StrEnum):
@@ -189,8 +189,11 @@ def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, 
             f"{SCAN.key}={reading.scan.value} is where a stream starts; a batch read of the log starts at "
             f"{STARTING_OFFSETS.key}, or with {SCAN.key}=from-snapshot or from-timestamp"
         )
-    if state.tag is not None:
-        raise InvalidRequestError("a tag keeps a snapshot's files, not its log: leave the tag out, or the offsets")
+    for key, value in ((TAG.key, state.tag), (VERSION.key, state.version), (WATERMARK.key, state.watermark)):
+        if value is not None:
+            raise InvalidRequestError(
+                f"a {key} keeps a snapshot's files, not its log: leave the {key} out, or the offsets"
+            )
     if reading.starting is None and reading.scan is LogScan.FROM_OFFSETS:
         if state != ShownState():
             raise _extra(state, LogScan.FROM_OFFSETS)

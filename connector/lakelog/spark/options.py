@@ -22,7 +22,15 @@ from lakelog.protocol.kafka_profiles import CALL_PREFIX
 from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
 from lakelog.spark.logging_level import LOGGING_LEVEL
 from lakelog.spark.normalize_option import SCAN_NORMALIZE, parse_normalize
-from lakelog.spark.shown_state import BRANCH, NEWEST, PAIMON_STATE_OPTIONS, STATE_OPTIONS, ShownState, parse_state
+from lakelog.spark.shown_state import (
+    BRANCH,
+    NEWEST,
+    PAIMON_STATE_OPTIONS,
+    STATE_OPTIONS,
+    ShownState,
+    named_version,
+    parse_state,
+)
 from lakelog.spark.tables import resolve_table
 
 if TYPE_CHECKING:
@@ -234,9 +242,13 @@ def open_for_read(given: Mapping[str, str]) -> Table:
     """The table that the options name, or the branch of it. Raises as `open_from_options`."""
     table = open_from_options(given)
     branch = BRANCH.of({key.lower(): value for key, value in given.items()})
-    if branch is None:
+    version = named_version(given)
+    if branch is None and version is None:
         return table
-    return Table(table._files.on_branch(branch), identifier=table.identifier, kafka=table.kafka)
+    files = table._files.travelled(branch=branch, version=version)[0]
+    if files.branch == table._files.branch:
+        return table
+    return Table(files, identifier=table.identifier, kafka=table.kafka)
 
 
 def _no_create_table(path: str) -> str:

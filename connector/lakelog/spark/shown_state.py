@@ -4,7 +4,9 @@
 |---|---|
 | `snapshot_id` | `scan.snapshot-id` |
 | `timestamp` | `scan.timestamp`, `scan.timestamp-millis` |
+| `watermark` | `scan.watermark` |
 | `tag` | `scan.tag-name` |
+| `version` | `scan.version` |
 | `branch` | `branch` |
 
 A read takes one of them, and a branch beside it.
@@ -21,6 +23,7 @@ from lakelog.common.options import Option
 from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.options.parsing import parse_branch, positive
 from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
+from lakelog.filestore.refs.travel import SnapshotChoice
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLS as LOG_SCAN_TIMESTAMP_MILLS
 
@@ -40,6 +43,21 @@ TIMESTAMP: Option[str | None] = Option(
     "same.",
     kind="a timestamp",
 )
+WATERMARK: Option[int | None] = Option(
+    key="watermark",
+    parse=int,
+    default=None,
+    doc="The oldest snapshot with this watermark or a later one is read. `scan.watermark` is the same.",
+    kind="a number",
+)
+VERSION: Option[str | None] = Option(
+    key="version",
+    parse=str,
+    default=None,
+    doc="What is read: a tag of this name, a snapshot of this number, `branch.tag`, `branch.snapshot` or a branch, the "
+    "first of these that exists. `scan.version` is the same.",
+    kind="a tag, snapshot or branch",
+)
 TAG: Option[str | None] = Option(
     key="tag",
     parse=str,
@@ -54,14 +72,18 @@ BRANCH: Option[str | None] = Option(
     doc="The branch of the table that is read, in batches; `main` without it.",
     kind="the name of a branch",
 )
+_SCAN_WATERMARK = Option(key="scan.watermark", parse=int, default=None, doc=WATERMARK.doc, kind=WATERMARK.kind)
+_SCAN_VERSION = Option(key="scan.version", parse=str, default=None, doc=VERSION.doc, kind=VERSION.kind)
 _SCAN_TAG_NAME = Option(key="scan.tag-name", parse=str, default=None, doc=TAG.doc, kind=TAG.kind)
 
-STATE_OPTIONS: tuple[Option[object], ...] = (SNAPSHOT_ID, TIMESTAMP, TAG, BRANCH)
+STATE_OPTIONS: tuple[Option[object], ...] = (SNAPSHOT_ID, TIMESTAMP, WATERMARK, TAG, VERSION, BRANCH)
 PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
     SCAN_SNAPSHOT_ID,
     SCAN_TIMESTAMP,
     SCAN_TIMESTAMP_MILLIS,
+    _SCAN_WATERMARK,
     _SCAN_TAG_NAME,
+    _SCAN_VERSION,
     LOG_SCAN_TIMESTAMP_MILLIS,
     LOG_SCAN_TIMESTAMP_MILLS,
 )
@@ -73,7 +95,20 @@ class ShownState:
 
     snapshot_id: int | None = None
     timestamp_millis: int | None = None
+    watermark: int | None = None
     tag: str | None = None
+    version: str | None = None
+
+    @property
+    def choice(self) -> SnapshotChoice:
+        """The keywords of `Table.snapshot`."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "timestamp": self.timestamp_millis,
+            "watermark": self.watermark,
+            "tag": self.tag,
+            "version": self.version,
+        }
 
 
 NEWEST = ShownState()
@@ -96,18 +131,26 @@ def parse_state(options: Mapping[str, str], zone: ZoneInfo) -> ShownState:
     return ShownState(
         snapshot_id=SNAPSHOT_ID.of(options) or SCAN_SNAPSHOT_ID.of(options),
         timestamp_millis=_parsed_time(options, zone) if millis is None else millis,
+        watermark=next((at for one in (WATERMARK, _SCAN_WATERMARK) if (at := one.of(options)) is not None), None),
         tag=TAG.of(options) or _SCAN_TAG_NAME.of(options),
+        version=VERSION.of(options) or _SCAN_VERSION.of(options),
     )
+
+
+def named_version(given: Mapping[str, str]) -> str | None:
+    """The version that the options of a read name, which may name a branch."""
+    options = {key.lower(): value for key, value in given.items()}
+    return VERSION.of(options) or _SCAN_VERSION.of(options)
 
 
 def check_followed(state: ShownState, branch: str | None) -> None:
     """Raise UnsupportedError for a state that a stream cannot start from."""
-    for key, value in ((TAG.key, state.tag), (BRANCH.key, branch)):
+    named = {WATERMARK.key: state.watermark, TAG.key: state.tag, VERSION.key: state.version, BRANCH.key: branch}
+    for key, value in named.items():
         if value is not None:
             raise UnsupportedError(
-                f"a stream takes no tag and no branch, found {key}={value}: it reads the table's snapshots and its "
-                f"log. Read a tag or a branch as a batch, with spark.read; a stream starts at {SNAPSHOT_ID.key} or "
-                f"{TIMESTAMP.key}"
+                f"a stream takes no {key}, found {key}={value}: it reads the table's snapshots and its "
+                f"log. Read it as a batch, with spark.read; a stream starts at {SNAPSHOT_ID.key} or {TIMESTAMP.key}"
             )
 
 

@@ -6,13 +6,12 @@ Each verb imports what it needs when it is called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack  # Any: duckdb is an optional extra without types here
+from typing import TYPE_CHECKING, Any, Self, Unpack  # Any: duckdb is an optional extra without types here
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.identity import check_schema, latest_of
@@ -20,7 +19,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.refs.travel import SnapshotChoice, on_branch, travelled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,24 +36,16 @@ if TYPE_CHECKING:
 _DUCKDB_MAJOR_MIN = 2
 
 
-class SnapshotChoice(TypedDict, total=False):
-    """The state that a read shows: the newest, or by `snapshot_id`, `timestamp` or `tag`; of the table or a branch."""
-
-    snapshot_id: int | None
-    timestamp: Timestamp | None
-    tag: str | None
-    branch: str | None
-
-
 class Selection(SnapshotChoice, total=False):
     """The rows and columns of a read.
 
     `columns` are the columns in their order, or a string for a single one; `where` is a condition in SQL. Names are
     compared as in Spark: case matters only where the names of two columns differ in nothing else. `snapshot_id` names a
-    snapshot, `timestamp` the newest one at that time or before, `tag` the one that the tag keeps; without any of them
+    snapshot, `timestamp` the newest one at that time or before, `watermark` the oldest one that has it, `tag` the one
+    that the tag keeps, `version` a tag, a snapshot, `branch.tag`, `branch.snapshot` or a branch; without any of them
     the newest snapshot is read. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or an int,
     milliseconds since 1970; without a zone it is in UTC. With `branch` it is a snapshot or tag of that branch, in the
-    branch's columns.
+    branch's columns. See `lakelog.filestore.refs.travel`.
     """
 
     columns: str | Sequence[str] | None
@@ -91,54 +82,25 @@ class ReadableTable(TableStore):
 
         Raises NotFoundError, naming the branches.
         """
-        if branch is None or branch == self.branch:
-            return self
-        other = replace(self, branch=branch)
-        schema = other.schemas.latest()
-        if schema is None:
-            known = listed(self.branch_names())
-            raise NotFoundError(f"table {self.name} has no branch {branch!r}; its branches are {known}")
-        other._check_not_in_step()
-        return replace(other, schema=schema)
-
-    def _check_not_in_step(self) -> None:
-        """Raise NotFoundError for a branch that is half made, renamed or deleted."""
-        if self.branch != MAIN_BRANCH and self.file_io.exists(self.paths.branch_step):
-            raise NotFoundError(
-                f"branch {self.branch!r} of {self.path} is being made, renamed or deleted; where the process "
-                "that did it has ended, the next call that makes or deletes a branch finishes it"
-            )
+        return on_branch(self, branch)
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
-        """The snapshot to read: by id, by time, by tag, or the newest; None for a table without any.
+        """The snapshot to read: the newest, or the one that the keywords name; None for a table without any.
 
-        Raises NotFoundError for an id, tag or branch that does not exist and for a time before the oldest snapshot.
-        Logs a warning where it shows rows of another engine that the table's log lacks.
+        Raises NotFoundError for a snapshot, timestamp, watermark, tag or branch that does not exist. Logs a warning
+        where it shows rows of another engine that the table's log lacks.
         """
-        _check_keywords(which, tuple(SnapshotChoice.__annotations__))
-        return self.on_branch(which.get("branch"))._snapshot(which)
+        return self.travelled(**which)[1]
 
-    def _snapshot(self, which: SnapshotChoice) -> Snapshot | None:
-        snapshot_id, timestamp, tag = which.get("snapshot_id"), which.get("timestamp"), which.get("tag")
-        named = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
-        given = [f"{key}={value}" for key, value in named.items() if value is not None]
-        if len(given) > 1:
-            raise InvalidRequestError(
-                f"{' and '.join(given)} each name a state of the table, and a read shows one: give one of them"
-            )
-        if tag is not None:
-            found: Snapshot | None = self.snapshots.tagged(tag)
-        elif snapshot_id is not None:
-            found = self.snapshots.get(snapshot_id)
-        elif timestamp is None:
-            found = latest_of(self)
-        else:
-            millis = millis_of(timestamp)
-            found = self.snapshots.at_or_before(millis)
-            if found is None:
-                raise NotFoundError(f"{self.name} has no snapshot at or before {millis} ms; name a later time")
-        warn_of_foreign_rows(self, found)
-        return found
+    def travelled(self, **which: Unpack[SnapshotChoice]) -> tuple[Self, Snapshot | None]:
+        """The table or the branch that the keywords name, and its snapshot. See `snapshot`."""
+        _check_keywords(which, tuple(SnapshotChoice.__annotations__))
+        return self._travelled(which)
+
+    def _travelled(self, which: SnapshotChoice) -> tuple[Self, Snapshot | None]:
+        table, found = travelled(self, which)
+        warn_of_foreign_rows(table, found)
+        return table, found
 
     def _requested(self, what: Selection) -> _ReadRequest:
         """The arguments of a read, checked. Raises InvalidRequestError and NotFoundError."""
@@ -149,7 +111,7 @@ class ReadableTable(TableStore):
         # Snapshots first: they show when a schema file is lost, and a column that it adds would seem not to exist.
         if what.keys() - {"columns", "where"}:
             check_schema(table, table.snapshots.latest())
-        snapshot = table._snapshot(what)
+        table, snapshot = self._travelled(what)
         fields = table.schema.chosen(what.get("columns"))
         where = predicate_of(what.get("where"))
         if where is not None:
@@ -176,9 +138,7 @@ class ReadableTable(TableStore):
         """The data files of a snapshot, by partition, bucket, level and age; empty for a table without snapshots."""
         from lakelog.filestore.metadata.table_files import table_files
 
-        _check_keywords(which, tuple(SnapshotChoice.__annotations__))
-        table = self.on_branch(which.get("branch"))
-        return table_files(table, table._snapshot(which))
+        return table_files(*self.travelled(**which))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.readable_table import ReadableTable, SnapshotChoice
+from lakelog.filestore.readable_table import ReadableTable
+from lakelog.filestore.refs.travel import SnapshotChoice
 
 _WAYS = ("snapshot_id", "tag", "timestamp", "watermark")
 

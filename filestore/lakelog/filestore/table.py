@@ -25,6 +25,7 @@ from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitK
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME, TABLE_UUID
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.readable_table import ReadableTable
+from lakelog.filestore.refs.travel import SnapshotChoice, check_not_in_step
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.data_file import DataFileMeta
     from lakelog.filestore.metadata.manifest_entries import BucketId
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.readable_table import SnapshotChoice
     from lakelog.filestore.refs.branch_merge import BranchMerge
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
@@ -83,7 +83,7 @@ class FileStoreTable(ReadableTable):
                 "renamed, or create it"
             )
         table = cls(path=root, file_io=file_io, schema=schema, branch=branch)
-        table._check_not_in_step()
+        check_not_in_step(table)
         vars(table)["schemas"] = schemas  # with its cache
         return table
 

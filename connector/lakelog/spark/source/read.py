@@ -24,7 +24,9 @@ def read(
     where: str | None = None,
     snapshot_id: int | None = None,
     timestamp: Timestamp | None = None,
+    watermark: int | None = None,
     tag: str | None = None,
+    version: str | int | None = None,
     branch: str | None = None,
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
@@ -33,19 +35,21 @@ def read(
 
     `columns` (a string is one) and `where` (Spark SQL) reach all files; `select` and `filter` on the result only those
     that need no merge. Read is the newest snapshot, or `snapshot_id`, or the newest one at `timestamp` or before, or
-    the one that `tag` keeps; with `branch` one of that branch. A timestamp is a datetime, a string, or an int,
-    milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all queries of the
-    DataFrame see that one. Raises NotFoundError and InvalidRequestError at once.
+    the oldest one with `watermark` or a later one, or the one that `tag` keeps, or what `version` names: a tag, a
+    snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch` one of that branch. A timestamp is a datetime,
+    a string, or an int, milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all
+    queries of the DataFrame see that one. Raises NotFoundError and InvalidRequestError at once.
     """
-    files = resolve_files(table, catalog=catalog, warehouse=warehouse)._files.on_branch(branch)
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))
+    files, snapshot = resolve_files(table, catalog=catalog, warehouse=warehouse)._files.travelled(
+        snapshot_id=snapshot_id, timestamp=millis, watermark=watermark, tag=tag, version=version, branch=branch
+    )
     prepare_session(spark)
     fields = files.schema.chosen(columns)
     predicate = None
     if where is not None:
         predicate = parse_where(where, zone=zone)
         check_filter(predicate, files.schema.fields)
-    millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))
-    snapshot = files.snapshot(snapshot_id=snapshot_id, timestamp=millis, tag=tag)
     selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
     return scan_snapshot(spark, files, snapshot, selection)

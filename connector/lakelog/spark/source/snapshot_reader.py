@@ -24,8 +24,8 @@ class SnapshotReader(DataSourceReader):
     @sentence_first()
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the snapshot."""
-        table, options, state = self._rows.table, self._options, self._options.state
-        snapshot = table.snapshot(snapshot_id=state.snapshot_id, timestamp=state.timestamp_millis, tag=state.tag)
+        table, options = self._rows.table, self._options
+        snapshot = table.snapshot(**options.state.choice)
         splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group) for group in groups]

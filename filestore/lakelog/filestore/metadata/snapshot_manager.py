@@ -133,6 +133,11 @@ class SnapshotManager:
             )
         return found
 
+    def all_tags(self) -> list[Tag]:
+        """All tags, by snapshot, then by name. Raises CorruptDataError."""
+        found = [self.find_tag(name) for name in self.tags()]
+        return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
+
     def find_tag(self, name: str) -> Tag | None:
         """The tag of a name, None for a missing one. Raises CorruptDataError."""
         path = self._paths.tag(name)

@@ -29,8 +29,7 @@ logger = logging.getLogger("lakelog.filestore")
 
 def tags_of(table: TableStore) -> list[Tag]:
     """All tags of the table's branch, by snapshot, then by name. Raises CorruptDataError."""
-    found = [table.snapshots.find_tag(name) for name in table.snapshots.tags()]
-    return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
+    return table.snapshots.all_tags()
 
 
 def previous_tag(table: TableStore, name: str) -> Tag | None:
