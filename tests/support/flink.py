@@ -1,4 +1,4 @@
-"""Apache Flink's SQL in a process of its own: its planner, its Kafka connector, its debezium-json, and Paimon, as released.
+"""Apache Flink's SQL in a process of its own, with its Kafka connector, debezium-json and Paimon, as released.
 
 The jars are downloaded once, as Kafka's are. `python -m tests.support.flink` prints the pins of a new version.
 """
@@ -133,7 +133,9 @@ def running_flink(folder: Path, *, is_batch: bool = False) -> Iterator[Flink]:
         try:
             api = gateway.jvm.org.apache.flink.table.api
             settings = api.EnvironmentSettings
-            environment = api.TableEnvironment.create(settings.inBatchMode() if is_batch else settings.inStreamingMode())
+            environment = api.TableEnvironment.create(
+                settings.inBatchMode() if is_batch else settings.inStreamingMode()
+            )
             environment.getConfig().set("parallelism.default", "1")
             yield Flink(environment)
         finally:
