@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.identifier import Identifier, check_name, split_branch
+from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
 from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
 from lakelog.catalog.table import Table
@@ -129,15 +129,12 @@ class Catalog:
         return self.table(identifier)
 
     def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
-        """Open a table, or a branch by a name such as `db.flights$branch_dev`.
-
-        Raises NotFoundError, naming the tables of its database, or the branches of the table.
+        """Open a table. Raises NotFoundError, naming the tables of its database.
 
         Raises OptionError for a table with settings of Kafka clients that no table may hold, unless it
         `is_to_be_mended` by an alter that removes them.
         """
-        table_name, branch = split_branch(identifier)
-        name = Identifier.parse(table_name)
+        name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
         if not self._exists(path):
             near = self._tables_of(name.database)
@@ -149,7 +146,7 @@ class Catalog:
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
         store = FileStoreTable.open(path, self._file_io, options=self._options)
         return Table(
-            store.on_branch(branch),
+            store,
             identifier=name,
             kafka=self._kafka,
             bootstrap_servers=self._bootstrap_servers,
@@ -201,7 +198,6 @@ class Catalog:
         UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
         ends half-way leaves a table that fails when it is read: drop it again.
         """
-        Identifier.parse(identifier)
         try:
             table = self.table(identifier)
         except NotFoundError:
@@ -418,14 +414,14 @@ def open_table(
 ) -> Table:
     """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
 
-    The branch is in `branch`, or behind the name, such as `db.flights$branch_dev`.
     `options` and `is_to_be_mended` are those of `Catalog` and `Catalog.table`.
     """
     if warehouse is not None:
         found = Catalog(warehouse, options=options).table(str(path_or_identifier), is_to_be_mended=is_to_be_mended)
-        return found if branch == MAIN_BRANCH else found.branch(branch)
-    folder, named = split_branch(str(path_or_identifier))
+        if branch == MAIN_BRANCH:
+            return found
+        path_or_identifier = found.path
     given = options or {}
     kafka = call_settings(given)
-    store = FileStoreTable.open(folder, branch=named or branch, options=without_call_settings(given))
+    store = FileStoreTable.open(path_or_identifier, branch=branch, options=without_call_settings(given))
     return Table(store, kafka=kafka, is_to_be_mended=is_to_be_mended)

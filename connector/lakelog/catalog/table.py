@@ -14,7 +14,6 @@ from lakelog.catalog.keywords import naming_keywords
 from lakelog.catalog.upkeep import Age, ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.tag_file import Tag
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.readable_table import Selection
+    from lakelog.filestore.refs.branch_merge import BranchMerge
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.refs.rollback import RolledBack
@@ -79,9 +79,7 @@ class Table:
 
     @cached_property
     def log(self) -> TableLog | None:
-        """The table's log; None for a table without one, and for a branch whose schema names the table's."""
-        if self._files.has_foreign_log:
-            return None
+        """The table's log; None for a table without one."""
         return log_of(self._files.schema, self.warehouse, path=self._files.path, kafka=self.kafka)
 
     @property
@@ -91,9 +89,8 @@ class Table:
 
     @property
     def name(self) -> str:
-        """`database.table`, or the folder for a table outside of a warehouse; of a branch with `$branch_<name>`."""
-        branch = self._files.branch
-        return f"{self.identifier or self.path}{'' if branch == MAIN_BRANCH else f'{BRANCH_INFIX}{branch}'}"
+        """`database.table`, or the folder for a table outside of a warehouse."""
+        return str(self.identifier or self.path)
 
     @property
     def warehouse(self) -> str:
@@ -326,32 +323,21 @@ class Table:
         return run_statement(self, "TRUNCATE", delete_plan(self._files, None))
 
     def restore(
-        self,
-        *,
-        rewind_writers: bool = False,
-        dry_run: bool = False,
-        max_bytes: int | None = None,
-        **which: Unpack[SnapshotChoice],
+        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
     ) -> Restored:
         """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
 
-        It is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is changed;
-        the result says what would be: rows, files, writers. The snapshots between stay. Streams that write the table go
-        on with their next batch, and batches that were undone do not come again; with `rewind_writers` the table takes
-        them again: stop the streams before, and set them back. Who follows the changes of the table gets those of the
-        restore. What others commit meanwhile is undone too.
-
-        On a table with a log it is a batch statement: the changes are in the log, and what others log meanwhile stays
-        where no change is of the same key. Where files of more than `max_bytes` differ, by default 256 MiB, or with
-        `rewind_writers`, the log is ended, the files are restored, and the table gets a log with a new topic: stop
-        streams that write before; streams that read go on, over the files, when they are started again. A call that was
-        cut off is made again.
+        It is named by `snapshot_id`, `tag`, `timestamp` or `watermark`. With `dry_run` nothing is changed; the result
+        says what would be: rows, files, writers. The snapshots between stay, and what others commit meanwhile is
+        undone too. Streams that write the table go on with their next batch, and batches that were undone do not come
+        again; with `rewind_writers` the table takes them again: stop the streams before, and set them back. Who follows
+        the changes of the table gets those of the restore.
         Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
-        of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
+        of buckets, ConflictError when other writers commit all the time.
         """
         from lakelog.catalog.restoring import restore
 
-        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, max_bytes=max_bytes)
+        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run)
 
     def rollback(
         self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
@@ -711,6 +697,36 @@ class Table:
         return create_branch(
             self._files, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
         )
+
+    def merge_changes(
+        self,
+        branch: str,
+        *,
+        base: str | int | None = None,
+        on_conflict: str | Mapping[str, str] = "fail",
+        dry_run: bool = False,
+    ) -> BranchMerge:
+        """Merge what changed in a branch since it began, or since the last merge, into the table, in one snapshot.
+
+        Both sides are compared with the state that they come from, by primary key. A row that only the branch has
+        changed, inserted or deleted becomes the branch's; one that both have changed in the same way stays. What both
+        have changed differently is a conflict: by `on_conflict` an error (`fail`), the branch's row (`branch`) or the
+        table's (`main`). With {column: rule} rows are merged column by column: a column that one side alone has changed
+        has its value, and for the others the rules are `fail`, `branch`, `main`, `sum` (both changes of a number are
+        added up), `max` and `min`; `*` is for all columns that are not named, and for a delete against an update.
+        Without primary key rows are counted: what the branch inserted is inserted, what it deleted is deleted, and a
+        conflict is a row of which both deleted a different number.
+
+        `base` is the snapshot or tag that both come from; only branches that other engines made need it, 0 for one
+        made empty. With `dry_run` nothing is written: the result says what would be done, with all conflicts. Only
+        files in which the sides differ are read; a compaction makes them differ. The changes must fit in memory. On a
+        table with a log the merge is a batch statement. Raises BranchConflictError for conflicts that no rule decides,
+        then nothing is written; InvalidRequestError for columns that differ and for a branch without a known base;
+        UnsupportedError for tables without a log whose merge engine combines rows; NotFoundError, ConflictError.
+        """
+        from lakelog.catalog.branch_merging import merge_changes
+
+        return merge_changes(self, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
     def rename_branch(self, name: str, new_name: str) -> None:
         """Give a branch another name. Raises NotFoundError, ConflictError for a taken name and a running writer."""

@@ -9,7 +9,7 @@ inputs were replaced). Everything else ends the attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lakelog.filestore.compact.result import CompactResult
@@ -202,7 +202,8 @@ class SnapshotChange:
 
     `watermark_millis` is the latest watermark of its batches; None without one.
     The rows of the files `removed` are taken out of the table, and of `files`.
-    `untracked` names what of it is in no record of the log: user, identifier, bucket and mark.
+    `untracked` names what of it is in no record of the log: user, identifier, bucket and mark. `properties` are more
+    properties of the snapshot.
     """
 
     files: Sequence[tuple[int, BucketFile]]
@@ -213,6 +214,7 @@ class SnapshotChange:
     watermark_millis: int | None = None
     removed: Sequence[tuple[int, BucketFile]] = ()
     untracked: Sequence[Mapping[str, object]] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 Decide = Callable[[TableState], SnapshotChange | None]

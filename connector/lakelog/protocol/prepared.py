@@ -5,6 +5,7 @@ The file `lakelog/statements/<name>` of the table is JSON; its name ends with th
     {"v": 1, "table": uuid of the table, "topic": topic id, "user": user, "operation": such as "DELETE",
      "schema": schema id, "base": id of the snapshot that it was worked out on, 0 before the first, "time": epoch ms,
      "rows": number of changes, "lineage": object,
+     "properties": {key: value} that its snapshot gets, left out without any,
      "buckets": {bucket: {"offset": log offset, "files": [[partition base64, file meta]],
                  "removed": files with rows that are taken out, left out without}}}
 
@@ -21,7 +22,17 @@ from dataclasses import dataclass, field
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, string, whole
+from lakelog.common.json_fields import (
+    COUNT,
+    items,
+    member,
+    number_of,
+    optional,
+    parse_object,
+    string,
+    string_map,
+    whole,
+)
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.integrity import name_with_digest, read_checked
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER
@@ -63,6 +74,7 @@ class PreparedCommit:
     row_count: int
     parts: Mapping[int, StagedPart]
     lineage: Mapping[str, object] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def batch(self) -> Batch:
@@ -90,6 +102,8 @@ class PreparedCommit:
             "lineage": dict(self.lineage),
             "buckets": {str(bucket): _part_json(part) for bucket, part in sorted(self.parts.items())},
         }
+        if self.properties:
+            fields["properties"] = dict(self.properties)
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -111,6 +125,7 @@ class PreparedCommit:
                 row_count=whole(fields, "rows", COUNT),
                 parts={number_of(bucket): _parse_part(member(buckets, bucket)) for bucket in buckets},
                 lineage=member(fields, "lineage"),
+                properties=optional(string_map, fields, "properties") or {},
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"the prepared commit {path} is not readable: {cause(error)}") from error

@@ -146,7 +146,7 @@ class LoggedTable:
         rows = plan(latest)
         if not (rows.row_count or commits_nothing):
             return None
-        self._check_records(rows)
+        self.check_records(rows)
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
         parts = stage(self.table, rows, state)
@@ -161,8 +161,14 @@ class LoggedTable:
         row_count: int,
         age_seconds: Callable[[], float],
         lineage: Mapping[str, object] | None = None,
+        properties: Mapping[str, str] | None = None,
+        check: Callable[[str], None] | None = None,
     ) -> Snapshot:
-        """Prepare and finish a statement whose files are staged. Raises as `run`."""
+        """Prepare and finish a statement whose files are staged. Raises as `run`.
+
+        `properties` are further ones of its snapshot. `check` is called with the name of the prepared commit before
+        anything is logged; the statement is cancelled when it raises.
+        """
         prepared = PreparedCommit(
             table_uuid=self.table.uuid,
             topic_id=self.target.topic_id,
@@ -174,9 +180,16 @@ class LoggedTable:
             row_count=row_count,
             parts=parts,
             lineage={"operation": operation, **(lineage or {})},
+            properties=properties or {},
         )
         name = self._prepare(prepared, age_seconds)
         self.observe(Step.AFTER_PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)
+        if check is not None:
+            try:
+                check(name)
+            except LakelogError:
+                self.cancel(name)
+                raise
         try:
             finish([name], self.ports, own=name)
         except CancelledError:
@@ -222,7 +235,7 @@ class LoggedTable:
         assert found is not None, "a finished statement is in the newest snapshot"
         return found
 
-    def _check_records(self, rows: Changes) -> None:
+    def check_records(self, rows: Changes) -> None:
         """Raise InvalidRequestError for a row whose record the topic would refuse, before anything is prepared."""
         limit = Patience(self.target.unavailable_seconds).keep_trying(lambda: record_limit(self.target.topic))
         schema = self.table.schema

@@ -201,7 +201,8 @@ def take_statements(
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
     assert change.log is not None
     log = change.log.pruned(users)
-    return replace(change, users=users, log=log, lineage=lineage)
+    properties = {key: text for name in sorted(statements) for key, text in statements[name].properties.items()}
+    return replace(change, users=users, log=log, lineage=lineage, properties=properties)
 
 
 def cancel(name: str, ports: StatementPorts) -> Fate:

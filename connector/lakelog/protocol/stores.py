@@ -470,6 +470,7 @@ class DriverSnapshots:
             properties[UNTRACKED_KEY] = json.dumps([dict(entry) for entry in change.untracked])
         if change.log is not None:
             properties |= {LOG_STATE_KEY: change.log.to_json(), PLACE_KEY: self.table.path}
+        properties |= change.properties
         return CommitRequest(
             commit_user=batch.user,
             commit_identifier=batch.identifier,

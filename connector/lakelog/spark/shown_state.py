@@ -7,7 +7,7 @@
 | `watermark` | `scan.watermark` |
 | `tag` | `scan.tag-name` |
 | `version` | `scan.version` |
-| `branch` | `branch`, `scan.branch` |
+| `branch` | `branch` |
 
 A read takes one of them, and a branch beside it.
 """
@@ -69,14 +69,11 @@ BRANCH: Option[str | None] = Option(
     key="branch",
     parse=parse_branch,
     default=None,
-    doc="The branch of the table that is read or written; `main` without it. `scan.branch` is the same.",
+    doc="The branch of the table that is read, in batches; `main` without it.",
     kind="the name of a branch",
 )
 _SCAN_WATERMARK = Option(key="scan.watermark", parse=int, default=None, doc=WATERMARK.doc, kind=WATERMARK.kind)
 _SCAN_VERSION = Option(key="scan.version", parse=str, default=None, doc=VERSION.doc, kind=VERSION.kind)
-SCAN_BRANCH: Option[str | None] = Option(
-    key="scan.branch", parse=parse_branch, default=None, doc=BRANCH.doc, kind=BRANCH.kind
-)
 _SCAN_TAG_NAME = Option(key="scan.tag-name", parse=str, default=None, doc=TAG.doc, kind=TAG.kind)
 
 STATE_OPTIONS: tuple[Option[object], ...] = (SNAPSHOT_ID, TIMESTAMP, WATERMARK, TAG, VERSION, BRANCH)
@@ -146,17 +143,9 @@ def named_version(given: Mapping[str, str]) -> str | None:
     return VERSION.of(options) or _SCAN_VERSION.of(options)
 
 
-def branch_of(options: Mapping[str, str]) -> str | None:
-    """The branch that options name; None without one. Raises InvalidRequestError for two."""
-    branch, other = BRANCH.of(options), SCAN_BRANCH.of(options)
-    if branch is not None and other is not None and branch != other:
-        raise InvalidRequestError(f"{BRANCH.key}={branch} and {SCAN_BRANCH.key}={other} name two branches: give one")
-    return branch or other
-
-
-def check_followed(state: ShownState) -> None:
+def check_followed(state: ShownState, branch: str | None) -> None:
     """Raise UnsupportedError for a state that a stream cannot start from."""
-    named = {WATERMARK.key: state.watermark, TAG.key: state.tag, VERSION.key: state.version}
+    named = {WATERMARK.key: state.watermark, TAG.key: state.tag, VERSION.key: state.version, BRANCH.key: branch}
     for key, value in named.items():
         if value is not None:
             raise UnsupportedError(

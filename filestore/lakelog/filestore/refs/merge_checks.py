@@ -8,6 +8,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.changing import check_kinds_free
 from lakelog.filestore.write.write import check_table_writable
@@ -24,8 +25,8 @@ def check_mergeable(main: TableStore, branch: TableStore) -> None:
                 "cannot be merged yet; read the branch and write its rows"
             )
     _check_columns(main, branch)
-    if main.schema.primary_keys and not main.has_log:
-        _check_replaces(main)
+    for line in (main, branch) if main.schema.primary_keys else ():
+        _check_replaces(line)
 
 
 def _check_columns(main: TableStore, branch: TableStore) -> None:
@@ -69,8 +70,9 @@ def _spelled(fields: list[DataField]) -> str:
     return listed(f"{field.name} {field.type}" for field in fields)
 
 
-def _check_replaces(main: TableStore) -> None:
-    options = main.schema.options
+def _check_replaces(line: TableStore) -> None:
+    """Raise UnsupportedError where the files of a line do not keep the last row of a key."""
+    options = line.stored.schema.options
     engine = MERGE_ENGINE.of(options)
     if engine is not MergeEngine.DEDUPLICATE:
         reason = f"{MERGE_ENGINE.key}={engine.value}, which combines the rows of a key"
@@ -80,7 +82,8 @@ def _check_replaces(main: TableStore) -> None:
         reason = f"{IGNORE_DELETE.key}=true, so that deletes of the branch would be left out"
     else:
         return
+    name = f"table {line.name}" if line.branch == MAIN_BRANCH else f"branch {line.branch!r} of table {line.name}"
     raise UnsupportedError(
-        f"table {main.name} has {reason}: a merge of a branch would not give the merged rows. Give the table a log, "
-        "which keeps the merged rows, or read the branch with to_batches(branch=...) and write its rows"
+        f"{name} has {reason}: a merge by key would not give the merged rows; read the branch with "
+        "to_batches(branch=...) and write its rows"
     )

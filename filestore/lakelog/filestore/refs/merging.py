@@ -128,7 +128,7 @@ class BranchMerger:
             if is_removed(schema):
                 replaced = rows_of_keys(main, upserts.select(keys), schema.fields)
                 removed, deletes = pa.concat_tables([replaced, deletes]), removed
-        kind = RowKind.INSERT if is_removed(schema) and self.main.has_log else RowKind.UPDATE_AFTER
+        kind = RowKind.INSERT if self.main.has_log else RowKind.UPDATE_AFTER  # in a log both are upserts
         return Changes(
             rows=pa.concat_tables([deletes, upserts]),
             kinds=pa.concat_arrays([kinds_of(deletes, RowKind.DELETE), kinds_of(upserts, kind)]),

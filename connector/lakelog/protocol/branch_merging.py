@@ -1,0 +1,122 @@
+"""A three-way merge of a branch into a table with a log: one batch statement, worked out on the newest snapshot.
+
+Its prepared commit holds the record of the merge, so that whoever finishes the statement writes it into the very
+snapshot that takes the merge in. Between the plan and the log another writer may have come first: when the table has
+moved on in what the merge depends on, the statement is cancelled and worked out again.
+
+What a stream logs while the merge itself is being logged, some moments, is older than the merge, as with every
+statement: where both write a key, the merge's row stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.refs.merging import BranchMerger, MergePlan
+from lakelog.filestore.write.changing import Changes
+from lakelog.protocol.place import check_no_copy
+from lakelog.protocol.staging import stage
+from lakelog.protocol.statement_runs import LoggedTable
+from lakelog.protocol.statements import GRACE_MILLIS
+from lakelog.protocol.stores import read_state
+
+OPERATION = "MERGE BRANCH"
+_ATTEMPTS_MAX = 10
+
+
+class MovedOnError(ConflictError):
+    """The table has changed since the merge was worked out: work it out again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedMerge:
+    """A merge of a branch through the log of a table."""
+
+    logged: LoggedTable
+    merger: BranchMerger
+
+    def run(self) -> tuple[MergePlan, Snapshot | None]:
+        """Merge; the snapshot is None where the branch has nothing new. Raises BranchConflictError, ConflictError."""
+        check_no_copy(self.logged.table, self.logged.snapshots.newest().place)
+        for _ in range(_ATTEMPTS_MAX):
+            self.logged.finish_left_over()
+            self._settle()
+            latest = self.logged.table.snapshots.latest()
+            plan = self.merger.plan(latest).checked(self.logged.table.name)
+            if plan.properties is None:
+                return plan, None
+            try:
+                return plan, self._run(plan, latest)
+            except MovedOnError:
+                continue
+        raise ConflictError(
+            f"table {self.logged.table.name} changed during each of {_ATTEMPTS_MAX} attempts to merge branch "
+            f"{self.merger.line.name!r}, in the rows that the merge writes; merge again when fewer writers run"
+        )
+
+    def _run(self, plan: MergePlan, latest: Snapshot | None) -> Snapshot:
+        logged, changes = self.logged, plan.changes
+        self.merger.line.keep()
+        logged.check_records(changes)
+        state = read_state(logged.table, latest, topic_id=logged.target.topic_id)
+        age = Stopwatch()
+        return logged.run_staged(
+            OPERATION,
+            state,
+            stage(logged.table, changes, state),
+            row_count=changes.row_count,
+            age_seconds=age.seconds,
+            lineage={"branch": self.merger.line.name, "branch_snapshot": plan.result.branch_id},
+            properties=plan.properties,
+            check=lambda name: self._check(name, plan, latest),
+        )
+
+    def _check(self, name: str, plan: MergePlan, latest: Snapshot | None) -> None:
+        """Raise ConflictError when another merge of the branch runs, MovedOnError when the plan is outdated.
+
+        Both merges have prepared before they look, so at least one sees the other, or its record.
+        """
+        others = [other for other in self._prepared() if other != name]
+        if others:
+            raise ConflictError(
+                f"branch {self.merger.line.name!r} is being merged into table {self.logged.table.name} by another "
+                "process too; merge again when it has ended"
+            )
+        newest = self.logged.table.snapshots.latest()
+        if newest == latest:
+            return
+        again = self.merger.plan(newest).checked(self.logged.table.name)
+        if again.result.base_id != plan.result.base_id or not _are_equal(again.changes, plan.changes):
+            raise MovedOnError(f"table {self.logged.table.name} has moved on to {newest}")
+
+    def _settle(self) -> None:
+        """Finish or cancel merges of the branch that were prepared and left."""
+        for name, time_millis in self._prepared().items():
+            if system_millis() - time_millis > GRACE_MILLIS:
+                self.logged.cancel(name)
+
+    def _prepared(self) -> dict[str, int]:
+        """The prepared merges of the branch that are in no snapshot: name and time."""
+        found: dict[str, int] = {}
+        users = self.logged.snapshots.newest().users
+        for name in self.logged.prepared.names():
+            try:
+                prepared = self.logged.prepared.read(name)
+            except NotFoundError:  # finished or cancelled meanwhile
+                continue
+            is_foreign = self.logged.prepared.is_foreign(prepared, topic_id=self.logged.target.topic_id)
+            if self.merger.line.key in prepared.properties and prepared.user not in users and not is_foreign:
+                found[name] = prepared.time_millis
+        return found
+
+
+def _are_equal(one: Changes, other: Changes) -> bool:
+    """Whether two plans change the same rows in the same order; NaN equals NaN."""
+    parts = ((one.rows, other.rows), (one.removed, other.removed))
+    return bool(one.kinds.equals(other.kinds)) and all(pl.DataFrame(a).equals(pl.DataFrame(b)) for a, b in parts)
