@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.table_files import TableFile
     from lakelog.filestore.metadata.tag_file import Tag
     from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.read.change_source import ChangeSource
     from lakelog.filestore.readable_table import Selection
     from lakelog.filestore.refs.branch_merge import BranchMerge
     from lakelog.filestore.refs.branches import Branch
+    from lakelog.filestore.refs.ranges import RangeName
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.refs.rollback import RolledBack
     from lakelog.filestore.refs.travel import SnapshotChoice
@@ -175,18 +177,35 @@ class Table:
     def changes(
         self,
         *,
-        after: int | None = None,
-        up_to: int | None = None,
+        after: RangeName | None = None,
+        up_to: RangeName | None = None,
+        source: ChangeSource | str = "auto",
         columns: str | Sequence[str] | None = None,
         branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of the snapshots after `after`, up to and with `up_to`; `_row_kind` is the first column.
+        """The changes after the state `after`, up to the state `up_to`; `_row_kind` is the first column.
 
-        With a changelog producer these are all changes with their old values, else the last change of each key. A
-        value-count table gives each row as often as it was inserted or deleted. Raises NotFoundError for a snapshot
-        that is not there yet, and for one whose changes are not kept any more: a range is never given in part.
+        A state is a snapshot's number (0 before the first one), the name of a tag, a datetime or its string. With a
+        changelog producer these are all changes with their old values, else the last change of each key; an overwrite
+        without changelog gives what it made different. A value-count table gives each row as often as it was inserted
+        or deleted. Raises NotFoundError for a snapshot that is not there yet, and for one whose changes are not kept
+        any more: a range is never given in part.
+
+        With the source `difference`, and between two tags, it is the net difference of the two states: one change a
+        key, deletes too, in memory bounded by `read.memory-budget`; only the two states must be kept.
         """
-        return self._files.changes(after=after, up_to=up_to, columns=columns, branch=branch)
+        return self._files.changes(after=after, up_to=up_to, source=source, columns=columns, branch=branch)
+
+    def rows_between(
+        self,
+        after: RangeName | None = None,
+        up_to: RangeName | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        branch: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that are new or changed from the state `after` to the state `up_to`, each once; see `changes`."""
+        return self._files.rows_between(after, up_to, columns=columns, branch=branch)
 
     def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas."""

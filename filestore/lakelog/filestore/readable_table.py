@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack  # Any: duckdb is an optiona
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.identity import check_schema, latest_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.read.change_source import ChangeSource, change_source
 from lakelog.filestore.refs.travel import SnapshotChoice, on_branch, travelled
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.read.planned_read import PlannedRead
+    from lakelog.filestore.refs.ranges import RangeName
 
 
 _DUCKDB_MAJOR_MIN = 2
@@ -210,41 +210,44 @@ class ReadableTable(TableStore):
     def changes(
         self,
         *,
-        after: int | None = None,
-        up_to: int | None = None,
-        source: ChangeSource = ChangeSource.AUTO,
+        after: RangeName | None = None,
+        up_to: RangeName | None = None,
+        source: ChangeSource | str = ChangeSource.AUTO,
         columns: str | Sequence[str] | None = None,
         branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The changes of the snapshots after `after`, up to and with `up_to`; by default all changes that exist.
 
-        The first column is `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket. Raises
-        NotFoundError for a snapshot that does not exist yet, and for one whose changes have expired; changes may be
-        kept longer than snapshots.
+        The first column is `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket, or with
+        the source `difference` as one difference of the two states. Raises NotFoundError for a snapshot that does not
+        exist yet, and for one whose changes have expired; changes may be kept longer than snapshots.
         """
-        from lakelog.filestore.read.changes import snapshots_of_changes
+        from lakelog.filestore.system.range_changes import range_changes
 
+        table = self._followed(branch)
+        return range_changes(
+            table, table.schema.chosen(columns), after=after, up_to=up_to, source=change_source(source)
+        )
+
+    def rows_between(
+        self,
+        after: RangeName | None = None,
+        up_to: RangeName | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        branch: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that are new or changed from one state to another, each once. See `changes`."""
+        from lakelog.filestore.system.range_changes import net_rows
+
+        table = self._followed(branch)
+        return net_rows(table, table.schema.chosen(columns), after=after, up_to=up_to)
+
+    def _followed(self, branch: str | None) -> Self:
         table = self.on_branch(branch)
         check_foreign_options(table.schema.options, Use.FOLLOW, table_name=self.name)
         check_schema(table, latest_of(table))
-        fields = table.schema.chosen(columns)
-        return table._changes(snapshots_of_changes(table, after=after, up_to=up_to), fields, source)
-
-    def _changes(
-        self, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
-    ) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        from lakelog.common.arrow import to_arrow_schema
-        from lakelog.filestore.read.changes import change_files, read_change_file
-
-        kind_strings = pa.array(ROW_KIND_TEXTS)
-        schema = pa.schema([pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *to_arrow_schema(fields)])
-        for snapshot in snapshots:
-            for entry in change_files(self, snapshot, source):
-                for batch in read_change_file(self, entry, fields, kind_name=ROW_KIND_COLUMN):
-                    *values, kinds = batch.columns
-                    yield pa.RecordBatch.from_arrays([kind_strings.take(kinds), *values], schema=schema)
+        return table
 
 
 def _check_keywords(given: SnapshotChoice, known: Sequence[str]) -> None:

@@ -1,0 +1,166 @@
+"""The changes between two states of a table: those of each snapshot, or the net difference of the two states.
+
+| source | changes |
+|---|---|
+| `auto` | between two tags the difference, else those of each snapshot |
+| `changelog`, `delta` | those of each snapshot, from its changelog files, or from the files that it added |
+| `difference` | one delete, insert or update a key that differs, whatever was in between; needs both states alone |
+
+An overwrite adds no row for those that it removes: where it has no changelog, its changes are the difference to the
+state before. Source: Paimon, `IncrementalDiffStartingScanner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.read.changes import change_files, find_changes, read_change_file, snapshots_of_changes
+from lakelog.filestore.refs.ranges import RangeEnd, RangeName, range_end, state_of
+from lakelog.filestore.system.differences import differences
+from lakelog.filestore.system.state_parts import TableState
+
+_ADDS = ("+I", "+U")
+
+
+def range_changes(
+    table: TableStore,
+    fields: Sequence[DataField],
+    *,
+    after: RangeName | None,
+    up_to: RangeName | None,
+    source: ChangeSource,
+) -> Iterator[pa.RecordBatch]:
+    """The changes of a range, `_row_kind` first. Wrong arguments raise before the first batch.
+
+    Raises as `snapshots_of_changes`; NotFoundError, naming what can be read, where neither changes nor states are kept.
+    """
+    ends = resolved_range(table, after=after, up_to=up_to)
+    first, last = ends
+    if is_difference(ends, source):
+        old, new = states_of(table, ends)
+        return _difference(table, fields, old, new)
+    snapshots = changed_snapshots(table, first, last)
+    return _of_snapshots(table, snapshots, fields, source)
+
+
+def net_rows(
+    table: TableStore, fields: Sequence[DataField], *, after: RangeName | None, up_to: RangeName | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows that are new or changed in the later of two states, each once. Raises as `range_changes`."""
+    old, new = states_of(table, resolved_range(table, after=after, up_to=up_to))
+    return _added(_difference(table, fields, old, new))
+
+
+def resolved_range(
+    table: TableStore, *, after: RangeName | None, up_to: RangeName | None
+) -> tuple[RangeEnd | None, RangeEnd | None]:
+    """The ends of a range. Raises InvalidRequestError for one that ends before it begins."""
+    first = None if after is None else range_end(table, after, "after")
+    last = None if up_to is None else range_end(table, up_to, "up_to")
+    if first is not None and last is not None and last.number < first.number:
+        raise InvalidRequestError(
+            f"no changes are after snapshot {first.number} and up to snapshot {last.number}: up_to is lower"
+        )
+    return first, last
+
+
+def is_difference(ends: tuple[RangeEnd | None, RangeEnd | None], source: ChangeSource) -> bool:
+    """Whether the changes of a range are the difference of two states, as Paimon has it for two tags."""
+    first, last = ends
+    are_tags = first is not None and last is not None and first.is_tag and last.is_tag
+    return source is ChangeSource.DIFFERENCE or (source is ChangeSource.AUTO and are_tags)
+
+
+def states_of(
+    table: TableStore, ends: tuple[RangeEnd | None, RangeEnd | None]
+) -> tuple[Snapshot | None, Snapshot | None]:
+    """The states at both ends; the state before the first snapshot, and the newest one, where an end is not given."""
+    first, last = ends
+    old = None if first is None else state_of(table, first)
+    return old, table.snapshots.latest() if last is None else state_of(table, last)
+
+
+def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd | None) -> list[Snapshot]:
+    """The snapshots of a range. Raises NotFoundError where the changes of one have expired, and says what is kept."""
+    after, up_to = (None if end is None else end.number for end in (first, last))
+    try:
+        found = snapshots_of_changes(table, after=after, up_to=up_to)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{error}; where both states are kept, by snapshots or tags, source='difference' gives what is different"
+        ) from error
+    for end in (first, last):
+        _check_same_history(table, end)
+    return found
+
+
+def takes_states(snapshot: Snapshot, source: ChangeSource) -> bool:
+    """Whether the changes of a snapshot are read from the states before and after it."""
+    has_changes = snapshot.changelog_manifest_list is not None
+    return source is ChangeSource.AUTO and snapshot.commit_kind is CommitKind.OVERWRITE and not has_changes
+
+
+def state_before(table: TableStore, snapshot: Snapshot) -> Snapshot | None:
+    """The state before a snapshot. Raises NotFoundError for one that has expired."""
+    return state_of(table, RangeEnd(number=snapshot.id - 1))
+
+
+def _check_same_history(table: TableStore, end: RangeEnd | None) -> None:
+    """Raise InvalidRequestError for a tag of a history that was rolled back: its number is another snapshot's now."""
+    if end is None or end.snapshot is None:
+        return
+    living = find_changes(table, end.number)
+    if living is not None and living.uuid != end.snapshot.uuid:
+        raise InvalidRequestError(
+            f"snapshot {end.number} of {table.name} is not the one that was tagged: the table was rolled back "
+            "since. Its changes cannot be followed from there; source='difference' compares the two states"
+        )
+
+
+def _of_snapshots(
+    table: TableStore, snapshots: Sequence[Snapshot], fields: Sequence[DataField], source: ChangeSource
+) -> Iterator[pa.RecordBatch]:
+    kind_strings = pa.array(ROW_KIND_TEXTS)
+    schema = _schema(fields)
+    for snapshot in snapshots:
+        if takes_states(snapshot, source):
+            yield from _difference(table, fields, state_before(table, snapshot), snapshot)
+            continue
+        for entry in change_files(table, snapshot, source):
+            for batch in read_change_file(table, entry, fields, kind_name=ROW_KIND_COLUMN):
+                *values, kinds = batch.columns
+                yield pa.RecordBatch.from_arrays([kind_strings.take(kinds), *values], schema=schema)
+
+
+def _difference(
+    table: TableStore, fields: Sequence[DataField], old: Snapshot | None, new: Snapshot | None
+) -> Iterator[pa.RecordBatch]:
+    keys = [field for field in table.schema.fields if field.name in table.schema.primary_keys]
+    compared = [*fields, *(key for key in keys if key not in fields)]
+    schema = _schema(fields)
+    before, after = (TableState(table=table, snapshot=snapshot) for snapshot in (old, new))
+    for found in differences(before, after, compared):
+        changes = found.changes().select(schema.names)
+        for batch in changes.combine_chunks().to_batches():
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _added(changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    wanted = pa.array(_ADDS)
+    for batch in changes:
+        rows = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=wanted))
+        if rows.num_rows:
+            yield rows.drop_columns([ROW_KIND_COLUMN])
+
+
+def _schema(fields: Sequence[DataField]) -> pa.Schema:
+    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), *to_arrow_schema(fields)])
