@@ -64,6 +64,7 @@ BASE = {
             "projection",
             "session",
             "shown_state",
+            "system_read",
             "tables",
             "types",
             "worker",

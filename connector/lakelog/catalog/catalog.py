@@ -7,11 +7,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
 from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
+from lakelog.catalog.system_names import SYSTEM_DATABASE, check_is_table, split_name
 from lakelog.catalog.table import Table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import (
@@ -52,6 +53,8 @@ from lakelog.protocol.renames import forget_renames, record_rename
 from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
+    from lakelog.filestore.refs.travel import SnapshotChoice
+    from lakelog.filestore.system.system_table import SystemTable
     from lakelog.protocol.health import Finding, HealthReport
 
 _NAMES_SHOWN = 5
@@ -129,11 +132,15 @@ class Catalog:
         return self.table(identifier)
 
     def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
-        """Open a table. Raises NotFoundError, naming the tables of its database.
+        """Open a table, or with `database.table$branch_<name>` a branch of it.
 
-        Raises OptionError for a table with settings of Kafka clients that no table may hold, unless it
-        `is_to_be_mended` by an alter that removes them.
+        Raises NotFoundError, naming the tables of its database. Raises OptionError for a table with settings of Kafka
+        clients that no table may hold, unless it `is_to_be_mended` by an alter that removes them.
         """
+        parts = split_name(identifier)
+        check_is_table(identifier, parts)
+        if parts.branch is not None:
+            return self.table(parts.table, is_to_be_mended=is_to_be_mended).branch(parts.branch)
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
         if not self._exists(path):
@@ -152,6 +159,28 @@ class Catalog:
             bootstrap_servers=self._bootstrap_servers,
             is_to_be_mended=is_to_be_mended,
         )
+
+    def system_table(
+        self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
+    ) -> SystemTable:
+        """A system table by its full name: `db.t$files`, `db.t$branch_b$files`, or one of the warehouse.
+
+        Those of the warehouse are `sys.tables`, `sys.partitions`, `sys.all_table_options` and `sys.catalog_options`.
+        For the others, and the arguments, see `Table.system_table`. Raises NotFoundError, InvalidRequestError.
+        """
+        parts = split_name(name)
+        if parts.system is not None:
+            found = self.table(parts.table if parts.branch is None else f"{parts.table}$branch_{parts.branch}")
+            return found.system_table(parts.system, after=after, up_to=up_to, **which)
+        from lakelog.catalog.system_tables import warehouse_table
+
+        database, _, table = name.partition(".")
+        if database != SYSTEM_DATABASE or after is not None or up_to is not None or which:
+            raise InvalidRequestError(
+                f"{name!r} is not a system table: expected a name such as db.t$files or sys.tables, which takes no "
+                "other arguments"
+            )
+        return warehouse_table(self, table, self._options)
 
     def list_databases(self) -> list[str]:
         """The databases that hold a table, in order. Raises NotFoundError for a folder that is not a warehouse."""
@@ -414,14 +443,17 @@ def open_table(
 ) -> Table:
     """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
 
+    A branch is named by `branch`, or behind the table: `t$branch_<name>`.
     `options` and `is_to_be_mended` are those of `Catalog` and `Catalog.table`.
     """
     if warehouse is not None:
         found = Catalog(warehouse, options=options).table(str(path_or_identifier), is_to_be_mended=is_to_be_mended)
-        if branch == MAIN_BRANCH:
+        if branch == MAIN_BRANCH or split_name(str(path_or_identifier)).branch is not None:
             return found
         path_or_identifier = found.path
+    parts = split_name(str(path_or_identifier))
+    check_is_table(str(path_or_identifier), parts)
     given = options or {}
     kafka = call_settings(given)
-    store = FileStoreTable.open(path_or_identifier, branch=branch, options=without_call_settings(given))
+    store = FileStoreTable.open(parts.table, branch=parts.branch or branch, options=without_call_settings(given))
     return Table(store, kafka=kafka, is_to_be_mended=is_to_be_mended)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import describe, merge, restore, show, tag, upkeep
+from lakelog.cli import describe, merge, restore, show, system_tables, tag, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.output import print_lines, say, to_json
@@ -115,6 +115,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "count": show.count,
         "snapshots": show.snapshots,
         "files": show.files,
+        "show": system_tables.show,
     },
     "Create and change tables": {
         "create": create,

@@ -52,6 +52,10 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def schema(self) -> spark.StructType:
         """The columns that the options choose. Raises what is wrong with the options at the user's load()."""
+        if self._names_system_table():
+            from lakelog.spark.system_read import system_schema
+
+            return system_schema(self.options)
         from lakelog.spark.source.read_schema import read_schema
 
         table, options = self._read()
@@ -60,6 +64,10 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def reader(self, schema: spark.StructType) -> DataSourceReader:
         """Reads a snapshot, or a part of the log."""
+        if self._names_system_table():
+            from lakelog.spark.system_read import SystemReader
+
+            return SystemReader(self.options, schema)
         from lakelog.spark.log_options import check_log_batch
         from lakelog.spark.options import CONSUMER_ID
         from lakelog.spark.source.input_partitions import TableRows
@@ -137,6 +145,12 @@ class LakelogDataSource(DataSource):
         except UnavailableError as error:
             return AwayStreamWriter(str(error))
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))
+
+    def _names_system_table(self) -> bool:
+        from lakelog.catalog.system_names import names_system_table
+
+        options = {key.lower(): value for key, value in self.options.items()}
+        return names_system_table(options.get("table") or options.get("path", ""), in_warehouse="warehouse" in options)
 
     def _read(self) -> tuple[Table, ReadOptions]:
         from lakelog.spark.options import open_for_read, parse_read_options

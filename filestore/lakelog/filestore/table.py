@@ -442,10 +442,11 @@ class FileStoreTable(ReadableTable):
         """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system_table`."""
         from lakelog.filestore.system.opening import Shown, open_system_table
 
-        table = self.on_branch(which.get("branch"))
-        branch = "" if table.branch == MAIN_BRANCH else f"$branch_{table.branch}"
         named = tuple(key for key, value in which.items() if value is not None and key != "branch")
-        state = Shown(snapshot=lambda: table.snapshot(**which), named=named, after=after, up_to=up_to)
+        table, found = self.travelled(**which)
+        branch = "" if table.branch == MAIN_BRANCH else f"$branch_{table.branch}"
+        snapshot = (lambda: found) if named else table.snapshot
+        state = Shown(snapshot=snapshot, named=named, after=after, up_to=up_to)
         return open_system_table(table, name, state, full_name=f"{table.name}{branch}${name}")
 
     def consumers(self) -> list[Consumer]:

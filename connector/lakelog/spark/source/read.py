@@ -9,10 +9,13 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
+from lakelog.catalog.system_names import names_system_table
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.filestore.predicate import check_filter, parse_where
+from lakelog.filestore.refs.travel import SnapshotChoice
 from lakelog.spark.session import prepare_session
 from lakelog.spark.source.file_scan import Selection, scan_snapshot
+from lakelog.spark.system_read import system_frame
 from lakelog.spark.tables import TableName, resolve_files
 
 
@@ -38,13 +41,24 @@ def read(
     the oldest one with `watermark` or a later one, or the one that `tag` keeps, or what `version` names: a tag, a
     snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch` one of that branch. A timestamp is a datetime,
     a string, or an int, milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all
-    queries of the DataFrame see that one. Raises NotFoundError and InvalidRequestError at once.
+    queries of the DataFrame see that one. A name such as `db.t$files` is that of a system table, see
+    `Table.system_table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
     """
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))
-    files, snapshot = resolve_files(table, catalog=catalog, warehouse=warehouse)._files.travelled(
-        snapshot_id=snapshot_id, timestamp=millis, watermark=watermark, tag=tag, version=version, branch=branch
-    )
+    which: SnapshotChoice = {
+        "snapshot_id": snapshot_id,
+        "timestamp": millis,
+        "watermark": watermark,
+        "tag": tag,
+        "version": version,
+        "branch": branch,
+    }
+    in_warehouse = catalog is not None or warehouse is not None
+    if isinstance(table, str) and names_system_table(table, in_warehouse=in_warehouse):
+        shown = {**which, "columns": columns, "where": where}
+        return system_frame(spark, table, catalog=catalog, warehouse=warehouse, **shown)
+    files, snapshot = resolve_files(table, catalog=catalog, warehouse=warehouse)._files.travelled(**which)
     prepare_session(spark)
     fields = files.schema.chosen(columns)
     predicate = None

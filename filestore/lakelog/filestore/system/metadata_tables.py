@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 
-from lakelog.common.errors import NotFoundError
 from lakelog.common.json_fields import parse_object
 from lakelog.common.quoting import cause
 from lakelog.common.types import field_to_json
@@ -68,38 +67,20 @@ def options(table: TableStore) -> Iterator[Row]:
 def tags(table: TableStore) -> Iterator[Row]:
     """The rows of `tags`, in the order of their names."""
     for name in table.snapshots.tags():
-        try:
-            tagged = table.snapshots.tagged(name)
-            created, retained = _life(table, name)
-        except NotFoundError:  # deleted since the folder was listed
+        tag = table.snapshots.find_tag(name)
+        if tag is None:  # deleted since the folder was listed
             continue
+        created, retained = tag.create_time, tag.time_retained
         yield (
             name,
-            tagged.id,
-            tagged.schema_id,
-            tagged.time_millis,
-            tagged.total_record_count,
-            created,
-            retained,
-            tagged.id,
+            tag.snapshot.id,
+            tag.snapshot.schema_id,
+            tag.snapshot.time_millis,
+            tag.snapshot.total_record_count,
+            None if created is None else round(created.astimezone(UTC).timestamp() * 1_000),
+            None if retained is None else duration_text(retained),
+            tag.snapshot.id,
         )
-
-
-def _life(table: TableStore, tag: str) -> tuple[int | None, str | None]:
-    """When a tag was made, by its file, in milliseconds of UTC, and how long it is kept, as Java prints durations."""
-    path = table.paths.tag(tag)
-    given = parse_object(table.file_io.read_bytes(path))
-    try:
-        created, retained = given.get("tagCreateTime"), given.get("tagTimeRetained")
-        millis = None
-        if created is not None:
-            year, month, day, hour, minute, *rest = created
-            second, nanos = (*rest, 0, 0)[:2]
-            local = datetime(year, month, day, hour, minute, second, nanos // 1_000)  # of the writer
-            millis = round(local.astimezone(UTC).timestamp() * 1_000)
-        return millis, None if retained is None else duration_text(timedelta(seconds=float(retained)))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise damaged(path, f"it is not a readable tag: {cause(error)}") from error
 
 
 def duration_text(duration: timedelta) -> str:
@@ -113,8 +94,8 @@ def duration_text(duration: timedelta) -> str:
 
 def branches(table: TableStore) -> Iterator[Row]:
     """The rows of `branches`, in the order of their names; the main branch is not one of them."""
-    for branch in branch_list(table):
-        yield (branch.name, branch.created_millis, branch.tag, branch.snapshot_id)
+    for one in branch_list(table):
+        yield one.name, one.created_millis, one.tag, one.snapshot_id
 
 
 def consumers(table: TableStore) -> Iterator[Row]:

@@ -1,0 +1,106 @@
+"""The system tables of a warehouse: `sys.tables`, `sys.partitions`, `sys.all_table_options`, `sys.catalog_options`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.system_names import SYSTEM_DATABASE
+from lakelog.common.errors import NotFoundError
+from lakelog.common.quoting import listed
+from lakelog.filestore.system.columns import WAREHOUSE_COLUMNS
+from lakelog.filestore.system.opening import arrow_rows
+from lakelog.filestore.system.system_table import SystemTable
+from lakelog.logstore.client_settings import is_secret
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+    from lakelog.catalog.table import Table
+
+_HIDDEN = "******"
+_SUMS = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
+Row = tuple[object, ...]
+_Sums = tuple[str, int, int, int, int | None]
+
+
+def warehouse_table(catalog: Catalog, name: str, options: Mapping[str, str]) -> SystemTable:
+    """The system table `sys.<name>` of a warehouse. Raises NotFoundError, naming those that exist."""
+    if name not in WAREHOUSE_COLUMNS:
+        near = get_close_matches(name, WAREHOUSE_COLUMNS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(WAREHOUSE_COLUMNS)}"
+        raise NotFoundError(f"the database {SYSTEM_DATABASE!r} has no system table {name!r}; {hint}")
+    fields = WAREHOUSE_COLUMNS[name]
+    return SystemTable(
+        name=f"{SYSTEM_DATABASE}.{name}",
+        fields=fields,
+        rows_of=lambda _: iter([arrow_rows(fields, _rows(catalog, name, options))]),
+    )
+
+
+def _rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Iterable[Row]:
+    match name:
+        case "tables":
+            return _tables(catalog)
+        case "partitions":
+            return _partitions(catalog)
+        case "all_table_options":
+            return _table_options(catalog)
+        case _:
+            return shown_options({"warehouse": catalog.warehouse, **options})
+
+
+def _all(catalog: Catalog) -> Iterator[tuple[str, str, Table]]:
+    for database in catalog.list_databases():
+        for name in catalog.list_tables(database):
+            try:
+                yield database, name, catalog.table(f"{database}.{name}", is_to_be_mended=True)
+            except NotFoundError:  # dropped since the folder was listed
+                continue
+
+
+def _tables(catalog: Catalog) -> Iterator[Row]:
+    for database, name, table in _all(catalog):
+        schema, sums = table.schema, _sums(table)
+        schemas = table.system_table("schemas").to_arrow(columns=["update_time"])["update_time"].cast("int64")
+        yield (
+            database,
+            name,
+            schema.options.get("type", "table"),
+            bool(schema.partition_keys),
+            bool(schema.primary_keys),
+            schema.options.get("owner"),
+            schemas[0].as_py(),
+            None,
+            schemas[-1].as_py(),
+            None,
+            sum(one[1] for one in sums),
+            sum(one[2] for one in sums),
+            sum(one[3] for one in sums),
+            max((one[4] for one in sums if one[4] is not None), default=None),
+        )
+
+
+def _sums(table: Table) -> Sequence[_Sums]:
+    """The partitions of the newest snapshot: name, rows in files, bytes, files, and when the last one was made."""
+    found = table.system_table("partitions").to_arrow(columns=["partition", *_SUMS])
+    times = found["last_update_time"].cast("int64")
+    return list(zip(*(column.to_pylist() for column in (*found.columns[:-1], times)), strict=True))
+
+
+def _partitions(catalog: Catalog) -> Iterator[Row]:
+    for database, name, table in _all(catalog):
+        if table.schema.partition_keys:
+            for partition, rows, size, files, last in _sums(table):
+                yield database, name, partition, rows, size, files, last, False
+
+
+def _table_options(catalog: Catalog) -> Iterator[Row]:
+    for database, name, table in _all(catalog):
+        for key, value in shown_options(table.schema.options):
+            yield database, name, key, value
+
+
+def shown_options(options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Options without the values of those that may hold a secret."""
+    return [(key, _HIDDEN if is_secret(key) else value) for key, value in sorted(options.items())]
