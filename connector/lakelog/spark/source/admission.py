@@ -67,7 +67,7 @@ def advance_log(start: LogOffset, snapshots: Iterable[LogOffset], ends: Mapping[
     for snapshot in snapshots:
         if not walk.take(snapshot.offsets, snapshot.counts):
             return walk.offset()
-        walk.consumed = snapshot.consumed
+        walk.consumed, walk.commit = snapshot.consumed, snapshot.commit
     walk.take(ends, {})
     return walk.offset()
 
@@ -107,7 +107,7 @@ class _Walk:
         self._counts = dict(start.counts)
         self._rows = 0
         self._size_bytes = 0
-        self.consumed = start.consumed
+        self.consumed, self.commit = start.consumed, start.commit
 
     def take(self, offsets: Mapping[int, int], counts: Mapping[int, BucketCount]) -> bool:
         """Move every bucket up to `offsets`, bucket by bucket while the limits hold. False when one stays behind."""
@@ -148,5 +148,9 @@ class _Walk:
         if self._offsets == dict(self._start.offsets):
             return self._start
         return LogOffset(
-            topic_id=self._start.topic_id, offsets=self._offsets, counts=self._counts, consumed=self.consumed
+            topic_id=self._start.topic_id,
+            offsets=self._offsets,
+            counts=self._counts,
+            consumed=self.consumed,
+            commit=self.commit,
         )

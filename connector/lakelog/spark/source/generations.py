@@ -92,7 +92,7 @@ class Generations:
         log = state_of_log(carried_properties(snapshot, self._table.snapshots).properties, where=where)
         if log is None:
             return FollowOffset(consumed=snapshot.id, commit=snapshot.uuid)
-        return LogOffset.of_snapshot(snapshot.id, log, self._bucket_count(log.topic_id))
+        return LogOffset.of_snapshot(snapshot.id, log, self._bucket_count(log.topic_id), commit=snapshot.uuid)
 
     def is_older(self, offset: Offset) -> bool:
         """Whether a moved offset lies before the end of an ended log."""
@@ -170,7 +170,7 @@ class Generations:
         if snapshot is None:
             return offset
         log = read_state(self._table, snapshot, topic_id=self._topic_id, allows_foreign=True).logged
-        return LogOffset.of_snapshot(snapshot.id, log, self._table.bucket_count)
+        return LogOffset.of_snapshot(snapshot.id, log, self._table.bucket_count, commit=snapshot.uuid)
 
     def _beginning_after(self, ended: EndedGeneration) -> LogOffset | FollowOffset:
         return self._beginning(self._next_topic(ended), consumed=ended.snapshot_id)

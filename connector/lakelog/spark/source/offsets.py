@@ -6,13 +6,13 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
     snapshot    {"snapshot": id, "split": k, "commit": uuid}
                                                       the first k splits of this snapshot are read
     log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id,
-                 "epochs": {bucket: leader epoch}, "rows": boolean}
+                 "commit": uuid, "epochs": {bucket: leader epoch}, "rows": boolean}
     follow      {"consumed": id, "commit": uuid, "rows": boolean}
                                                       a table without a log: snapshots up to this one are read
 
 `table` is the uuid, or of a table of others when it was made; `commit` is the uuid of the snapshot, where it has one:
-another engine's rollback gives its number to another snapshot. Offsets of older versions have no `commit`, and an empty
-`table` for tables of others.
+a rollback gives its number to another snapshot. Offsets of older versions have no `commit`, and an empty `table` for
+tables of others.
 `log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
 the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
@@ -76,18 +76,22 @@ class BucketCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOffset:
-    """The log is read up to these offsets, exclusive. `reads_rows` is set at the end of a first batch."""
+    """The log is read up to these offsets, exclusive. `reads_rows` is set at the end of a first batch.
+
+    `commit` made the snapshot `consumed`; None is unknown.
+    """
 
     topic_id: str
     offsets: Mapping[int, int]
     counts: Mapping[int, BucketCount]
     consumed: int
     epochs: Mapping[int, int] = field(default_factory=dict)
+    commit: str | None = None
     reads_rows: bool | None = None
 
     @classmethod
-    def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int) -> LogOffset:
-        """Where the log goes on after a snapshot."""
+    def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int, *, commit: str | None = None) -> LogOffset:
+        """Where the log goes on after a snapshot, which `commit` made."""
         positions = {bucket: log.position(bucket) for bucket in range(bucket_count)}
         return cls(
             topic_id=log.topic_id,
@@ -97,6 +101,7 @@ class LogOffset:
                 for bucket, position in positions.items()
             },
             consumed=snapshot_id,
+            commit=commit,
         )
 
 
@@ -134,7 +139,7 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
                 fields["epochs"] = {str(bucket): epoch for bucket, epoch in sorted(offset.epochs.items())}
         case FollowOffset():
             fields["consumed"] = offset.consumed
-    if isinstance(offset, SnapshotOffset | FollowOffset) and offset.commit is not None:
+    if not isinstance(offset, StartOffset) and offset.commit is not None:
         fields["commit"] = offset.commit
     if isinstance(offset, LogOffset | FollowOffset) and offset.reads_rows is not None:
         fields["rows"] = offset.reads_rows
@@ -169,6 +174,7 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
                 counts={number_of(bucket, COUNT): _parse_count(counts, bucket) for bucket in counts},
                 consumed=whole(fields, "consumed", COUNT),
                 epochs={number_of(bucket, COUNT): whole(epochs, bucket, COUNT) for bucket in epochs},
+                commit=optional(string, fields, "commit"),
                 reads_rows=optional(_flag, fields, "rows"),
             )
         return FollowOffset(

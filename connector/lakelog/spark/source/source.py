@@ -234,9 +234,9 @@ class StreamPlanner:
         committed.
         """
         if self._options.consumer_id is not None:
-            following = self._consumers.find(self._options.consumer_id)
-            if following is not None:
-                return FollowOffset(consumed=following - 1)
+            found = self._consumers.consumer(self._options.consumer_id)
+            if found is not None:
+                return FollowOffset(consumed=found.next_snapshot - 1, commit=found.commit)
         return StartOffset(start=self._options.log.scan.value)
 
     def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
@@ -317,7 +317,7 @@ class StreamPlanner:
             case SnapshotOffset():
                 self._lease.hold(end.snapshot)
             case FollowOffset():
-                self._record(end.consumed + 1)
+                self._record(end.consumed + 1, end.commit)
                 self._lease.hold(end.consumed + 1)
             case LogOffset():
                 if not self._generations.is_older(end):  # nothing is deleted in a log that ended
@@ -327,10 +327,10 @@ class StreamPlanner:
             case StartOffset():
                 self._lease.release()
 
-    def _record(self, next_snapshot: int) -> None:
+    def _record(self, next_snapshot: int, commit: str | None) -> None:
         consumer_id = self._options.consumer_id
         if consumer_id is not None and self._recorded != next_snapshot:
-            self._consumers.put(consumer_id, next_snapshot)
+            self._consumers.put(consumer_id, next_snapshot, commit=commit)
             self._recorded = next_snapshot
 
     def release(self) -> None:

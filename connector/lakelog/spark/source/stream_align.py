@@ -31,7 +31,7 @@ class SnapshotPlace:
     def of(cls, snapshot: Snapshot, log: LogState, bucket_count: int) -> SnapshotPlace:
         """The place of a snapshot with this state of the log."""
         return cls(
-            position=LogOffset.of_snapshot(snapshot.id, log, bucket_count),
+            position=LogOffset.of_snapshot(snapshot.id, log, bucket_count, commit=snapshot.uuid),
             unfinished=unfinished_batches(log),
             time_millis=snapshot.time_millis,
         )

@@ -18,7 +18,10 @@ from lakelog.spark.source.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
 REST_SECONDS_MAX = 0.05
-_OTHER_HISTORY = "The table was rolled back or created again, or another one is read: use a new checkpoint location"
+_OTHER_HISTORY = (
+    "The table was rolled back or created again, or another one is read: use a new checkpoint location, and set a "
+    "consumer with `lakelog table reset-consumer`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +141,9 @@ def position_after(
     table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
 ) -> LogOffset:
     """Where the log goes on after a snapshot; its beginning before the first. Raises as `read_state`."""
-    snapshot_id = 0 if snapshot is None else snapshot.id
+    snapshot_id, commit = (0, None) if snapshot is None else (snapshot.id, snapshot.uuid)
     log = log_after(table, snapshot, target, allows_foreign=allows_foreign)
-    return LogOffset.of_snapshot(snapshot_id, log, table.bucket_count)
+    return LogOffset.of_snapshot(snapshot_id, log, table.bucket_count, commit=commit)
 
 
 def readable_end(held: int, stable: int, *, has_end_marks: bool = True) -> int:

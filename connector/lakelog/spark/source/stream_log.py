@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from lakelog.common.errors import NotFoundError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.read.changes import find_changes
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.epochs import check_not_rewritten
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
@@ -22,7 +23,14 @@ from lakelog.spark.source.input_partitions import LogPartition, NormalizedPartit
 from lakelog.spark.source.lease import LogLease
 from lakelog.spark.source.offsets import LogOffset
 from lakelog.spark.source.stream_align import SnapshotPlace, WriterWait
-from lakelog.spark.source.stream_head import Head, TableHead, log_after, position_after
+from lakelog.spark.source.stream_head import (
+    Head,
+    TableHead,
+    check_is_there,
+    check_same_commit,
+    log_after,
+    position_after,
+)
 from lakelog.spark.source.stream_heal import HealedBatch, Healer, LogOfTable, Range
 from lakelog.spark.source.stream_old_rows import OldRows
 
@@ -58,6 +66,7 @@ class LogPhase:
         self._head = head
         self._old_rows = OldRows(table) if looks_up else None
         self._places: dict[int, SnapshotPlace] = {}
+        self._has_checked = False
         self._same_log: set[tuple[int, Position, int]] = set()  # what was asked of leader epochs, and is well
 
     def after(self, snapshot: Snapshot | None) -> LogOffset:
@@ -69,6 +78,7 @@ class LogPhase:
         self.lease.renew(self._needed(start))
         self._places = {at: place for at, place in self._places.items() if at >= start.consumed}
         head = self._head.now()
+        self._check_same_history(start, head)
         self._check_same_log(start, head)
         end = self._aligned_end(start, head, limits) if self.is_aligned else self._end(start, head, limits)
         return end if end == start else replace(end, epochs=head.epochs, reads_rows=None)
@@ -106,6 +116,16 @@ class LogPhase:
             self.wait.waits_behind(places[whole + 1 :])
         else:
             self.wait.proceeds()
+
+    def _check_same_history(self, start: LogOffset, head: Head) -> None:
+        """Raise InvalidRequestError where the snapshot that was read has another one's id now; a run asks once."""
+        check_is_there(self._table, start.consumed, newest=head.snapshot_id)
+        if self._has_checked or start.commit is None:
+            return
+        read = find_changes(self._table, start.consumed)
+        if read is not None:
+            check_same_commit(self._table, start.consumed, found=read.uuid, read=start.commit)
+        self._has_checked = True
 
     def _check_same_log(self, start: LogOffset, head: Head) -> None:
         """Raise LogRewrittenError when a bucket was cut before `start`; asked once for each change of a leader."""

@@ -1,7 +1,8 @@
 """Consumers: readers that record their progress, so that snapshots which they have not read do not expire.
 
 A consumer is the JSON object {"nextSnapshot": id} in `consumer/consumer-<consumer id>`; the id is that of the first
-snapshot that it has not read whole. Every engine of the format respects consumers. Source: Paimon spec, "Consumer ID".
+snapshot that it has not read whole. Every engine of the format respects consumers. lakelog's have "lakelogCommit" too,
+the uuid of the snapshot before: ids are given again after a rollback. Source: Paimon spec, "Consumer ID".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.common.json_fields import COUNT, parse_object, whole
+from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.changelogs import ChangelogManager
@@ -21,16 +22,21 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.store import TableStore
 
 STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.state_keeping`
+_COMMIT_KEY = "lakelogCommit"
 LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
 LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belongs to a run that has ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """One reader and the first snapshot that it has not read."""
+    """One reader and the first snapshot that it has not read.
+
+    `commit` is the uuid of the snapshot before, the last one that it has read; None is unknown.
+    """
 
     consumer_id: str
     next_snapshot: int
+    commit: str | None = None
 
     @property
     def is_own(self) -> bool:
@@ -52,16 +58,26 @@ class ConsumerManager:
 
     def all(self) -> list[Consumer]:
         """All consumers, by id. Raises CorruptDataError for a file that is not a consumer's."""
-        found = [(consumer_id, self._read(self._path_of_found(consumer_id))) for consumer_id in self.ids()]
-        return [Consumer(consumer_id=one, next_snapshot=at) for one, at in found if at is not None]
+        found = [self._read(consumer_id, self._path_of_found(consumer_id)) for consumer_id in self.ids()]
+        return [consumer for consumer in found if consumer is not None]
 
     def find(self, consumer_id: str) -> int | None:
         """The first snapshot that the consumer has not read; None for a missing consumer."""
-        return self._read(self._paths.consumer(consumer_id))
+        found = self.consumer(consumer_id)
+        return None if found is None else found.next_snapshot
 
-    def _read(self, path: str) -> int | None:
+    def consumer(self, consumer_id: str) -> Consumer | None:
+        """The consumer of an id; None for a missing one. Raises CorruptDataError."""
+        return self._read(consumer_id, self._paths.consumer(consumer_id))
+
+    def _read(self, consumer_id: str, path: str) -> Consumer | None:
         try:
-            return whole(parse_object(self._file_io.read_bytes(path)), "nextSnapshot", COUNT)
+            fields = parse_object(self._file_io.read_bytes(path))
+            return Consumer(
+                consumer_id=consumer_id,
+                next_snapshot=whole(fields, "nextSnapshot", COUNT),
+                commit=optional(string, fields, _COMMIT_KEY),
+            )
         except NotFoundError:
             return None
         except (KeyError, ValueError) as error:
@@ -69,10 +85,10 @@ class ConsumerManager:
                 f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is mended or deleted"
             ) from error
 
-    def put(self, consumer_id: str, next_snapshot: int) -> None:
-        """Record the progress of a consumer, or create it."""
-        data = json.dumps({"nextSnapshot": next_snapshot}).encode()
-        self._file_io.write_bytes(self._paths.consumer(consumer_id), data)
+    def put(self, consumer_id: str, next_snapshot: int, *, commit: str | None = None) -> None:
+        """Record the progress of a consumer, or create it. `commit` is the uuid of the snapshot before."""
+        fields = {"nextSnapshot": next_snapshot} | ({} if commit is None else {_COMMIT_KEY: commit})
+        self._file_io.write_bytes(self._paths.consumer(consumer_id), json.dumps(fields).encode())
 
     def delete(self, consumer_id: str) -> None:
         """Delete a consumer; a missing one is fine."""
@@ -135,4 +151,6 @@ def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> N
             f"consumer {consumer_id!r} of {table.name} can read from snapshot {first} to {last} on, found "
             f"{next_snapshot}"
         )
-    ConsumerManager(table.file_io, table.paths).put(consumer_id, next_snapshot)
+    before = table.snapshots.find(next_snapshot - 1)
+    commit = None if before is None else before.uuid
+    ConsumerManager(table.file_io, table.paths).put(consumer_id, next_snapshot, commit=commit)

@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.consumers import STATE_CONSUMER, ConsumerManager
@@ -30,6 +30,7 @@ from lakelog.filestore.metadata.snapshot import DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
     FORGOTTEN_KEY,
+    LOG_STATE_KEY,
     USERS_KEY,
     CommitUser,
     carried_properties,
@@ -72,11 +73,22 @@ def roll_back(
     newest = latest_of(table)
     if newest is None:
         raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to roll back")
+    _check_never_logged(table, newest, target)
     run = _Rollback(table, target, rewind_writers)
     found = run.found(newest)
     if not dry_run:
         run.run()
     return found
+
+
+def _check_never_logged(table: TableStore, newest: Snapshot, target: Snapshot) -> None:
+    """Raise InvalidRequestError where the table had a log at the target: no schema names it any more."""
+    for snapshot in (newest, target):
+        if carried_properties(snapshot, table.snapshots).properties.get(LOG_STATE_KEY):
+            raise InvalidRequestError(
+                f"table {table.name} had a log at snapshot {snapshot.id}, which a rollback would not bring back: use "
+                "restore"
+            )
 
 
 class _Rollback:
