@@ -48,6 +48,13 @@ def _parse_metadata(text: str) -> tuple[MetadataColumn, ...]:
     return tuple(MetadataColumn(name) for name in parse_names(text))
 
 
+class OnRestore(StrEnum):
+    """What a stream does at a snapshot that restored an older state."""
+
+    FEED = "feed"
+    FAIL = "fail"
+
+
 class Align(StrEnum):
     """Where the batches of a stream end."""
 
@@ -105,6 +112,14 @@ STREAM_ALIGN_TIMEOUT = Option(
     "part, before it fails with the writer's name.",
     kind="a duration",
 )
+STREAM_ON_RESTORE = Option(
+    key="stream.on-restore",
+    parse=OnRestore,
+    default=OnRestore.FEED,
+    doc="What a stream that follows the files of a table does at a snapshot that restored an older state: `feed` the "
+    "changes of its rows, or `fail`. In a log a restore is a batch statement, whose changes are always read.",
+    kind="feed or fail",
+)
 LOG_READ_OPTIONS: tuple[Option[object], ...] = (
     STARTING_OFFSETS,
     ENDING_OFFSETS,
@@ -112,6 +127,7 @@ LOG_READ_OPTIONS: tuple[Option[object], ...] = (
     METADATA_COLUMNS,
     STREAM_ALIGN,
     STREAM_ALIGN_TIMEOUT,
+    STREAM_ON_RESTORE,
 )
 
 
@@ -131,6 +147,7 @@ class LogReading:
     align_timeout_millis: int = STREAM_ALIGN_TIMEOUT.default
     reads_batch: bool = False
     table_millis: int | None = None
+    on_restore: OnRestore = OnRestore.FEED
 
 
 DEFAULT_READING = LogReading()
@@ -159,6 +176,7 @@ def parse_log_reading(given: Mapping[str, str], table_options: Mapping[str, str]
         align_timeout_millis=STREAM_ALIGN_TIMEOUT.of(given),
         reads_batch=reads_batch,
         table_millis=SCAN_TIMESTAMP_MILLIS.of(table_options) or SCAN_TIMESTAMP_MILLS.of(table_options),
+        on_restore=STREAM_ON_RESTORE.of(given),
     )
 
 

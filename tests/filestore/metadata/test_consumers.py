@@ -29,11 +29,12 @@ def table(tmp_path: Path) -> FileStoreTable:
 def test_a_consumer_is_moved_and_forgotten(table: FileStoreTable) -> None:
     table.reset_consumer("b", 3)
     table.reset_consumer("a", 5)
+    commits = {number: table.snapshots.get(number).uuid for number in (2, 4)}
     assert table.consumers() == [
-        Consumer(consumer_id="a", next_snapshot=5),
-        Consumer(consumer_id="b", next_snapshot=3),
+        Consumer(consumer_id="a", next_snapshot=5, commit=commits[4]),
+        Consumer(consumer_id="b", next_snapshot=3, commit=commits[2]),
     ]
-    assert json.loads(Path(table.paths.consumer("b")).read_text()) == {"nextSnapshot": 3}
+    assert json.loads(Path(table.paths.consumer("b")).read_text()) == {"nextSnapshot": 3, "lakelogCommit": commits[2]}
     table.expire_snapshots(retention=EVERYTHING)
     assert table.snapshots.ids()[0] == 3
     table.delete_consumer("b")
@@ -63,7 +64,7 @@ def test_a_consumer_of_another_engine_counts_whatever_its_name(table: FileStoreT
     Path(table.paths.consumer("a")).rename(Path(table.paths.consumer_dir, f"consumer-{consumer_id}"))
     table.expire_snapshots(retention=EVERYTHING)
     assert table.snapshots.ids() == [3, 4]
-    assert table.consumers() == [Consumer(consumer_id=consumer_id, next_snapshot=3)]
+    assert [(one.consumer_id, one.next_snapshot) for one in table.consumers()] == [(consumer_id, 3)]
     table.delete_consumer(consumer_id)
     table.expire_snapshots(retention=EVERYTHING)
     assert table.snapshots.ids() == [4]

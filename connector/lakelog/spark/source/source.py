@@ -198,7 +198,7 @@ class StreamPlanner:
             patience=self._patience,
         )
         self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
-        self._following = FollowPhase(table, self._head)
+        self._following = FollowPhase(table, self._head, on_restore=options.log.on_restore)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
