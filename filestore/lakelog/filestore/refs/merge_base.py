@@ -95,17 +95,26 @@ class BranchLine:
     def base(self, latest: Snapshot | None, given: str | int | None) -> State:
         """The base of a merge into the table as of `latest`. Raises NotFoundError, InvalidRequestError."""
         if given is not None:
-            return self._given(given)
+            return self._with_shared(self._given(given))
         merged = self.merged_up_to(latest)
         if merged is not None and self._is_own(merged):
             return self._with_shared(self._merged_state(merged))
         if self.fork is None:
             raise InvalidRequestError(
                 f"branch {self.name!r} of table {self.main.name} has no fork point, as branches of other engines have "
-                "none: name the snapshot or tag that it was made from with base=, or base=0 for a branch that was made "
-                "empty"
+                f"none: name the snapshot or tag that it was made from with base={self._both_have()}, or base=0 for a "
+                "branch that was made empty"
             )
         return self._with_shared(self._fork_state(self.fork))
+
+    def _both_have(self) -> str:
+        """The youngest snapshot that both lines have, to be suggested as base; `...` where none is left."""
+        ids = set(self.main.snapshots.ids()) & set(self.branch.snapshots.ids())
+        shared = max((number for number in ids if self._shared(number) is not None), default=None)
+        if shared is not None:
+            return str(shared)
+        tags = set(self.main.snapshots.tags()) & set(self.branch.snapshots.tags())
+        return next((repr(tag) for tag in sorted(tags)), "...")
 
     def _is_own(self, merged: Merged) -> bool:
         """Whether the record is of this branch: one without a fork may have been made again under the same name."""

@@ -1,0 +1,412 @@
+"""What a three-way merge of a branch does with single rows, columns, states and failures."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.filestore.alter.schema_changes import AddColumn
+from lakelog.filestore.compact.bucket_work import due_work, pick_unit
+from lakelog.filestore.compact.buckets import compact_buckets
+from lakelog.filestore.compact.committing import commit_results
+from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.hand_made_branches import fork
+from tests.support.paimon_tables import unpack
+from tests.support.small_tables import UNSYNCED, in_new_process
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("amount", pa.int32()),
+        pa.field("price", pa.decimal128(38, 2)),
+        pa.field("note", pa.string()),
+    ]
+)
+ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=100)
+Row = tuple[object, ...]
+CHANGING = ("create_new", "write_bytes", "delete", "delete_tree", "open_output")
+
+
+def table_of(
+    folder: Path, *given: Row, keys: tuple[str, ...] = ("id",), options: dict[str, str] | None = None
+) -> FileStoreTable:
+    """A table with these rows, and its branch `b`."""
+    all_options = {"bucket": "1" if keys else "-1"} | (options or {})
+    schema = build_schema(SCHEMA, primary_keys=keys, options=all_options)
+    table = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
+    if given:
+        put(table, *given)
+    table.create_branch("b")
+    return table
+
+
+def put(table: FileStoreTable, *given: Row) -> None:
+    """Write rows; columns at their end may be left out, and are null."""
+    names = SCHEMA.names
+    table.write(pa.Table.from_pylist([dict(zip(names, row, strict=False)) for row in given], SCHEMA))
+
+
+def branch_of(table: FileStoreTable) -> FileStoreTable:
+    return table.on_branch("b")
+
+
+def rows(table: FileStoreTable) -> list[Row]:
+    return sorted((tuple(row.values()) for row in table.to_arrow().to_pylist()), key=repr)
+
+
+def merged(table: FileStoreTable, **rules: str) -> BranchMerge:
+    return table.merge_changes("b", on_conflict=rules or "fail")
+
+
+def test_a_column_that_one_side_has_changed_has_its_value_under_a_column_rule(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1, None, "a"))
+    put(branch_of(table), (1, 2, None, "a"))
+    put(table, (1, 1, None, "b"))
+
+    found = merged(table, amount="fail")
+
+    assert found.conflicts["decision"].to_pylist() == ["columns"]
+    assert rows(table) == [(1, 2, None, "b")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "main", "branch", "expected"),
+    [
+        ("sum", 15, 20, 25),
+        ("sum", None, 20, 10),
+        ("sum", 7, None, -3),
+        ("max", 15, 20, 20),
+        ("max", None, 20, 20),
+        ("max", 30, None, 30),
+        ("min", 15, 20, 15),
+        ("branch", 15, None, None),
+        ("main", 15, 20, 15),
+    ],
+)
+def test_a_rule_decides_a_column_that_both_have_changed(
+    tmp_path: Path, rule: str, main: int | None, branch: int | None, expected: int | None
+) -> None:
+    table = table_of(tmp_path, (1, 10))
+    put(branch_of(table), (1, branch))
+    put(table, (1, main))
+
+    merged(table, amount=rule)
+
+    assert rows(table)[0][1] == expected
+
+
+def test_decimals_are_added_up_exactly(tmp_path: Path) -> None:
+    largest = Decimal("999999999999999999999999999999999999.99")
+    table = table_of(tmp_path, (1, 0, Decimal("0.01")), (2, 0, largest))
+    almost = Decimal("999999999999999999999999999999999999.98")
+    put(branch_of(table), (1, 0, largest), (2, 0, Decimal("0.00")))
+    put(table, (1, 0, Decimal("0.00")), (2, 0, almost))
+
+    merged(table, price="sum")
+
+    assert [row[2] for row in rows(table)] == [almost, Decimal("-0.01")]
+
+
+def test_a_sum_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 0))
+    put(branch_of(table), (1, 2_000_000_000))
+    put(table, (1, 2_000_000_000))
+    put(table, (1, 1_999_999_999))
+
+    with pytest.raises(InvalidRequestError, match=r"column 'amount': a sum .* does not fit INT.*another rule"):
+        merged(table, amount="sum")
+
+    assert rows(table) == [(1, 1_999_999_999, None, None)]
+
+
+def test_two_inserts_of_a_key_are_merged_by_column_as_if_the_row_was_empty_before(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    put(branch_of(table), (1, 2, None, "branch"))
+    put(table, (1, 3, None, None))
+
+    merged(table, amount="sum")
+
+    assert rows(table) == [(1, 5, None, "branch")]
+
+
+def test_a_delete_against_an_update_takes_the_rule_of_all_others(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), (2, 2))
+    branch_of(table).delete("id = 1")
+    put(branch_of(table), (2, 20))
+    put(table, (1, 10))
+    table.delete("id = 2")
+
+    with pytest.raises(BranchConflictError, match="have changed 2 row"):
+        merged(table, amount="sum")
+    found = table.merge_changes("b", on_conflict={"amount": "sum", "*": "branch"})
+
+    assert found.conflicts["decision"].to_pylist() == ["branch", "branch"]
+    assert rows(table) == [(2, 20, None, None)]
+
+
+def test_a_conflict_names_count_sample_and_the_ways_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1))
+    branch_of(table).delete("id = 1")
+    put(table, (1, 10))
+
+    with pytest.raises(BranchConflictError) as caught:
+        merged(table)
+
+    said = str(caught.value)
+    assert "have changed 1 row(s) in different ways since snapshot 1" in said
+    assert "id=1: base (id=1, amount=1, price=None, note=None), main (id=1, amount=10," in said
+    assert "branch no row" in said
+    assert "on_conflict='branch'" in said
+    assert "dry_run=True" in said
+    assert caught.value.merge.conflicts.to_pylist()[0]["branch"] is None
+
+
+def test_what_both_sides_did_alike_is_not_written_again(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), (2, 2))
+    for side in (table, branch_of(table)):
+        put(side, (1, 10), (3, 3))
+        side.delete("id = 2")
+
+    found = merged(table)
+
+    assert (found.upserted, found.deleted, found.conflict_count) == (0, 0, 0)
+    assert found.snapshot_id == table.snapshots.latest_id()  # that the branch is merged is recorded
+    put(table, (1, 11))
+    put(branch_of(table), (3, 30))
+    assert merged(table).upserted == 1
+
+
+def test_a_row_younger_than_what_a_compaction_rewrote_is_the_base(tmp_path: Path) -> None:
+    table = FileStoreTable.create(
+        f"{tmp_path}/t",
+        build_schema(SCHEMA, primary_keys=["id"], options={"bucket": "1", "write-only": "true"}),
+        UNSYNCED,
+    )
+    put(table, (1, 1), (2, 2))
+    put(table, (1, 2))
+    work = due_work(
+        table,
+        table.snapshots.latest(),
+        None,
+        lambda _, files, marked: pick_unit(table, files, is_full=True, marked=marked),
+    )
+    results = compact_buckets(table, work)
+    put(table, (1, 3))
+    table.create_branch("b")
+    commit_results(branch_of(table), results)  # its files are older than the row that both lines have
+    put(branch_of(table), (1, 4))
+    put(table, (1, 2), (2, 20))
+
+    found = table.merge_changes("b", on_conflict="main")
+
+    assert [row["amount"] for row in found.conflicts["base"].to_pylist()] == [3]
+    assert rows(table) == [(1, 2, None, None), (2, 20, None, None)]
+
+
+def test_dry_run_writes_nothing(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1))
+    put(branch_of(table), (2, 2))
+    before = sorted(str(path) for path in Path(table.path).rglob("*"))
+
+    found = table.merge_changes("b", dry_run=True)
+
+    assert (found.upserted, found.snapshot_id) == (1, None)
+    assert sorted(str(path) for path in Path(table.path).rglob("*")) == before
+
+
+def test_only_files_in_which_the_sides_differ_are_read(tmp_path: Path) -> None:
+    table = table_of(tmp_path, *((number, 1) for number in range(1000)))
+    put(branch_of(table), (1, 10), (2, 20))
+    put(table, (3, 30))
+
+    assert merged(table).rows_read == 3
+
+
+@pytest.mark.parametrize("keys", [("id",), ()], ids=["primary key", "append"])
+def test_a_merge_that_dies_at_any_call_is_merged_once(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    table = table_of(tmp_path / "origin", (1, 1), (2, 2), keys=keys)
+    put(branch_of(table), (3, 3))
+    put(table, (4, 4))
+    table.merge_changes("b")
+    put(branch_of(table), (5, 5))
+    if not keys:
+        pa_rows = branch_of(table).to_arrow(where="id <> 2")
+        branch_of(table).write(pa_rows, mode="overwrite")
+    put(table, (6, 6))
+    expected = [1, *([2] if keys else []), 3, 4, 5, 6]
+    counted = FaultyFileIO(UNSYNCED)
+    in_new_process(str(shutil.copytree(table.path, tmp_path / "count")), counted).merge_changes("b")
+    changing = [number for number, name in enumerate(counted.calls, 1) if name in CHANGING]
+    assert len(changing) > 6
+    for call in changing:
+        path = str(shutil.copytree(table.path, tmp_path / str(call)))
+        dying = FaultyFileIO(UNSYNCED, fails_at=call)
+        with pytest.raises(InjectedCrash):
+            in_new_process(path, dying).merge_changes("b")
+
+        found = in_new_process(path)
+        found.merge_changes("b")
+
+        assert Counter(row[0] for row in rows(in_new_process(path))) == Counter(expected), f"died at call {call}"
+        assert [tag for tag in branch_of(found).snapshots.tags() if tag.startswith("lakelog-merged-")] == [
+            f"lakelog-merged-{branch_of(found).snapshots.latest_id()}"
+        ]
+
+
+def test_a_merge_begins_where_the_last_one_ended_also_when_the_branch_has_expired_it(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(branch_of(table), (2, 2))
+    merged(table)
+    for number in range(3, 6):
+        put(branch_of(table), (number, number))
+    branch_of(table).expire_snapshots(retention=ONE)
+
+    assert merged(table).inserted == 3
+    assert [row[0] for row in rows(table)] == [1, 2, 3, 4, 5]
+
+
+def test_a_renamed_branch_is_merged_from_where_it_was_merged(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(branch_of(table), (2, 2))
+    merged(table)
+    table.rename_branch("b", "c")
+    put(table.on_branch("c"), (3, 3))
+
+    assert table.merge_changes("c").inserted == 1
+    assert [row[0] for row in rows(table)] == [1, 2, 3]
+
+
+def test_a_branch_that_was_made_again_is_merged_from_its_own_beginning(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(branch_of(table), (2, 2))
+    merged(table)
+    table.delete_branch("b")
+    table.create_branch("b")
+    put(branch_of(table), (3, 3))
+
+    assert merged(table).inserted == 1
+    assert [row[0] for row in rows(table)] == [1, 2, 3]
+
+
+def test_an_empty_branch_is_merged_from_nothing(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1))
+    table.create_branch("e", empty=True)
+    put(table.on_branch("e"), (2, 2))
+
+    assert table.merge_changes("e").upserted == 1
+    assert [row[0] for row in rows(table)] == [1, 2]
+
+
+def test_what_both_lines_share_after_the_fork_is_not_merged_again(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(branch_of(table), (2, 2))
+    # As a fast-forward leaves it: the branch's snapshots are the table's.
+    for path in (Path(table.path) / "branch" / "branch-b" / "snapshot").iterdir():
+        shutil.copy(path, Path(table.path) / "snapshot")
+    forwarded = in_new_process(table.path)
+    put(branch_of(forwarded), (3, 3))
+    put(forwarded, (4, 4))
+
+    assert forwarded.merge_changes("b").inserted == 1
+    assert [row[0] for row in rows(forwarded)] == [1, 2, 3, 4]
+
+
+def test_a_branch_of_another_engine_needs_its_base_once(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    branch = fork(table, "foreign", is_known=False)
+    put(branch, (2, 2))
+
+    with pytest.raises(InvalidRequestError, match=r"'foreign' of table t has no fork point.*with base=1, or base=0"):
+        table.merge_changes("foreign")
+    assert table.merge_changes("foreign", base=1).inserted == 1
+    put(branch, (3, 3))
+    assert table.merge_changes("foreign").inserted == 1
+    assert [row[0] for row in rows(table)] == [1, 2, 3]
+    with pytest.raises(NotFoundError, match=r"base=99 is no snapshot of table t \(it has 1, 2, 3\)"):
+        table.merge_changes("foreign", base=99)
+    with pytest.raises(NotFoundError, match="base='x' is no tag"):
+        table.merge_changes("foreign", base="x")
+
+
+def test_a_branch_of_paimon_is_merged_from_its_tag(tmp_path: Path) -> None:
+    table = FileStoreTable.open(unpack("tags_branches", tmp_path) / "db.db" / "tagged")
+    found = table.merge_changes("b1", base="t1", on_conflict="branch")
+
+    assert found.conflicts["id"].to_pylist() == [1]
+    assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == {
+        1: "branch one",
+        2: "dos",
+        5: "five",
+        6: "six",
+        7: "seven",
+        10: "ten",
+        11: "eleven",
+    }
+
+
+def test_a_branch_that_was_rolled_back_behind_its_merge_is_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(branch_of(table), (2, 2))
+    merged(table)
+    branch = branch_of(table)
+    Path(branch.paths.snapshot(2)).unlink()
+    Path(branch.paths.latest_hint).unlink()
+    put(branch_of(in_new_process(table.path)), (3, 3))
+
+    with pytest.raises(InvalidRequestError, match=r"was merged up to snapshot 2 .*rolled back since.*base="):
+        in_new_process(table.path).merge_changes("b")
+
+
+def test_columns_of_one_side_alone_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1))
+    by_branch = branch_of(table).alter(AddColumn("more", "INT"))
+    with pytest.raises(
+        InvalidRequestError, match=r"branch 'b' has column\(s\) more INT, which table t lacks: add them"
+    ):
+        merged(table)
+    both = table.alter(AddColumn("more", "INT"))
+    by_branch.write(pa.table({"id": pa.array([2], pa.int64()), "more": pa.array([7], pa.int32())}))
+    assert merged(both).upserted == 1
+    assert both.to_arrow(where="id = 2")["more"].to_pylist() == [7]
+    more = both.alter(AddColumn("other", "INT"))
+    with pytest.raises(InvalidRequestError, match="which branch 'b' lacks: rows of the branch would empty them"):
+        merged(more)
+
+
+@pytest.mark.parametrize(
+    "options", [{"merge-engine": "aggregation"}, {"sequence.field": "amount"}, {"ignore-delete": "true"}]
+)
+def test_tables_that_do_not_keep_the_last_row_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
+    table = table_of(tmp_path, (1, 1), options=options)
+    with pytest.raises(UnsupportedError, match="a merge by key would not give the merged rows"):
+        merged(table)
+
+
+def test_rules_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1))
+    for rules, said in (
+        ("theirs", "on_conflict is 'theirs'; use fail, branch, main, or for single columns"),
+        ({"amount": "add"}, "on_conflict of column 'amount' is 'add'; use fail, branch, main, sum"),
+        ({"id": "branch"}, "on_conflict names id; expected columns of table t that are not of its key"),
+        ({"note": "sum"}, "the rule sum is for numbers, the column is STRING"),
+        ({"*": "sum"}, r"on_conflict of '\*', all other columns, is sum"),
+    ):
+        with pytest.raises(InvalidRequestError, match=said):
+            table.merge_changes("b", on_conflict=rules)
+    other = table_of(tmp_path / "append", keys=())
+    with pytest.raises(InvalidRequestError, match="has no primary key, so its rows change as a whole"):
+        other.merge_changes("b", on_conflict={"amount": "sum"})
+    with pytest.raises(NotFoundError, match="has no branch 'x'"):
+        table.merge_changes("x")
+    with pytest.raises(InvalidRequestError, match="'main' is the branch that table t is opened at"):
+        table.merge_changes("main")
