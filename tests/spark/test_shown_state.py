@@ -75,8 +75,8 @@ def test_an_invalid_timestamp_is_refused_by_the_name_of_its_option(key: str) -> 
         parse_state({key: "soon"}, BERLIN)
 
 
-@pytest.mark.parametrize(("key", "value"), [("tag", "base"), ("scan.tag-name", "base"), ("branch", "dev")])
-def test_a_stream_takes_no_tag_and_no_branch(tmp_path: Path, key: str, value: str) -> None:
+@pytest.mark.parametrize(("key", "value"), [("branch", "dev")])
+def test_a_stream_takes_no_branch(tmp_path: Path, key: str, value: str) -> None:
     path = str(unpack("tags_branches", tmp_path) / "db.db" / "forwarded")
     source = LakelogDataSource({"path": path, key: value})
 

@@ -99,7 +99,7 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.tables import find_older_topic
 
         table, options = self._read()
-        check_followed(options.state, options.branch)
+        check_followed(options.branch)
         target, check_log = _log_of(table)
         rows = TableRows.of(table._files, target, schema, options)
         find_topic = partial(find_older_topic, table)

@@ -241,6 +241,9 @@ def _check_start(reading: LogReading, state: ShownState) -> None:
         if not given[key] and not (key == TIMESTAMP.key and reading.table_millis is not None):
             also = f" or {SCAN_TIMESTAMP_MILLIS.key}" if key == TIMESTAMP.key else ""
             raise InvalidRequestError(f"{SCAN.key}={scan.value} needs {key}{also}")
+    for key, value in ((TAG.key, state.tag), (VERSION.key, state.version), (WATERMARK.key, state.watermark)):
+        if value is not None and scan is not LogScan.FULL:
+            raise InvalidRequestError(f"{key} names a state whose rows come first: leave out {SCAN.key}={scan.value}")
     allowed: Sequence[str] = (SNAPSHOT_ID.key, TIMESTAMP.key) if scan is LogScan.FULL else needed
     for key, is_given in given.items():
         if is_given and key not in allowed:

@@ -62,7 +62,8 @@ TAG: Option[str | None] = Option(
     key="tag",
     parse=str,
     default=None,
-    doc="The snapshot that this tag keeps is read, in batches. `scan.tag-name` is the same.",
+    doc="The snapshot that this tag keeps is read; a stream reads its rows, then the changes behind it. "
+    "`scan.tag-name` is the same.",
     kind="the name of a tag",
 )
 BRANCH: Option[str | None] = Option(
@@ -143,15 +144,13 @@ def named_version(given: Mapping[str, str]) -> str | None:
     return VERSION.of(options) or _SCAN_VERSION.of(options)
 
 
-def check_followed(state: ShownState, branch: str | None) -> None:
-    """Raise UnsupportedError for a state that a stream cannot start from."""
-    named = {WATERMARK.key: state.watermark, TAG.key: state.tag, VERSION.key: state.version, BRANCH.key: branch}
-    for key, value in named.items():
-        if value is not None:
-            raise UnsupportedError(
-                f"a stream takes no {key}, found {key}={value}: it reads the table's snapshots and its "
-                f"log. Read it as a batch, with spark.read; a stream starts at {SNAPSHOT_ID.key} or {TIMESTAMP.key}"
-            )
+def check_followed(branch: str | None) -> None:
+    """Raise UnsupportedError for a branch, which a stream cannot read."""
+    if branch is not None:
+        raise UnsupportedError(
+            f"a stream takes no {BRANCH.key}, found {BRANCH.key}={branch}: it reads the table's snapshots and its log. "
+            "Read it as a batch, with spark.read"
+        )
 
 
 def _parsed_time(options: Mapping[str, str], zone: ZoneInfo) -> int | None:

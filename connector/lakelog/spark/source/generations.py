@@ -8,7 +8,7 @@ change, so a batch that runs again is the same. Source: docs/rfcs/0028-life-of-a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql.datasource import InputPartition
 
@@ -20,7 +20,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import log_start_offsets
-from lakelog.protocol.healing import file_places
+from lakelog.protocol.healing import file_places, is_held
 from lakelog.protocol.log_generations import EndedGeneration, ended_before, older_schema, state_of_log
 from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
@@ -97,6 +97,16 @@ class Generations:
     def is_older(self, offset: Offset) -> bool:
         """Whether a moved offset lies before the end of an ended log."""
         return isinstance(offset, LogOffset) and offset.topic_id != self._topic_id
+
+    def is_held(self, offset: LogOffset, target: LogTarget | None) -> bool:
+        """Whether the log of an offset, the present one or an older one, holds all records from there on."""
+        if target is not None and offset.topic_id == target.topic_id:
+            starts: Mapping[int, int] | None = {
+                bucket: at.offset for bucket, at in log_start_offsets(target.topic, len(offset.offsets)).items()
+            }
+        else:
+            starts = self._log_of(self._of(offset.topic_id)).starts
+        return starts is not None and all(is_held(at, starts.get(one, 0)) for one, at in offset.offsets.items())
 
     def last_followed(self, offset: FollowOffset) -> int | None:
         """The snapshot up to which the files are followed from an offset on; None without a log behind it."""

@@ -32,6 +32,7 @@ from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
+    from lakelog.filestore.system.state_parts import Unit
     from lakelog.logstore.kafka.kafka_topic import KafkaTopic
     from lakelog.protocol.healed_files import ChangeFile
     from lakelog.protocol.normalizing import NormalizedRange
@@ -98,6 +99,14 @@ class DeltaPartition(InputPartition):
         self.entries = tuple(entries)
 
 
+class DifferencePartition(InputPartition):
+    """What two states of a bucket or a partition do not share."""
+
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(None)
+        self.unit = unit
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
     """The rows of partitions, as Arrow batches of the schema that Spark expects. Travels to the workers."""
@@ -149,6 +158,8 @@ class TableRows:
                 return self._normalized(partition.ranges)
             case DeltaPartition():
                 return self._deltas(partition.entries)
+            case DifferencePartition():
+                return self._difference(partition.unit)
             case _:  # Spark's own, where a plan has no partition
                 return iter(())
 
@@ -277,6 +288,23 @@ class TableRows:
     def _deltas(self, entries: Sequence[ManifestEntry]) -> Iterator[pa.RecordBatch]:
         for entry in entries:
             for batch in read_change_file(self.table, entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
+                yield from self._changes(batch)
+
+    def _difference(self, unit: Unit) -> Iterator[pa.RecordBatch]:
+        from lakelog.filestore.system.differences import unit_differences
+
+        read = self._read_fields()
+        keys = [field for field in self.table.schema.fields if field.name in self.table.schema.primary_keys]
+        compared = [*read, *(key for key in keys if key not in read)]
+        for found in unit_differences(self.table, self.table, unit, compared):
+            changes = found.changes()
+            kinds = pc.index_in(changes.column(ROW_KIND_COLUMN), value_set=_kind_strings()).cast(pa.int8())
+            numbered = changes.set_column(0, ROW_KIND_COLUMN, kinds)
+            for batch in numbered.combine_chunks().to_batches(max_chunksize=BATCH_RECORDS):
+                if self.metadata:
+                    bucket = (*unit.after, *unit.before)[0].bucket_id.number
+                    mark = SnapshotMark.shown(max(one.snapshot_id for one in (*unit.before, *unit.after)), None)
+                    batch = with_snapshot_metadata(batch, self.metadata, bucket=bucket, snapshot=mark)  # noqa: PLW2901
                 yield from self._changes(batch)
 
     def _read_fields(self) -> list[DataField]:

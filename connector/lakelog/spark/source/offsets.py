@@ -3,7 +3,7 @@
 Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
 
     start       {"start": "full" | "latest" | ...}    nothing is read; where to start is decided by the first batch
-    snapshot    {"snapshot": id, "split": k, "commit": uuid}
+    snapshot    {"snapshot": id, "split": k, "commit": uuid, "tag": name}
                                                       the first k splits of this snapshot are read
     log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id,
                  "commit": uuid, "epochs": {bucket: leader epoch}, "rows": boolean}
@@ -12,7 +12,7 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
 
 `table` is the uuid, or of a table of others when it was made; `commit` is the uuid of the snapshot, where it has one:
 a rollback gives its number to another snapshot. Offsets of older versions have no `commit`, and an empty `table` for
-tables of others.
+tables of others. `tag` keeps the snapshot, where the query started from a tag.
 `log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
 the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
@@ -59,11 +59,15 @@ class StartOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOffset:
-    """The first `split` splits of a snapshot, made by `commit`, are read. None is unknown."""
+    """The first `split` splits of a snapshot, made by `commit`, are read. None is unknown.
+
+    With `tag` it is the snapshot that this tag keeps.
+    """
 
     snapshot: int
     split: int
     commit: str | None = None
+    tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +145,8 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
             fields["consumed"] = offset.consumed
     if not isinstance(offset, StartOffset) and offset.commit is not None:
         fields["commit"] = offset.commit
+    if isinstance(offset, SnapshotOffset) and offset.tag is not None:
+        fields["tag"] = offset.tag
     if isinstance(offset, LogOffset | FollowOffset) and offset.reads_rows is not None:
         fields["rows"] = offset.reads_rows
     return fields
@@ -164,6 +170,7 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
                 snapshot=whole(fields, "snapshot", COUNT),
                 split=whole(fields, "split", COUNT),
                 commit=optional(string, fields, "commit"),
+                tag=optional(string, fields, "tag"),
             )
         if "log" in fields:
             offsets, counts = member(fields, "log"), member(fields, "counts")

@@ -61,6 +61,7 @@ from lakelog.spark.source.stream_heal import Healer
 from lakelog.spark.source.stream_log import LogPhase
 from lakelog.spark.source.stream_old_rows import looks_up_old_rows
 from lakelog.spark.source.stream_start import ReadStart
+from lakelog.spark.source.stream_tag import TagStart
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -198,6 +199,9 @@ class StreamPlanner:
             patience=self._patience,
         )
         self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
+        self._tag = TagStart(
+            table, target, self._generations, self._start.after, fails_on_loss=options.log.fails_on_loss
+        )
         self._following = FollowPhase(table, self._head, on_restore=options.log.on_restore)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
@@ -292,9 +296,12 @@ class StreamPlanner:
         start, end = self._generations.span(start, end)
         if isinstance(end, SnapshotOffset):
             first = start.split if isinstance(start, SnapshotOffset) else 0
-            return self._split_partitions(end.snapshot, end.commit, first, end.split)
+            return self._split_partitions(end, first, end.split)
         if isinstance(start, SnapshotOffset):
-            return self._split_partitions(start.snapshot, start.commit, start.split, None)
+            rows = self._split_partitions(start, start.split, None)
+            if start.tag is None or not isinstance(end, LogOffset | FollowOffset) or end.consumed <= start.snapshot:
+                return rows
+            return [*rows, *self._tag.difference(self._tag.snapshot_of(start), end.consumed)]
         if isinstance(start, StartOffset):
             return self._first_partitions(start, end)
         if isinstance(start, LogOffset) and isinstance(end, LogOffset):
@@ -346,6 +353,9 @@ class StreamPlanner:
         scan = LogScan(start.start)
         if scan is not LogScan.FULL:
             return replace(self._start.changes(scan), reads_rows=False)
+        tagged = self._tag.named(self._options.state)
+        if tagged is not None:
+            return self._first_end_of_tag(*tagged, limits)
         base = self._start.snapshot()
         if base is not None:
             self._lease.hold(base.id)
@@ -354,43 +364,52 @@ class StreamPlanner:
         # Nothing to read at once, and maybe nothing at all yet.
         return start if self._end_of_batch(offset, limits) == offset else replace(offset, reads_rows=False)
 
+    def _first_end_of_tag(self, snapshot: Snapshot, tag: str, limits: Limits) -> SnapshotOffset:
+        """The end of the first batch, always among the rows of the tag: the offset names it for all that follows."""
+        self._lease.hold(snapshot.id)
+        self._start.check_whole(snapshot)
+        self._tag.goes_on_at(snapshot, tag)  # raises before a row is read
+        start = SnapshotOffset(snapshot=snapshot.id, split=0, commit=snapshot.uuid, tag=tag)
+        end = self._snapshot_end(start, limits)
+        return end if isinstance(end, SnapshotOffset) else start
+
     def _first_partitions(self, start: StartOffset, end: Offset) -> list[InputPartition]:
         if not isinstance(end, LogOffset | FollowOffset):
             return []
         reads_rows = LogScan(start.start) is LogScan.FULL if end.reads_rows is None else end.reads_rows
         if reads_rows and end.consumed:
             commit = end.commit if isinstance(end, FollowOffset) else None
-            return self._split_partitions(end.consumed, commit, 0, None)
+            return self._split_partitions(SnapshotOffset(snapshot=end.consumed, split=0, commit=commit), 0, None)
         return []
 
     # Snapshot rows.
 
     def _snapshot_end(self, start: SnapshotOffset, limits: Limits) -> Offset:
         self._lease.hold(start.snapshot)
-        snapshot, splits = self._splits_of(start.snapshot, start.commit)
+        snapshot, splits = self._splits_of(start)
         end = take_splits([(split.row_count, split.size_bytes) for split in splits], start.split, limits)
-        if end < len(splits):
-            return SnapshotOffset(snapshot=snapshot.id, split=end, commit=snapshot.uuid)
+        if end < len(splits) or (start.tag is not None and start.split < end):
+            return SnapshotOffset(snapshot=snapshot.id, split=end, commit=snapshot.uuid, tag=start.tag)
+        if start.tag is not None:
+            return self._start.after(self._tag.goes_on_at(snapshot, start.tag))
         reads_rows = True if start.split == 0 else None
         return replace(self._start.after(self._table.snapshots.get(snapshot.id)), reads_rows=reads_rows)
 
-    def _splits_of(self, snapshot_id: int, commit: str | None) -> tuple[Snapshot, tuple[DataSplit, ...]]:
+    def _splits_of(self, place: SnapshotOffset) -> tuple[Snapshot, tuple[DataSplit, ...]]:
         """A snapshot, and all splits, also those without a row that passes `where`: their numbers are in offsets.
 
-        Raises InvalidRequestError when it is not the one that `commit` made.
+        Raises InvalidRequestError when it is not the one that the commit of the place made.
         """
-        if self._splits is None or self._splits[0].id != snapshot_id:
-            snapshot = self._table.snapshots.get(snapshot_id)
+        if self._splits is None or self._splits[0].id != place.snapshot:
+            snapshot = self._tag.snapshot_of(place)
             is_followed = self._target is None
             self._splits = (snapshot, plan(self._table, snapshot, is_followed=is_followed).splits)
-        check_same_commit(self._table, snapshot_id, found=self._splits[0].uuid, read=commit)
+        check_same_commit(self._table, place.snapshot, found=self._splits[0].uuid, read=place.commit)
         return self._splits
 
-    def _split_partitions(
-        self, snapshot_id: int, commit: str | None, first: int, end: int | None
-    ) -> list[InputPartition]:
-        self._lease.hold(snapshot_id)
-        snapshot, found = self._splits_of(snapshot_id, commit)
+    def _split_partitions(self, place: SnapshotOffset, first: int, end: int | None) -> list[InputPartition]:
+        self._lease.hold(place.snapshot)
+        snapshot, found = self._splits_of(place)
         splits = found[first:end]
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return [SplitsPartition(group, SnapshotMark.of(snapshot)) for group in groups]

@@ -21,6 +21,7 @@ from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.unfinished import check_whole
 from lakelog.spark.log_options import STARTING_OFFSETS
 from lakelog.spark.options import ReadOptions
+from lakelog.spark.shown_state import NEWEST
 from lakelog.spark.source.admission import NO_LIMITS, advance_log
 from lakelog.spark.source.generations import Generations
 from lakelog.spark.source.log_bounds import LogBounds, place_offsets
@@ -57,16 +58,23 @@ class ReadStart:
         whole snapshots.
         """
         state = self._options.state
-        if state.snapshot_id is None and state.timestamp_millis is None:
+        if state == NEWEST:
             return self._newest()
-        if state.snapshot_id is not None:
-            found: Snapshot | None = self._table.snapshots.get(state.snapshot_id)
+        if state.version is not None or state.watermark is not None:
+            found = self._table.snapshot(**state.choice)
+        elif state.snapshot_id is not None:
+            found = self._table.snapshots.get(state.snapshot_id)
         else:
             assert state.timestamp_millis is not None
             found = self._at(state.timestamp_millis)
-        if found is not None and self._target is not None and self._is_aligned:
-            check_whole(log_after(self._table, found, self._target), snapshot_id=found.id, table_name=self._table.name)
+        if found is not None:
+            self.check_whole(found)
         return found
+
+    def check_whole(self, found: Snapshot) -> None:
+        """Raise InvalidRequestError for a snapshot with a batch in part, where batches are to end at whole ones."""
+        if self._target is not None and self._is_aligned:
+            check_whole(log_after(self._table, found, self._target), snapshot_id=found.id, table_name=self._table.name)
 
     def changes(self, scan: LogScan) -> LogOffset | FollowOffset:
         """Where the changes begin, in a mode that reads no snapshot's rows.

@@ -26,7 +26,7 @@ from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.evolution import cast_values, check_cast
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.system.state_parts import TableState, unshared
+from lakelog.filestore.system.state_parts import TableState, Unit, unshared
 
 _COPIES = 6  # of a row in memory: of both states, as read, as compared and as given
 _ROW, _RANK, _NEW = "row", "rank", " after"
@@ -75,15 +75,22 @@ def differences(
     before: TableState, after: TableState, fields: Sequence[DataField], *, budget_bytes: int | None = None
 ) -> Iterator[Difference]:
     """The rows in which two states differ, in columns of `after`; a column that `before` lacks is null there."""
-    budget = READ_MEMORY_BUDGET.of(after.table.schema.options) if budget_bytes is None else budget_bytes
-    keys = after.table.schema.primary_keys
     for unit in unshared(before, after):
-        rows = sum(split.row_count for split in (*unit.before, *unit.after))
-        passes = max(1, -(-rows * row_bytes(fields) * _COPIES // max(1, budget)))
-        for number in range(passes):
-            old = _rows(before.table, unit.before, fields, keys, (number, passes))
-            new = _rows(after.table, unit.after, fields, keys, (number, passes))
-            yield _by_key(old, new, fields, keys) if keys else _by_count(old, new, fields)
+        yield from unit_differences(before.table, after.table, unit, fields, budget_bytes=budget_bytes)
+
+
+def unit_differences(
+    before: TableStore, after: TableStore, unit: Unit, fields: Sequence[DataField], *, budget_bytes: int | None = None
+) -> Iterator[Difference]:
+    """The rows in which two states of a unit differ, a part of the keys at a time."""
+    budget = READ_MEMORY_BUDGET.of(after.schema.options) if budget_bytes is None else budget_bytes
+    keys = after.schema.primary_keys
+    rows = sum(split.row_count for split in (*unit.before, *unit.after))
+    passes = max(1, -(-rows * row_bytes(fields) * _COPIES // max(1, budget)))
+    for number in range(passes):
+        old = _rows(before, unit.before, fields, keys, (number, passes))
+        new = _rows(after, unit.after, fields, keys, (number, passes))
+        yield _by_key(old, new, fields, keys) if keys else _by_count(old, new, fields)
 
 
 def _rows(
