@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.rollback import RolledBack
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.system.history import History
     from lakelog.filestore.system.system_table import SystemTable
+    from lakelog.filestore.system.table_diff import State, TableDiff
     from lakelog.filestore.table import FileStoreTable, WriteMode
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
@@ -173,6 +175,26 @@ class Table:
             table.system_table("files").to_polars().collect()
         """
         return self._files.system_table(name, after=after, up_to=up_to, **which)
+
+    def diff(
+        self, from_: State, to: State | None = None, *, columns: str | Sequence[str] | None = None, sample: int = 10
+    ) -> TableDiff:
+        """The rows in which two states differ, by default up to the newest one: added, changed by column, removed.
+
+        A state is a version (a tag, a snapshot's number, `branch.tag`, `branch.snapshot` or a branch), a timestamp, a
+        `Snapshot`, or keywords such as `{"watermark": 5}`; 0 is the table before its first snapshot. Rows are compared
+        by primary key, without one by how often they are there; in the columns of `to`, or in `columns` alone. Only
+        files that the states do not share are read, bucket by bucket, within `read.memory-budget`. `sample` is how
+        many rows of each kind the result keeps; its `to_batches` gives all. Raises NotFoundError, InvalidRequestError.
+        """
+        return self._files.diff(from_, to, columns=columns, sample=sample)
+
+    def history(self, *, limit: int | None = None) -> History:
+        """The snapshots of the table and of its branches, newest first, with their tags and where branches began.
+
+        With `limit` only so many of each, and those that a tag names or a branch began at.
+        """
+        return self._files.history(limit=limit)
 
     def changes(
         self,

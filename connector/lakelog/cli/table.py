@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import describe, merge, restore, show, system_tables, tag, upkeep
+from lakelog.cli import describe, history, merge, restore, show, system_tables, tag, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.output import print_lines, say, to_json
@@ -133,6 +133,8 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "new-identity": upkeep.new_identity,
     },
     "History": {
+        "log": history.log,
+        "diff": history.diff,
         "merge": merge.merge,
         "restore": restore.restore,
         "rollback": restore.rollback,

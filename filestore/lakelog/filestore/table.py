@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.refs.rollback import RolledBack
     from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.system.history import History
     from lakelog.filestore.system.system_table import SystemTable
+    from lakelog.filestore.system.table_diff import State, TableDiff
     from lakelog.filestore.write.changing import Plan
     from lakelog.filestore.write.deleting import TableChange
     from lakelog.filestore.write.row_kinds import RowKinds
@@ -448,6 +450,22 @@ class FileStoreTable(ReadableTable):
         snapshot = (lambda: found) if named else table.snapshot
         state = Shown(snapshot=snapshot, named=named, after=after, up_to=up_to)
         return open_system_table(table, name, state, full_name=f"{table.name}{branch}${name}")
+
+    def diff(
+        self, from_: State, to: State | None = None, *, columns: str | Sequence[str] | None = None, sample: int = 10
+    ) -> TableDiff:
+        """The rows in which two states differ. See `lakelog.catalog.Table.diff`."""
+        from lakelog.filestore.system.table_diff import diff_states, state_of
+
+        after = state_of(self, {} if to is None else to)
+        names = (columns,) if isinstance(columns, str) else columns
+        return diff_states(self.name, state_of(self, from_), after, columns=names, sample=sample)
+
+    def history(self, *, limit: int | None = None) -> History:
+        """The snapshots of the table and its branches. See `lakelog.catalog.Table.history`."""
+        from lakelog.filestore.system.history import history_of
+
+        return history_of(self, name=self.name, limit=limit)
 
     def consumers(self) -> list[Consumer]:
         """The consumers of the table: no snapshot that one of them has not read expires."""

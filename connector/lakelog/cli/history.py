@@ -1,0 +1,189 @@
+"""`lakelog table log|diff`: the history of a table, and how two states of it differ."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
+from lakelog.cli.output import print_grid, print_lines, progress, to_json
+from lakelog.common.timestamps import utc_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from lakelog.filestore.system.history import History, HistoryEntry, HistoryLine
+    from lakelog.filestore.system.table_diff import TableDiff
+
+_BATCH_IDENTIFIER = 9_223_372_036_854_775_807
+_WIDTH = 160  # of a tree that no terminal shows
+_CELL_MAX = 40
+_MAIN = "main"
+
+
+def log(
+    table: TableName,
+    limit: Annotated[int, typer.Option(min=1, help="Snapshots of each branch; tagged ones are always there.")] = 20,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the history: snapshots, newest first, with their tags, and the branches where they began."""
+    found = find_table(table, warehouse, branch=branch)
+    history = found.history(limit=limit)
+    if as_json:
+        print_lines(to_json(_fields(line, entry)) for line in history for entry in line.entries)
+        return
+    _print_tree(_tree(found.name, history))
+
+
+def diff(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    from_: Annotated[str, typer.Option("--from", help="A tag, a snapshot, branch.tag, a branch, or a time.")],
+    to: Annotated[str | None, typer.Option("--to", help="The same; the newest snapshot without it.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Compare only these columns, with commas.")] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Print so many rows of each kind.")] = 5,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the rows in which two states of a table differ: added, changed by column, removed; and some of them."""
+    from lakelog.filestore.options.parsing import parse_names
+
+    found = find_table(table, warehouse)
+    names = None if columns is None else parse_names(columns)
+    with progress(f"comparing {found.name}"):
+        difference = found.diff(from_, to, columns=names, sample=sample)
+    if as_json:
+        print_lines([to_json(_summary(difference))])
+        return
+    print_lines(_summary_lines(difference))
+    rows = [[_cell(value) for value in row.values()] for row in _sample(difference)]
+    if rows:
+        print_lines([""])
+        print_grid(["", *(field.name for field in difference.fields)], rows)
+
+
+def _summary(found: TableDiff) -> dict[str, object]:
+    states = {"from": found.before, "to": found.after}
+    named = {
+        key: {"snapshot_id": None if one.snapshot is None else one.snapshot.id, "branch": one.table.branch}
+        for key, one in states.items()
+    }
+    counts = {"added": found.added, "changed": found.changed, "removed": found.removed}
+    return {**named, **counts, "changed_columns": dict(found.changed_columns), "sample": _sample(found)}
+
+
+def _summary_lines(found: TableDiff) -> Iterator[str]:
+    from lakelog.filestore.system.table_diff import state_text
+
+    yield f"{found.name}: {state_text(found.before)} to {state_text(found.after)}"
+    yield f"  added    {found.added}"
+    columns = ", ".join(f"{name} {count}" for name, count in found.changed_columns.items())
+    yield f"  changed  {found.changed}{f'   by column: {columns}' if columns else ''}"
+    yield f"  removed  {found.removed}"
+
+
+def _sample(found: TableDiff) -> list[dict[str, object]]:
+    from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
+    from lakelog.filestore.read.json_rows import to_json_lines
+
+    kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
+    return [json.loads(line) for line in to_json_lines(found.sample, [kind, *found.fields])]
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 3]}..."
+
+
+def _tree(name: str, history: History) -> Tree:
+    """The main branch as a list, each branch below the snapshot where it began; others at the end."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    root = Tree(Text(name, style="bold"))
+    lines = {line.name: line for line in history}
+    shown: set[str] = set()
+    for line in history:
+        if line.name == _MAIN:
+            _add_line(root.add(Text(_MAIN, style="bold cyan")), line, lines, shown)
+    for line in history:
+        if line.name not in shown and line.name != _MAIN:
+            _add_branch(root, line, lines, shown)
+    return root
+
+
+def _add_branch(tree: Tree, line: HistoryLine, lines: dict[str, HistoryLine], shown: set[str]) -> None:
+    from rich.text import Text
+
+    shown.add(line.name)
+    began = "" if line.began_at is None else f", from snapshot {line.began_at}"
+    empty = "" if line.entries else "  no snapshot of its own"
+    label = Text.assemble((f"branch {line.name}", "bold cyan"), f"{began}{empty}")
+    _add_line(tree.add(label), line, lines, shown)
+
+
+def _add_line(tree: Tree, line: HistoryLine, lines: dict[str, HistoryLine], shown: set[str]) -> None:
+    from rich.text import Text
+
+    for entry in line.entries:
+        node = tree.add(_label(entry))
+        for name in entry.branches:
+            if name in lines and name not in shown:
+                _add_branch(node, lines[name], lines, shown)
+    if line.left_out:
+        tree.add(Text(f"{line.left_out} older snapshots; --limit shows more", style="dim"))
+
+
+def _label(entry: HistoryEntry) -> Text:
+    from rich.text import Text
+
+    one = entry.snapshot
+    label = Text.assemble(
+        (f"{one.id:>4}", "bold"),
+        f"  {utc_of(one.time_millis)}  {(one.operation or one.commit_kind.value).lower():<9}",
+        f"  {one.delta_record_count:+,} rows in files, {one.total_record_count:,} in all",
+        style="" if entry.is_living else "dim",
+    )
+    if one.commit_identifier != _BATCH_IDENTIFIER:
+        label.append(f"  batch {one.commit_identifier} of {one.commit_user}", style="dim")
+    for tag in entry.tags:
+        label.append(f"  tag {tag}", style="bold yellow")
+    if not entry.is_living:
+        label.append("  expired", style="dim")
+    return label
+
+
+def _fields(line: HistoryLine, entry: HistoryEntry) -> dict[str, object]:
+    one = entry.snapshot
+    return {
+        "branch": line.name,
+        "snapshot_id": one.id,
+        "time": utc_of(one.time_millis),
+        "time_millis": one.time_millis,
+        "kind": one.commit_kind.value,
+        "operation": one.operation,
+        "delta_record_count": one.delta_record_count,
+        "total_record_count": one.total_record_count,
+        "user": one.commit_user,
+        "identifier": one.commit_identifier,
+        "tags": entry.tags,
+        "branches": entry.branches,
+        "is_living": entry.is_living,
+        "began_at": line.began_at,
+    }
+
+
+def _print_tree(tree: Tree) -> None:
+    from rich.console import Console
+
+    text = StringIO()
+    is_terminal = sys.stdout.isatty()
+    Console(file=text, width=None if is_terminal else _WIDTH, force_terminal=is_terminal, highlight=False).print(tree)
+    print_lines(line.rstrip() for line in text.getvalue().splitlines())
