@@ -31,7 +31,17 @@ CHANGES = {
     "UpdateColumnType",
 }
 FACES = {
-    "lakelog.catalog": {"Catalog", "Table", "TableLog", "TableMerge", "open_table"} | CHANGES | ERRORS,
+    "lakelog.catalog": {
+        "BranchConflictError",
+        "BranchMerge",
+        "Catalog",
+        "Table",
+        "TableLog",
+        "TableMerge",
+        "open_table",
+    }
+    | CHANGES
+    | ERRORS,
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
     "lakelog.spark": {
         "LakelogSink",

@@ -37,10 +37,13 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
+from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
 from lakelog.protocol.table_log import TableLog
 
 __all__ = [
     "AddColumn",
+    "BranchConflictError",
+    "BranchMerge",
     "Catalog",
     "ConflictError",
     "CorruptDataError",

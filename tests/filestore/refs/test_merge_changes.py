@@ -408,5 +408,7 @@ def test_rules_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         other.merge_changes("b", on_conflict={"amount": "sum"})
     with pytest.raises(NotFoundError, match="has no branch 'x'"):
         table.merge_changes("x")
-    with pytest.raises(InvalidRequestError, match="'main' is the branch that table t is opened at"):
+    with pytest.raises(InvalidRequestError, match="branch 'main' cannot be merged into 'main' of table t"):
         table.merge_changes("main")
+    with pytest.raises(InvalidRequestError, match="branch 'main' cannot be merged into 'b' of table t"):
+        branch_of(table).merge_changes("main", base=1)

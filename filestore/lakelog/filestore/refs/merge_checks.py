@@ -26,7 +26,7 @@ def check_mergeable(main: TableStore, branch: TableStore) -> None:
             )
     _check_columns(main, branch)
     for line in (main, branch) if main.schema.primary_keys else ():
-        _check_replaces(line)
+        _check_replaces(line, main.name)
 
 
 def _check_columns(main: TableStore, branch: TableStore) -> None:
@@ -70,7 +70,7 @@ def _spelled(fields: list[DataField]) -> str:
     return listed(f"{field.name} {field.type}" for field in fields)
 
 
-def _check_replaces(line: TableStore) -> None:
+def _check_replaces(line: TableStore, table_name: str) -> None:
     """Raise UnsupportedError where the files of a line do not keep the last row of a key."""
     options = line.stored.schema.options
     engine = MERGE_ENGINE.of(options)
@@ -82,7 +82,7 @@ def _check_replaces(line: TableStore) -> None:
         reason = f"{IGNORE_DELETE.key}=true, so that deletes of the branch would be left out"
     else:
         return
-    name = f"table {line.name}" if line.branch == MAIN_BRANCH else f"branch {line.branch!r} of table {line.name}"
+    name = f"table {table_name}" if line.branch == MAIN_BRANCH else f"branch {line.branch!r} of table {table_name}"
     raise UnsupportedError(
         f"{name} has {reason}: a merge by key would not give the merged rows; read the branch with "
         "to_batches(branch=...) and write its rows"

@@ -28,6 +28,7 @@ from lakelog.filestore.refs.net_change import State, StateFile
 from lakelog.filestore.refs.rows_of_keys import rows_of_keys
 from lakelog.filestore.refs.sides import BRANCH_DELTA, MAIN_DELTA, ThreeStates, add_counted, add_keyed
 from lakelog.filestore.refs.three_way import PartMerge, merge_part
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.write.changing import Changes, is_removed, kinds_of
 from lakelog.filestore.write.key_parts import KeyParts
 
@@ -70,9 +71,10 @@ class BranchMerger:
         cls, main: TableStore, branch: TableStore, *, base: str | int | None, on_conflict: str | Mapping[str, str]
     ) -> BranchMerger:
         """The merge of a branch; nothing is read yet but the branch's newest snapshot."""
-        if branch.branch == main.branch:
+        if main.branch != MAIN_BRANCH or branch.branch == MAIN_BRANCH:
             raise InvalidRequestError(
-                f"{branch.branch!r} is the branch that table {main.name} is opened at: name another to merge"
+                f"branch {branch.branch!r} cannot be merged into {main.branch!r} of table {main.name}: only a branch "
+                f"into the table itself, {MAIN_BRANCH!r}; for a branch with the table's newest rows make a new one"
             )
         check_mergeable(main, branch)
         rules = parse_rules(on_conflict, main.schema, table_name=main.name)
