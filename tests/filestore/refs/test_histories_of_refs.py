@@ -1,0 +1,222 @@
+"""Random histories of a table with tags and branches, cut off at any call: each reads what it read, and no file is lost or left.
+
+The model is a dict of dicts: of each line (the table and its branches) the rows, and of each tag its snapshot and rows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakelog.catalog.table import Table
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.table import FileStoreTable
+from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.referenced import files_on_disk, referenced_files
+from tests.support.small_tables import SCHEMA, UNSYNCED, in_new_process, make_table
+
+DAY = 24 * 3_600_000
+MAIN = "main"
+TAGS = ("t0", "t1", "t2")
+BRANCHES = ("b0", "b1")
+Rows = dict[int, int]
+
+
+@dataclass(frozen=True)
+class Tagged:
+    snapshot_id: int
+    rows: Rows
+
+
+@dataclass
+class Line:
+    """What one of the table and its branches holds."""
+
+    rows: Rows = field(default_factory=dict)
+    tags: dict[str, Tagged] = field(default_factory=dict)
+
+
+Model = dict[str, Line]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One verb, its choices, and the call at which its process dies."""
+
+    verb: int
+    line: int
+    name: int
+    other: int
+    fails_at: int | None
+    after_effect: bool
+
+
+steps = st.builds(
+    Step,
+    verb=st.integers(0, 63),
+    line=st.integers(0, 7),
+    name=st.integers(0, 7),
+    other=st.integers(0, 7),
+    fails_at=st.none() | st.integers(1, 60),
+    after_effect=st.booleans(),
+)
+
+
+class History:
+    """A table, and what it must hold."""
+
+    def __init__(self, folder: str, options: dict[str, str]) -> None:
+        self.path = make_table(folder, options=options).path
+        self.model: Model = {MAIN: Line()}
+        self.written = 0
+
+    def opened(self, file_io: FileIO = UNSYNCED) -> Table:
+        return Table(in_new_process(self.path, file_io))
+
+    def shown(self) -> dict[str, tuple[Rows, dict[str, Rows]]]:
+        table = self.opened()
+        names = [MAIN, *(branch.name for branch in table.branches())]
+        return {name: (rows_of(table.branch(name)), tagged_rows(table.branch(name))) for name in names}
+
+    def run(self, step: Step) -> None:
+        act, wanted = self.planned(step)
+        faulty = FaultyFileIO(UNSYNCED, fails_at=step.fails_at, after_effect=step.after_effect)
+        before, after = expected(self.model), expected(wanted)
+        try:
+            act(self.opened(faulty))
+        except InjectedCrash:
+            found = self.shown()
+            assert found in (before, after), f"{step}: neither before nor after"
+            if found == before != after:
+                return
+        self.model = wanted
+        self.take_tag_ids()
+        found = self.shown()
+        assert found == after, f"{step}"
+
+    def take_tag_ids(self) -> None:
+        """A tag is of the snapshot that the table says."""
+        table = self.opened()
+        for name, line in self.model.items():
+            for tag, held in line.tags.items():
+                if held.snapshot_id == 0:
+                    line.tags[tag] = Tagged(table.tag(tag, branch=name).snapshot.id, held.rows)
+
+    def planned(self, step: Step) -> tuple[Callable[[Table], object], Model]:
+        """What to call, and the model after it. A verb that cannot be asked for is a write."""
+        wanted = copy.deepcopy(self.model)
+        name = sorted(wanted)[step.line % len(wanted)]
+        line = wanted[name]
+        tag, branch = TAGS[step.name % len(TAGS)], BRANCHES[step.other % len(BRANCHES)]
+        verb = VERBS[step.verb % len(VERBS)]
+        if verb == "compact":
+            return lambda table: table.branch(name).compact(full=step.other % 2 == 0), wanted
+        if verb == "expire" and line.rows:
+            return lambda table: table.branch(name).expire_snapshots(
+                retain_min=1, retain_max=1, older_than="0 s"
+            ), wanted
+        if verb == "clean":
+            return clean, wanted
+        if verb == "tag" and tag not in line.tags and line.rows:
+            line.tags[tag] = Tagged(0, dict(line.rows))
+            return lambda table: table.create_tag(tag, branch=name), wanted
+        if verb == "replace tag" and tag in line.tags:
+            line.tags[tag] = Tagged(0, dict(line.rows))
+            return lambda table: table.replace_tag(tag, branch=name), wanted
+        if verb == "untag" and tag in line.tags:
+            del line.tags[tag]
+            return lambda table: table.delete_tag(tag, branch=name), wanted
+        if verb == "branch" and branch not in wanted:
+            main = wanted[MAIN]
+            if tag in main.tags:
+                wanted[branch] = Line(dict(main.tags[tag].rows), {tag: main.tags[tag]})
+                return lambda table: table.create_branch(branch, tag=tag), wanted
+            wanted[branch] = Line(dict(main.rows))
+            return lambda table: table.create_branch(branch), wanted
+        if verb == "rename branch" and branch in wanted and (new := BRANCHES[(step.other + 1) % 2]) not in wanted:
+            wanted[new] = wanted.pop(branch)
+            return lambda table: table.rename_branch(branch, new), wanted
+        if verb == "delete branch" and branch in wanted:
+            del wanted[branch]
+            return lambda table: table.delete_branch(branch), wanted
+        if verb == "restore" and tag in line.tags:
+            line.rows = dict(line.tags[tag].rows)
+            return lambda table: table.branch(name).restore(tag=tag), wanted
+        if verb == "rollback" and tag in line.tags:
+            target = line.tags[tag]
+            line.rows = dict(target.rows)
+            line.tags = {one: held for one, held in line.tags.items() if held.snapshot_id <= target.snapshot_id}
+            return lambda table: table.branch(name).rollback(tag=tag), wanted
+        return self.write(line, name, step), wanted
+
+    def write(self, line: Line, name: str, step: Step) -> Callable[[Table], object]:
+        self.written += 1
+        if step.other == 7 and step.name in line.rows:
+            del line.rows[step.name]
+            return lambda table: table.branch(name).delete(f"id = {step.name}")
+        rows = dict.fromkeys({step.name, step.other, 10 + self.written % 3}, self.written)
+        line.rows |= rows
+        return lambda table: table.branch(name).write(pa.table([list(rows), list(rows.values())], schema=SCHEMA))
+
+
+VERBS = (
+    *("write",) * 6,
+    *("compact",) * 3,
+    *("expire",) * 3,
+    *("clean",) * 2,
+    *("tag",) * 4,
+    *("branch",) * 3,
+    "replace tag",
+    "untag",
+    "untag",
+    "rename branch",
+    "delete branch",
+    "restore",
+    "restore",
+    "rollback",
+)
+
+
+def rows_of(table: Table, tag: str | None = None) -> Rows:
+    rows = table.to_arrow(tag=tag)
+    return dict(zip(rows["id"].to_pylist(), rows["batch"].to_pylist(), strict=True))
+
+
+def tagged_rows(table: Table) -> dict[str, Rows]:
+    return {tag.name: rows_of(table, tag.name) for tag in table.tags() if tag.name in TAGS}
+
+
+def expected(model: Model) -> dict[str, tuple[Rows, dict[str, Rows]]]:
+    return {name: (line.rows, {tag: held.rows for tag, held in line.tags.items()}) for name, line in model.items()}
+
+
+def clean(table: Table) -> None:
+    files = FileStoreTable.open(table.path, table._files.file_io)
+    files.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+
+
+KINDS = {
+    "merged": {},
+    "changelog": {"changelog-producer": "lookup"},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
+@given(history=st.lists(steps, min_size=6, max_size=24))
+def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
+    with TemporaryDirectory() as folder:
+        run = History(folder, KINDS[kind])
+        for step in history:
+            run.run(step)
+        clean(run.opened())
+        assert run.shown() == expected(run.model)
+        assert files_on_disk(run.path) == referenced_files(run.path)
