@@ -1,4 +1,4 @@
-"""Random histories of a table with tags and branches, cut off at any call: nothing that is named is lost, nothing else left.
+"""Random histories of a table with tags and branches, cut off at any call: what is named is kept, and nothing else.
 
 The model is a dict of dicts: of each line (the table and its branches) the rows, and of each tag its snapshot and rows.
 """
@@ -224,17 +224,11 @@ def clean(table: Table) -> None:
     files.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
-KINDS = {
-    "merged": {},
-    "changelog": {"changelog-producer": "lookup"},
-    "deletion vectors": {"deletion-vectors.enabled": "true"},
-}
+KINDS: dict[str, dict[str, str]] = {"merged": {}, "changelog": {"changelog-producer": "lookup"}}
+histories = st.lists(steps, min_size=6, max_size=24)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
-@given(history=st.lists(steps, min_size=6, max_size=24))
-def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
+def run_history(kind: str, history: list[Step]) -> None:
     with TemporaryDirectory() as folder:
         run = History(folder, KINDS[kind])
         for step in history:
@@ -244,3 +238,19 @@ def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind:
         clean(run.opened())
         assert run.shown() == expected(run.model)
         assert files_on_disk(run.path) == referenced_files(run.path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=12)
+@given(history=histories)
+def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
+    run_history(kind, history)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=250)
+@given(history=histories)
+def test_many_histories_of_tags_and_branches(kind: str, history: list[Step]) -> None:
+    run_history(kind, history)
