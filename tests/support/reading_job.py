@@ -1,8 +1,8 @@
 """A query that reads the table db.t to its end and keeps each batch, in a process of its own so that it can be killed.
 
-usage: python -m tests.support.reading_job FOLDER [BATCH before|after]
+usage: python -m tests.support.reading_job FOLDER [BATCH before|after] [KEY=VALUE ...]
 FOLDER holds lake/; the checkpoint and the reader's rows go there too. The process kills itself with its JVM before or
-after the rows of that batch are kept.
+after the rows of that batch are kept. KEY=VALUE are options of the read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.spark import make_session
 from tests.support.streams import keep_batch
 
 
-def main(folder: Path, kill_at: int | None, order: str) -> None:
+def main(folder: Path, kill_at: int | None, order: str, options: dict[str, str]) -> None:
     """Read to the end, or to the kill."""
 
     def keep(batch: DataFrame, batch_id: int) -> None:
@@ -34,11 +34,12 @@ def main(folder: Path, kill_at: int | None, order: str) -> None:
     spark = make_session()
     table = Catalog(folder / "lake").table("db.t")
     reader = spark.readStream.format("lakelog").option("row-kind", "true").option("maxRowsPerTrigger", "5")
-    writer = reader.load(table.path).writeStream.foreachBatch(keep).trigger(availableNow=True)
+    writer = reader.options(**options).load(table.path).writeStream.foreachBatch(keep).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder / "reader")).start().awaitTermination()
     spark.stop()
 
 
 if __name__ == "__main__":
-    given = sys.argv[2:]
-    main(Path(sys.argv[1]), int(given[0]) if given else None, given[1] if given else "")
+    given = [one for one in sys.argv[2:] if "=" not in one]
+    named = dict(one.split("=", 1) for one in sys.argv[2:] if "=" in one)
+    main(Path(sys.argv[1]), int(given[0]) if given else None, given[1] if given else "", named)

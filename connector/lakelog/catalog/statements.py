@@ -54,6 +54,7 @@ def check_takes_statements(table: Table) -> None:
 def after_statement(table: Table, snapshot: Snapshot) -> None:
     """Publish, compact and expire what is due; errors are only logged, since the statement has taken effect."""
     from lakelog.filestore.expire.writer_expiry import expire_after_commit
+    from lakelog.filestore.refs.auto_tags import tag_after_commit
     from lakelog.protocol.log_expiry import expire_log_after_commit
     from lakelog.protocol.progress_topic import publish_progress
 
@@ -61,6 +62,7 @@ def after_statement(table: Table, snapshot: Snapshot) -> None:
     if table.log is not None:
         publish_progress(files, table.log)
     files._compact_after_write(set(files.live_files.of(snapshot).buckets))
+    tag_after_commit(files, snapshot)
     expire_after_commit(files, snapshot.id)
     expire_log_after_commit(files, kafka=table.kafka)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.options import parse_duration_millis
 from lakelog.common.quoting import shown
+from lakelog.filestore.refs.auto_tags import default_kept
 from lakelog.filestore.refs.tags import write_tag
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def create_tag(
     snapshot = branch.snapshot(**which)
     if snapshot is None:
         raise NotFoundError(f"{files.name} has no snapshot yet, so tag {shown(name)} would keep nothing: write first")
-    return write_tag(branch, name, snapshot, time_retained=kept_for(time_retained), replace=replaces)
+    kept = default_kept(files.schema.options) if time_retained is None else kept_for(time_retained)
+    return write_tag(branch, name, snapshot, time_retained=kept, replace=replaces)
 
 
 def kept_for(time_retained: Kept | None) -> timedelta | None:

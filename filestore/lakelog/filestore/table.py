@@ -381,10 +381,16 @@ class FileStoreTable(ReadableTable):
             log_failed_compaction(self, "a write", error)
 
     def _expire_after(self, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
-        """Expire what is due after a commit; errors are only logged."""
+        """Create the tags that are due after a commit, then expire what is; errors are only logged."""
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
+        from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
 
-        if expire_after_commit(self, snapshot.id, is_upkeep=is_upkeep) and snapshot.properties.get(RESTORED_KEY):
+        tag_after_commit(self, snapshot)
+
+        if not expire_after_commit(self, snapshot.id, is_upkeep=is_upkeep):
+            return
+        expire_tags_by_writer(self)
+        if snapshot.properties.get(RESTORED_KEY):
             from lakelog.filestore.refs.restore_tags import release_after_expiry
 
             release_after_expiry(self)

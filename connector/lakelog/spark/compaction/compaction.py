@@ -36,6 +36,7 @@ from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
+from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
 from lakelog.filestore.refs.restore_tags import release_after_expiry
 from lakelog.protocol.driver import commit_compaction
 from lakelog.protocol.log_expiry import expire_log_after_commit
@@ -193,11 +194,15 @@ def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, i
     `kafka` are the user's own settings of Kafka clients, for the table's log.
     """
     try:
-        newest = table.snapshots.latest_id()
+        newest = table.snapshots.latest()
     except LakelogError as error:
         logger.warning("%s: the expiry of old snapshots did not happen: %s", table.name, error)
         return
-    if newest is not None and expire_after_commit(table, newest, is_upkeep=is_upkeep):
+    if newest is None:
+        return
+    tag_after_commit(table, newest)
+    if expire_after_commit(table, newest.id, is_upkeep=is_upkeep):
+        expire_tags_by_writer(table)
         release_after_expiry(table)
         expire_log_after_commit(table, kafka=kafka)
 

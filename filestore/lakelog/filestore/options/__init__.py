@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from lakelog.common.errors import OptionError
 from lakelog.common.options import Option, check_known
 from lakelog.common.quoting import shown
-from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, writing
+from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
 from lakelog.filestore.options.field_options import PREFIX
 from lakelog.filestore.options.foreign import REFUSED
 
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
     value
-    for topic in (layout, merging, files, writing, compaction, retention, reading)
+    for topic in (layout, merging, files, writing, compaction, retention, tagging, reading)
     for value in vars(topic).values()
     if isinstance(value, Option)
 )

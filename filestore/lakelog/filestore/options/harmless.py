@@ -47,7 +47,7 @@ _KEYS = {
         sink.committer-cpu sink.committer-memory sink.committer-operator-chaining
         sink.coordinator-commit.enabled sink.cross-partition.managed-memory sink.key-only-deletes.enabled
         sink.managed.writer-buffer-memory sink.operator-uid.suffix sink.parallelism sink.process-time-zone
-        sink.savepoint.auto-tag sink.use-managed-memory-allocator sink.watermark-time-zone
+        sink.savepoint.auto-tag sink.use-managed-memory-allocator
         sink.writer-coordinator.cache-expire-after-access sink.writer-coordinator.cache-memory
         sink.writer-coordinator.cache-soft-values sink.writer-coordinator.enabled
         sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests sink.writer-cpu
@@ -125,10 +125,9 @@ _KEYS = {
         partition.mark-done-action.custom.class partition.mark-done-action.http.params
         partition.mark-done-action.http.timeout partition.mark-done-action.http.url
         partition.mark-done-action.mode partition.mark-done.recover-from-state partition.time-interval
-        snapshot.ignore-empty-commit tag.automatic-completion tag.automatic-creation
-        tag.batch.customized-name tag.callback.#.param tag.callbacks tag.create-success-file
-        tag.creation-delay tag.creation-period tag.creation-period-duration tag.default-time-retained
-        tag.num-retained-max tag.period-formatter tag.time-expire-enabled visibility-callback.check-interval
+        snapshot.ignore-empty-commit
+        tag.callback.#.param tag.callbacks tag.create-success-file
+        visibility-callback.check-interval
         visibility-callback.enabled visibility-callback.timeout
     """,
     "what ALTER TABLE of Paimon allows": """

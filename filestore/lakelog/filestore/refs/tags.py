@@ -63,15 +63,18 @@ def write_tag(
     *,
     time_retained: timedelta | None = None,
     replace: bool = False,
+    is_automatic: bool = False,
     now_millis: int | None = None,
 ) -> Tag:
     """Create the tag of a snapshot that is living or in another tag, or with `replace` replace an existing tag.
 
-    With `time_retained` the tag expires that long after now. Raises InvalidRequestError for a name or a time that no
-    tag can have, ConflictError for a tag that exists, NotFoundError for a tag to replace that does not, and for a
-    snapshot that has expired meanwhile.
+    With `time_retained` the tag expires that long after now. An automatic tag may have a number as its name. Raises
+    InvalidRequestError for a name or a time that no tag can have, ConflictError for a tag that exists, NotFoundError
+    for a tag to replace that does not, and for a snapshot that has expired meanwhile.
     """
-    check_new_name(name)
+    check_user_name(name, "tag")
+    if not is_automatic:
+        check_new_name(name)
     if time_retained is not None and time_retained <= timedelta(0):
         raise InvalidRequestError(f"tag {name!r} cannot be kept for {time_retained}; expected a time above 0")
     older = _found(table, name) if replace else None
