@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
 from lakelog.catalog import Catalog
-from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError, UnsupportedError
-from lakelog.spark.data_source import LakelogDataSource
+from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
 from lakelog.spark.shown_state import PAIMON_STATE_OPTIONS, ShownState, parse_state
 from tests.support.paimon_tables import expected, unpack
 
@@ -73,15 +72,6 @@ def test_no_state_of_paimons_names_is_left_out() -> None:
 def test_an_invalid_timestamp_is_refused_by_the_name_of_its_option(key: str) -> None:
     with pytest.raises(OptionError, match=rf"'{key}' has the value 'soon'"):
         parse_state({key: "soon"}, BERLIN)
-
-
-@pytest.mark.parametrize(("key", "value"), [("branch", "dev")])
-def test_a_stream_takes_no_branch(tmp_path: Path, key: str, value: str) -> None:
-    path = str(unpack("tags_branches", tmp_path) / "db.db" / "forwarded")
-    source = LakelogDataSource({"path": path, key: value})
-
-    with pytest.raises(UnsupportedError, match=f"{'tag' if 'tag' in key else key}={value}"):
-        source.streamReader(source.schema())
 
 
 def test_what_a_tag_and_a_branch_hold_is_read_by_arguments_and_by_options(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ from pyspark.sql import functions as sf
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import write_stream
-from lakelog.spark.data_source import LakelogDataSource
 from tests.support.paimon_branches import take_as_branch
 from tests.support.paimon_tables import expected, unpack
 
@@ -134,9 +132,6 @@ def test_branches_and_their_tags_are_read_by_spark(spark: SparkSession, tmp_path
     assert multiset_of(spark.read.format("lakelog").option("tag", "base").load(path)) == base
     with pytest.raises(Exception, match="has no branch 'dove'; its branches are main, dev"):
         lakelog.spark.read(spark, path, branch="dove")
-    for option in ({"branch": "dev"},):
-        with pytest.raises(UnsupportedError, match="a stream takes no"):
-            LakelogDataSource({"path": path, **option}).streamReader(rows.schema)
 
 
 def test_columns_in_any_case_are_read_by_spark(spark: SparkSession, catalog: Catalog) -> None:

@@ -227,6 +227,7 @@ class Catalog:
         UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
         ends half-way leaves a table that fails when it is read: drop it again.
         """
+        Identifier.parse(identifier)
         try:
             table = self.table(identifier)
         except NotFoundError:

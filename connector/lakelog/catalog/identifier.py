@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
+from lakelog.filestore.schema.paths import BRANCH_INFIX
 
 _NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")
@@ -26,6 +27,8 @@ class Identifier:
     def parse(cls, text: str) -> Identifier:
         """The identifier in a string such as `db.flights`. Raises InvalidRequestError."""
         parts = text.split(".")
+        if BRANCH_INFIX in text:
+            raise InvalidRequestError(f"{text!r} names a branch of a table; expected a table, such as db.flights")
         if len(parts) != 2:
             raise InvalidRequestError(f"{text!r} does not name a table; expected database.table, such as db.flights")
         return cls(check_name(parts[0], "database"), check_name(parts[1], "table"))

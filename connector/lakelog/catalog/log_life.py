@@ -9,7 +9,7 @@ from lakelog.catalog.upkeep import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import OptionError
 from lakelog.common.options import check_known
-from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOGSTORE_OPTIONS,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.table import FileStoreTable
 
-SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE)
+SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
 
 
 def check_not_set_by_lakelog(options: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from lakelog.common.errors import OptionError
 from lakelog.common.log_system import has_log
 from lakelog.filestore.options import FILESTORE_OPTIONS
-from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, LOG_SYSTEM, LOGSTORE_OPTIONS, TOPIC, TOPIC_ID
 from lakelog.protocol.kafka_profiles import profile_defaults
 
@@ -22,7 +22,7 @@ PREFIX = "table-storage."
 VARIABLE_PREFIX = "LAKELOG_TABLE_STORAGE_"
 _OF_LOGS = ("log.", "change-tracking")
 _KEYS = {option.key for option in (*FILESTORE_OPTIONS, *LOGSTORE_OPTIONS)} - {
-    option.key for option in (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE)
+    option.key for option in (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
 }
 
 

@@ -14,6 +14,7 @@ from lakelog.catalog.keywords import naming_keywords
 from lakelog.catalog.upkeep import Age, ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Table:
 
     @cached_property
     def log(self) -> TableLog | None:
-        """The table's log; None for a table without one."""
+        """The table's log; None for a table without one, and for a branch whose schema names the table's."""
+        if self._files.has_foreign_log:
+            return None
         return log_of(self._files.schema, self.warehouse, path=self._files.path, kafka=self.kafka)
 
     @property
@@ -93,8 +96,9 @@ class Table:
 
     @property
     def name(self) -> str:
-        """`database.table`, or the folder for a table outside of a warehouse."""
-        return str(self.identifier or self.path)
+        """`database.table`, or the folder for a table outside of a warehouse; of a branch with `$branch_<name>`."""
+        branch = self._files.branch
+        return f"{self.identifier or self.path}{'' if branch == MAIN_BRANCH else f'{BRANCH_INFIX}{branch}'}"
 
     @property
     def warehouse(self) -> str:

@@ -93,13 +93,11 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
-        from lakelog.spark.shown_state import check_followed
         from lakelog.spark.source.input_partitions import TableRows
         from lakelog.spark.source.source import LakelogStreamReader
         from lakelog.spark.tables import find_older_topic
 
         table, options = self._read()
-        check_followed(options.branch)
         target, check_log = _log_of(table)
         rows = TableRows.of(table._files, target, schema, options)
         find_topic = partial(find_older_topic, table)

@@ -26,8 +26,10 @@ from lakelog.spark.shown_state import (
     BRANCH,
     NEWEST,
     PAIMON_STATE_OPTIONS,
+    SCAN_BRANCH,
     STATE_OPTIONS,
     ShownState,
+    branch_of,
     named_version,
     parse_state,
 )
@@ -180,12 +182,24 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
 _READ_OPTIONS = (
     *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE, MERGE_SCHEMA)),
     *PAIMON_STATE_OPTIONS,
+    SCAN_BRANCH,
     LOG_SCAN,
     ON_UNTRACKED,
     EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
-WRITE_OPTIONS = (PATH, TABLE, WAREHOUSE, COMMIT_USER, MERGE_SCHEMA, LOGGING_LEVEL, EXTERNAL_PATHS, *S3_OPTIONS)
+WRITE_OPTIONS = (
+    PATH,
+    TABLE,
+    WAREHOUSE,
+    BRANCH,
+    SCAN_BRANCH,
+    COMMIT_USER,
+    MERGE_SCHEMA,
+    LOGGING_LEVEL,
+    EXTERNAL_PATHS,
+    *S3_OPTIONS,
+)
 # What Spark itself puts beside the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
 _LOCATION = "location"  # what Spark makes of the path of CREATE TABLE, whose columns it asks us for
@@ -205,12 +219,11 @@ class ReadOptions:
     normalizes: bool = False
     on_untracked: OnUntracked = OnUntracked.FAIL
     state: ShownState = NEWEST
-    branch: str | None = None
     log: LogReading = DEFAULT_READING
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
-    """The table that the options name.
+    """The table that the options name, or the branch of it.
 
     Raises InvalidRequestError when they name none, NotFoundError, and UnsupportedError for CREATE TABLE.
     """
@@ -223,6 +236,12 @@ def open_from_options(given: Mapping[str, str]) -> Table:
                 f"option {CALL_PREFIX}profile"
             )
     passed |= store_options(options)
+    found = _named_table(options, passed)
+    branch = branch_of(options)
+    return found if branch is None else found.branch(branch)
+
+
+def _named_table(options: Mapping[str, str], passed: Mapping[str, str]) -> Table:
     path, table, warehouse = PATH.of(options), TABLE.of(options), WAREHOUSE.of(options)
     if _LOCATION in options:
         raise UnsupportedError(_no_create_table(path or options[_LOCATION]))
@@ -241,11 +260,10 @@ def open_from_options(given: Mapping[str, str]) -> Table:
 def open_for_read(given: Mapping[str, str]) -> Table:
     """The table that the options name, or the branch of it. Raises as `open_from_options`."""
     table = open_from_options(given)
-    branch = BRANCH.of({key.lower(): value for key, value in given.items()})
     version = named_version(given)
-    if branch is None and version is None:
+    if version is None:
         return table
-    files = table._files.travelled(branch=branch, version=version)[0]
+    files = table._files.travelled(version=version)[0]
     if files.branch == table._files.branch:
         return table
     return Table(files, identifier=table.identifier, kafka=table.kafka)
@@ -272,7 +290,6 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         columns=columns,
         where=where,
         state=parse_state(options, TIMEZONE.of(options)),
-        branch=BRANCH.of(options),
         has_row_kind=has_row_kind,
         normalizes=parse_normalize(options, log, has_row_kind=has_row_kind),
         log=log,

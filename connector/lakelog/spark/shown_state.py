@@ -7,7 +7,7 @@
 | `watermark` | `scan.watermark` |
 | `tag` | `scan.tag-name` |
 | `version` | `scan.version` |
-| `branch` | `branch` |
+| `branch` | `branch`, `scan.branch` |
 
 A read takes one of them, and a branch beside it.
 """
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option
 from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.options.parsing import parse_branch, positive
@@ -70,11 +70,14 @@ BRANCH: Option[str | None] = Option(
     key="branch",
     parse=parse_branch,
     default=None,
-    doc="The branch of the table that is read, in batches; `main` without it.",
+    doc="The branch of the table that is read or written; `main` without it. `scan.branch` is the same.",
     kind="the name of a branch",
 )
 _SCAN_WATERMARK = Option(key="scan.watermark", parse=int, default=None, doc=WATERMARK.doc, kind=WATERMARK.kind)
 _SCAN_VERSION = Option(key="scan.version", parse=str, default=None, doc=VERSION.doc, kind=VERSION.kind)
+SCAN_BRANCH: Option[str | None] = Option(
+    key="scan.branch", parse=parse_branch, default=None, doc=BRANCH.doc, kind=BRANCH.kind
+)
 _SCAN_TAG_NAME = Option(key="scan.tag-name", parse=str, default=None, doc=TAG.doc, kind=TAG.kind)
 
 STATE_OPTIONS: tuple[Option[object], ...] = (SNAPSHOT_ID, TIMESTAMP, WATERMARK, TAG, VERSION, BRANCH)
@@ -144,13 +147,12 @@ def named_version(given: Mapping[str, str]) -> str | None:
     return VERSION.of(options) or _SCAN_VERSION.of(options)
 
 
-def check_followed(branch: str | None) -> None:
-    """Raise UnsupportedError for a branch, which a stream cannot read."""
-    if branch is not None:
-        raise UnsupportedError(
-            f"a stream takes no {BRANCH.key}, found {BRANCH.key}={branch}: it reads the table's snapshots and its log. "
-            "Read it as a batch, with spark.read"
-        )
+def branch_of(options: Mapping[str, str]) -> str | None:
+    """The branch that options name; None without one. Raises InvalidRequestError for two."""
+    branch, other = BRANCH.of(options), SCAN_BRANCH.of(options)
+    if branch is not None and other is not None and branch != other:
+        raise InvalidRequestError(f"{BRANCH.key}={branch} and {SCAN_BRANCH.key}={other} name two branches: give one")
+    return branch or other
 
 
 def _parsed_time(options: Mapping[str, str], zone: ZoneInfo) -> int | None:

@@ -16,10 +16,10 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork, read_fork
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, read_users
 from lakelog.filestore.refs.branch_names import check_branch_name
-from lakelog.filestore.refs.forks import PROTECTING_PREFIX, Fork, read_fork
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
@@ -278,7 +278,7 @@ def test_a_tag_of_a_branch_that_another_engine_has_deleted_is_removed(table: Fil
 def test_a_damaged_fork_point_is_named(table: FileStoreTable) -> None:
     table.create_branch("b")
     path = Path(table.path) / "branch" / "branch-b" / "lakelog" / "fork"
-    for text in ("", "[]", '{"timeMillis": 1, "protectingTag": "../../schema/schema-0"}'):
+    for text in ("", "[]", '{"branchId": "b", "timeMillis": 1, "protectingTag": "../../schema/schema-0"}'):
         path.write_text(text, "utf-8")
         with pytest.raises(LakelogError, match="fork"):
             table.branches()
@@ -286,7 +286,9 @@ def test_a_damaged_fork_point_is_named(table: FileStoreTable) -> None:
 
 
 def test_a_fork_point_is_read_as_it_was_written() -> None:
-    fork = Fork(created_millis=5, snapshot_id=3, commit_uuid="u", protecting_tag="t", tag="x", retained_millis=7)
+    fork = Fork(
+        branch_id="b", created_millis=5, snapshot_id=3, commit_uuid="u", protecting_tag="t", tag="x", retained_millis=7
+    )
     assert Fork.of_fields(json.loads(fork.to_json())) == fork
 
 

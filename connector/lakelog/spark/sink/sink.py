@@ -215,12 +215,12 @@ class _FinishedBatches:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._last: dict[tuple[str | None, str, str], int] = {}
+        self._last: dict[tuple[str | None, str, str, str], int] = {}
 
     def check_new(self, table: Table, micro: MicroBatch) -> None:
         """Raise InvalidRequestError when the batch is finished already."""
         with self._lock:
-            last = self._last.get((micro.run, table.path, micro.user), -1)
+            last = self._last.get((micro.run, table.path, table._files.branch, micro.user), -1)
         if last >= micro.identifier:
             raise InvalidRequestError(
                 f"batch {micro.identifier} writes table {table.name} a second time: give each sink on one table in one "
@@ -230,7 +230,7 @@ class _FinishedBatches:
     def add(self, table: Table, micro: MicroBatch) -> None:
         """Record a finished batch."""
         with self._lock:
-            self._last[(micro.run, table.path, micro.user)] = micro.identifier
+            self._last[(micro.run, table.path, table._files.branch, micro.user)] = micro.identifier
 
 
 _FINISHED = _FinishedBatches()

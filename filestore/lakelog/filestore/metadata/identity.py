@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.forks import fork_of
 from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, CarriedProperties, carried_properties
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 UUID_KEY = TABLE_UUID.key
@@ -79,8 +80,17 @@ def is_same_table(table: TableStore) -> bool:
 def identity_of(table: TableStore) -> str:
     """What tells a table from another one of the same name: its uuid, or of a table of others when it was made.
 
-    That is the time in its first schema, which is read then.
+    That is the time in its first schema, which is read then. A branch has one of its own: of two branches with one name
+    that were made one after the other, each has another one, unless another engine made them.
     """
+    of_table = _identity_of_table(table)
+    if table.branch == MAIN_BRANCH:
+        return of_table
+    fork = fork_of(table.file_io, table.paths, table_name=table.name)
+    return f"{of_table}{BRANCH_INFIX}{table.branch if fork is None else fork.branch_id}"
+
+
+def _identity_of_table(table: TableStore) -> str:
     if table.uuid:
         return table.uuid
     return f"{MADE_PREFIX}{table.schemas.get(min(table.schemas.list_ids())).time_millis}"
@@ -112,11 +122,11 @@ def check_got_no_log(table: TableStore, properties: Mapping[str, str]) -> None:
 def check_log_is_own(table: TableStore) -> None:
     """Raise InvalidRequestError for a branch that another engine made, and whose schema names the table's log.
 
-    What is written there must not go into that log, and a branch of lakelog has a log of its own or none.
+    What is written there must not go into that log. A branch of lakelog has a log of its own, or none.
     """
-    if table.branch != MAIN_BRANCH and table.has_log:
+    if table.has_foreign_log:
         raise InvalidRequestError(
-            f"{table.name} was made by another engine, from a table with a log, which is not the branch's: it is not "
+            f"{table.name} was made by another engine, from a line with a log, which is not its own: it is not "
             f"written or changed. Make a branch by lakelog, as by `lakelog table branch create {table.path} NAME`"
         )
 

@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
-from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, TABLE_UUID
+from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, LOG_BRANCH, TABLE_UUID
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 from lakelog.filestore.schema.paths import BRANCH_INFIX, BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema.schema import (
@@ -74,6 +74,14 @@ class TableStore:
     def has_log(self) -> bool:
         """Whether the table has a log, with which its snapshots must agree."""
         return has_log(self.schema.options)
+
+    @property
+    def has_foreign_log(self) -> bool:
+        """Whether the log that the schema names is that of another line: the table's, where this is a branch.
+
+        So it is where another engine has made the branch, which copies schemas as they are.
+        """
+        return self.has_log and (self.branch == MAIN_BRANCH) == bool(LOG_BRANCH.of(self.schema.options))
 
     @property
     def bucket_count(self) -> int:

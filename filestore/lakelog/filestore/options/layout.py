@@ -149,6 +149,12 @@ TABLE_UUID = Option(
     default="",
     doc="The identity of the table, given when lakelog makes it: a copied folder keeps it. An option of lakelog.",
 )
+LOG_BRANCH = Option(
+    key="lakelog.log-branch",
+    parse=str,
+    default="",
+    doc="The identity of the branch whose log the options name; the table's own log without it. An option of lakelog.",
+)
 TABLE_PLACE = Option(
     key="lakelog.place",
     parse=str,

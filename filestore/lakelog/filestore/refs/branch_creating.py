@@ -21,15 +21,16 @@ from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.json_fields import INT, items, member, optional, string, string_map, whole
 from lakelog.common.log_system import has_log
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork
 from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY, carried_by, check_same_table
 from lakelog.filestore.metadata.snapshot import DIGEST_KEY, SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, USERS_KEY
+from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branch_names import check_branch_name
 from lakelog.filestore.refs.branch_removing import delete_step, finish_delete
 from lakelog.filestore.refs.branch_steps import ACTION, CREATE, begin_step, check_is_main, end_step
-from lakelog.filestore.refs.forks import PROTECTING_PREFIX, Fork
 from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
@@ -52,6 +53,7 @@ def plan_branch(
     check_same_table(table, None)
     schema = _schema_at(table, snapshot)
     fork = Fork(
+        branch_id=str(uuid.uuid4()),
         created_millis=created_millis,
         snapshot_id=None if snapshot is None else snapshot.id,
         commit_uuid=None if snapshot is None else snapshot.uuid,
@@ -174,7 +176,9 @@ def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
             "the rows"
         )
     return {
-        key: value for key, value in schema.options.items() if not key.startswith(_LOG_PREFIXES) and key != PLACE_KEY
+        key: value
+        for key, value in schema.options.items()
+        if not key.startswith(_LOG_PREFIXES) and key not in (PLACE_KEY, LOG_BRANCH.key)
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import check_file_name
 from lakelog.common.quoting import shown
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, read_fork
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_creating import finish_create
 from lakelog.filestore.refs.branch_removing import delete_step, finish_delete
@@ -22,7 +23,6 @@ from lakelog.filestore.refs.branch_steps import (
     read_step,
     stepping,
 )
-from lakelog.filestore.refs.forks import PROTECTING_PREFIX, read_fork
 from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 

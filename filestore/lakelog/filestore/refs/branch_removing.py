@@ -13,10 +13,10 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.file_names import check_file_name
 from lakelog.common.json_fields import optional, string
 from lakelog.common.quoting import cause, listed
+from lakelog.filestore.metadata.forks import read_fork
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.refs.branch_steps import ACTION, DELETE, begin_step, end_step
-from lakelog.filestore.refs.forks import read_fork
 from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 

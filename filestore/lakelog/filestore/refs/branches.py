@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakelog.common.timestamps import shown_millis
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, read_fork
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_steps import stepping
-from lakelog.filestore.refs.forks import PROTECTING_PREFIX, read_fork
 from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, listed, shown
+from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.identity import carried_by, latest_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import PROPERTY_PREFIX
-from lakelog.filestore.refs.forks import Fork, read_fork
 from lakelog.filestore.refs.net_change import State
 from lakelog.filestore.refs.tags import drop_tag, write_tag
 

@@ -14,6 +14,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import check_file_name
 from lakelog.common.json_fields import COUNT, LONG, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import TablePaths
 
@@ -24,11 +25,13 @@ PROTECTING_PREFIX = "lakelog-fork-"  # of the tags that keep the fork snapshot, 
 class Fork:
     """The point where a branch began. A JSON object with these keys:
 
-    `timeMillis`; of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a
-    snapshot without one), and `protectingTag`, the tag that keeps it in both lines; `tag` where it was made from one;
-    `retainedMillis` where the branch is to be deleted by `expire_branches` so long after it was made.
+    `branchId`, what tells the branch from any other, also from a later one of its name; `timeMillis`, when it was made;
+    of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a snapshot without one),
+    and `protectingTag`, the tag that keeps it in both lines; `tag` where it was made from one; `retainedMillis` where
+    `expire_branches` is to delete the branch so long after it was made.
     """
 
+    branch_id: str
     created_millis: int
     snapshot_id: int | None = None
     commit_uuid: str | None = None
@@ -53,6 +56,7 @@ class Fork:
             if tag is not None:
                 check_file_name(tag)
         return cls(
+            branch_id=string(given, "branchId"),
             created_millis=whole(given, "timeMillis", LONG),
             snapshot_id=optional(whole, given, "snapshotId"),
             commit_uuid=optional(string, given, "commitUuid"),
@@ -63,6 +67,7 @@ class Fork:
 
 
 _KEYS = {
+    "branch_id": "branchId",
     "created_millis": "timeMillis",
     "snapshot_id": "snapshotId",
     "commit_uuid": "commitUuid",
@@ -74,13 +79,18 @@ _KEYS = {
 
 def read_fork(table: TableStore, branch: str) -> Fork | None:
     """Where a branch began; None for branches of other engines. Raises CorruptDataError."""
-    path = TablePaths(table.path, branch).fork_file
+    return fork_of(table.file_io, TablePaths(table.path, branch), table_name=table.name)
+
+
+def fork_of(file_io: FileIO, paths: TablePaths, *, table_name: str) -> Fork | None:
+    """As `read_fork`, of the branch with these paths."""
+    path, branch = paths.fork_file, paths.branch
     try:
-        return Fork.of_fields(dict(parse_object(table.file_io.read_bytes(path))))
+        return Fork.of_fields(dict(parse_object(file_io.read_bytes(path))))
     except NotFoundError:
         return None
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"{path} does not say where branch {branch!r} of {table.name} began: {cause(error)}; restore the file, or "
+            f"{path} does not say where branch {branch!r} of {table_name} began: {cause(error)}; restore the file, or "
             "delete it: then the branch is one without a fork point, such as those of other engines"
         ) from error
