@@ -798,6 +798,26 @@ class Table:
 
         return expire_branches(self._files, older_than)
 
+    def fast_forward(self, branch: str) -> Snapshot:
+        """Give the table the snapshots, tags and columns that a branch has since it began; gives the newest snapshot.
+
+        The branch stays, and goes on from there. Raises ConflictError where the table has changed since, which would be
+        lost, and while a writer commits; InvalidRequestError for tables with a log, see `merge_changes`.
+        """
+        return self._files.fast_forward(branch)
+
+    def merge_branch(self, branch: str) -> Snapshot:
+        """As `fast_forward`, and the snapshots, tags and columns that the table has since the fork give way.
+
+        `merge_changes` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
+        that gave way do not come again. Writers of other engines must be stopped before.
+        """
+        return self._files.merge_branch(branch)
+
+    def replace_main(self, branch: str) -> Snapshot:
+        """As `merge_branch`, and the branch is deleted: its metadata are the table's."""
+        return self._files.replace_main(branch)
+
     @property
     def main_branch(self) -> str:
         """The branch that a file `main-branch` in the table's folder names, `main` without one.

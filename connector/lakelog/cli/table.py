@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli import describe, history, merge, restore, show, system_tables, tag, upkeep
+from lakelog.cli import branch, describe, history, merge, restore, show, system_tables, tag, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
 from lakelog.cli.output import print_lines, say, to_json
@@ -149,3 +149,4 @@ for _group, _commands in GROUPS.items():
     for _name, _command in _commands.items():
         app.command(_name, rich_help_panel=_group)(_command)
 app.add_typer(tag.app, name="tag", help="Tags: snapshots with a name, which do not expire.", rich_help_panel="History")
+app.add_typer(branch.app, name="branch", help="Branches: lines of snapshots beside it.", rich_help_panel="History")

@@ -536,6 +536,27 @@ class FileStoreTable(ReadableTable):
 
         return branch_list(self)
 
+    def fast_forward(self, branch: str) -> Snapshot:
+        """Give the table what a branch has since it began; gives the newest snapshot.
+
+        Raises ConflictError where the table has changed since, and while a writer commits to either of them.
+        """
+        from lakelog.filestore.refs.from_branch import fast_forward
+
+        return fast_forward(self, self.on_branch(branch))
+
+    def merge_branch(self, branch: str) -> Snapshot:
+        """As `fast_forward`, and what the table has since the branch began gives way. The branch stays."""
+        from lakelog.filestore.refs.from_branch import merge_branch
+
+        return merge_branch(self, self.on_branch(branch))
+
+    def replace_main(self, branch: str) -> Snapshot:
+        """As `merge_branch`, and the branch is deleted."""
+        from lakelog.filestore.refs.from_branch import replace_main
+
+        return replace_main(self, self.on_branch(branch))
+
     def expire_branches(self, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
         """Delete the branches whose time is over, and those not written for an age; gives their names."""
         from lakelog.filestore.refs.branching import expire_branches

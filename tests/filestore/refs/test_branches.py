@@ -20,6 +20,7 @@ from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork, read_fork
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, read_users
 from lakelog.filestore.refs.branch_names import check_branch_name
+from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
@@ -48,8 +49,7 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 
 def tag(table: FileStoreTable, name: str, snapshot_id: int) -> None:
-    text = table.snapshots.get(snapshot_id).to_json(tag=name)
-    assert table.file_io.create_new(table.paths.tag(name), text.encode())
+    write_tag(table, name, table.snapshots.get(snapshot_id))
 
 
 def names_below(folder: Path) -> set[str]:

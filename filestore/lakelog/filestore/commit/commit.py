@@ -21,6 +21,7 @@ from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.commit.commit_tries import CommitTries
 from lakelog.filestore.commit.conflicts import check_conflicts, check_indexed
+from lakelog.filestore.commit.giving_way import check_stays
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
@@ -90,6 +91,7 @@ def _writer_version() -> str:
 class _Attempt:
     """A snapshot ready to be created, and the manifests that were written for it."""
 
+    base: Snapshot | None
     snapshot: Snapshot
     live: LiveFiles
     written: Sequence[str]
@@ -222,7 +224,8 @@ class TableCommit:
             if winner != snapshot:  # otherwise the client retried, and lost against its own first try
                 self._delete_manifests(prepared.written)
                 return False
-        if continues_table(self._table, snapshot, prepared.live):
+        if continues_table(self._table, snapshot, prepared.live, base=prepared.base):
+            check_stays(self._table, snapshot)
             return True
         self._delete_manifests(prepared.written)
         return False
@@ -310,7 +313,7 @@ class TableCommit:
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         added = sum(entry.kind is FileKind.ADD for entry in request.entries)
         self._file_counts[snapshot.id] = added, len(request.entries) - added
-        return _Attempt(snapshot=snapshot, live=live, written=written)
+        return _Attempt(base=latest, snapshot=snapshot, live=live, written=written)
 
     def _index_after(
         self, latest: Snapshot | None, request: CommitRequest, kind: CommitKind, names: FileNames

@@ -31,16 +31,23 @@ logger = logging.getLogger("lakelog.filestore")
 _UNKNOWN_MAX = 10  # file systems that answer reads but no creation are not tried until a commit's timeout
 
 
-def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> bool:
+def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, base: Snapshot | None = None) -> bool:
     """Whether a created snapshot is the one after its base. Deletes it when it is not; `live` are its files.
+
+    The snapshot with the id of a known `base` is of its commit, unless a branch has taken its place since.
 
     A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot is older
     than the newest one and no reader would see its rows. Snapshots expire in order: as long as the one before exists,
     the id cannot have been used. When it is missing and an older one is there, the base was rolled back. Raises
     NotFoundError when the snapshot itself has expired.
     """
-    if table.file_io.exists(table.paths.snapshot(snapshot.id - 1)):
+    before = table.snapshots.find(snapshot.id - 1)
+    if before is not None and (base is None or _is_same_commit(before, base)):
         return True
+    if before is not None:
+        logger.warning("%s: snapshot %d was replaced: committing again", table.name, before.id)
+        table.file_io.delete(table.paths.snapshot(snapshot.id))
+        return False
     if not is_same_table(table):
         if not table.file_io.exists(table.paths.snapshot(snapshot.id)):  # deleted or renamed with the table
             raise NotFoundError(
@@ -63,6 +70,10 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles) -> b
     logger.warning("%s: id %d was used and has expired: committing again", table.name, snapshot.id)
     table.file_io.delete(table.paths.snapshot(snapshot.id))
     return False
+
+
+def _is_same_commit(one: Snapshot, other: Snapshot) -> bool:
+    return (one.uuid, one.delta_manifest_list) == (other.uuid, other.delta_manifest_list)
 
 
 def _is_base_of(table: TableStore, live: LiveFiles, snapshot_id: int) -> bool:

@@ -151,9 +151,19 @@ def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
     check_is_of(table, snapshot)
     if snapshot.schema_id > table.schema.id:
         table.schemas.get(snapshot.schema_id)
+        _check_schema_stayed(table)
     digest = snapshot.properties.get(SCHEMA_DIGEST_KEY)
     if digest is not None:
         table.schemas.check_named(snapshot.schema_id, digest, newest_id=table.schema.id)
+
+
+def _check_schema_stayed(table: TableStore) -> None:
+    """Raise ConflictError when a branch took the place of the table's line, and its schemas that of the opened one."""
+    number = table.schema.id
+    if number in table.schemas.list_ids() and table.schemas.read_now(number).time_millis != table.schema.time_millis:
+        raise ConflictError(
+            f"the columns of {table.path} were replaced by those of a branch since it was opened: open the table again"
+        )
 
 
 def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int) -> None:

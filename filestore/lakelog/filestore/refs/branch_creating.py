@@ -26,6 +26,7 @@ from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY, carried_by,
 from lakelog.filestore.metadata.snapshot import DIGEST_KEY, SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, USERS_KEY
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branch_names import check_branch_name
@@ -156,7 +157,7 @@ def _tag_texts(table: TableStore, snapshot: Snapshot, fork: Fork) -> dict[str, s
     """The tags of a branch at its beginning: the protecting one, and the one that it was made from, as it is."""
     own = of_branch(table, snapshot)
     assert fork.protecting_tag is not None
-    texts = {fork.protecting_tag: own.to_json(tag=fork.protecting_tag)}
+    texts = {fork.protecting_tag: Tag(name=fork.protecting_tag, snapshot=own).to_json()}
     if fork.tag is not None:
         path = table.paths.tag(fork.tag)
         text = table.file_io.read_bytes(path).decode()

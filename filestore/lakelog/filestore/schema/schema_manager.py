@@ -52,6 +52,10 @@ class SchemaManager:
         """The schema of an id. Raises NotFoundError, naming the ids that exist."""
         return self._file(schema_id).schema
 
+    def read_now(self, schema_id: int) -> TableSchema:
+        """The schema of an id as its file is now. Raises NotFoundError."""
+        return SchemaManager(self._file_io, self._paths).get(schema_id)
+
     def get_beside(self, schema_id: int, newest: TableSchema) -> TableSchema:
         """The schema of an id, for a table that was opened with `newest`. Raises NotFoundError.
 

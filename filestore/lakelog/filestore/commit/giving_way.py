@@ -1,0 +1,30 @@
+"""A commit that meets a change of the table's whole line, see `lakelog.filestore.metadata.line_change`."""
+
+from __future__ import annotations
+
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.metadata.line_change import decide, end_change, finish_change, read_change
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+
+
+def check_stays(table: TableStore, snapshot: Snapshot) -> None:
+    """Raise ConflictError when a created snapshot gives way to a change of the line; it is deleted then.
+
+    A change that is not decided yet is cancelled: the commit came first.
+    """
+    change = read_change(table.file_io, table.path)
+    if change is None or not change.concerns(table.branch):
+        return
+    if not decide(table.file_io, table.path, change, goes=False):
+        end_change(table.file_io, table.path, change)
+        return
+    path = table.paths.snapshot(snapshot.id)
+    finish_change(table.file_io, table.path, change)
+    found = table.snapshots.find(snapshot.id)
+    if path.removeprefix(f"{table.path}/") not in change.written and found is not None and found.uuid == snapshot.uuid:
+        table.file_io.delete(path)
+    raise ConflictError(
+        f"{table.name}: branch {change.branch!r} took the place of its newest snapshots while this commit ran, and "
+        "nothing of the commit is in the table: open the table again, or start the stream again, and write again"
+    )

@@ -1,0 +1,85 @@
+"""From a branch to its table, as a whole: fast-forward, merge and replace, as a proposal for Paimon names them.
+
+All three give the table the branch's snapshots, tags and schemas since the point where it began. A fast-forward is
+refused where the table has changed since; a merge lets what the table has since give way; a replacement does the same
+and takes the branch's metadata away from the branch, which is deleted. Users stay: a stream that wrote the table goes
+on with its next batch, and batches that gave way do not come again. Commits keep their uuids, so readers notice where a
+snapshot number means another commit. Source: Paimon, `FileSystemBranchManager.fastForward`; the proposal "Branches".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.identity import check_same_table
+from lakelog.filestore.metadata.line_change import begin_change, decide, end_change, finish_change, settle_change
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.refs.branch_finishing import finish_steps
+from lakelog.filestore.refs.branch_removing import check_unnamed
+from lakelog.filestore.refs.branch_steps import check_is_main
+from lakelog.filestore.refs.line_plan import Lines, plan_change
+
+
+def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
+    """Give the table what the branch has since it began. Raises ConflictError where the table has changed since."""
+    table, branch = _settled(table, branch)
+    lines = Lines.of(table, branch)
+    newer = lines.newer_of_main()
+    if newer or lines.has_two_schemas():
+        what = f"the snapshots {listed(map(str, newer))}" if newer else "columns or options"
+        raise ConflictError(
+            f"{table.name} has got {what} since {branch.name} began, and a fast-forward would lose that: merge_changes "
+            "(`lakelog table merge`) keeps the changes of both, merge_branch and replace_main (`lakelog table branch "
+            "merge`, `replace-main`) let those of the table give way"
+        )
+    return _take_over(lines, drops_branch=False, now_millis=now_millis)
+
+
+def merge_branch(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
+    """Give the table what the branch has since it began; what the table has since gives way. The branch stays."""
+    table, branch = _settled(table, branch)
+    return _take_over(Lines.of(table, branch), drops_branch=False, now_millis=now_millis)
+
+
+def replace_main(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
+    """As `merge_branch`, and the branch is deleted."""
+    check_unnamed(table, branch.branch, "moved into the table")
+    table, branch = _settled(table, branch)
+    return _take_over(Lines.of(table, branch), drops_branch=True, now_millis=now_millis)
+
+
+def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableStore]:
+    """Both lines with their newest schemas, once what was cut off is finished."""
+    check_is_main(table, "taken into their table")
+    check_same_table(table, None)
+    finish_steps(table)
+    settle_change(table.file_io, table.path, now_millis=system_millis())
+    newest = tuple(replace(line, schema=replace(line).schemas.latest() or line.schema) for line in (table, branch))
+    logged = [line.name for line in newest if line.has_log]
+    if logged:
+        raise InvalidRequestError(
+            f"{logged[0]} has a log, from which its readers would not learn that snapshots give way. merge_changes "
+            f"(`lakelog table merge`) brings the changes of {branch.name} through the log; or end the log by `lakelog "
+            "log remove`, call this, and add a log again"
+        )
+    return newest[0], newest[1]
+
+
+def _take_over(lines: Lines, *, drops_branch: bool, now_millis: int | None) -> Snapshot:
+    table, branch, file_io = lines.main, lines.branch, lines.main.file_io
+    change = plan_change(lines, drops_branch=drops_branch, now_millis=now_millis or system_millis())
+    begin_change(file_io, table.path, change)
+    seen = (replace(table).snapshots.latest_id() or 0, replace(branch).snapshots.latest_id() or 0)
+    is_overtaken = seen != (max(lines.main_ids, default=0), lines.head)
+    if not decide(file_io, table.path, change, goes=not is_overtaken):
+        end_change(file_io, table.path, change)
+        raise ConflictError(
+            f"a writer has committed to {table.name} or {branch.name} meanwhile: nothing was changed; stop the "
+            "writers, then call this again"
+        )
+    finish_change(file_io, table.path, change)
+    return replace(table).snapshots.get(lines.head)
