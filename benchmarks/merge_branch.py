@@ -3,7 +3,9 @@
 Before each merge a branch is made of the table, which is compacted at first; both sides upsert as many keys at random,
 the branch deletes some, and the table changes some of the branch's keys too: those are conflicts, whose rows of the
 base are looked up. `ratio_merge` is the larger table's time by the smaller one's: a merge costs by its changes, not by
-the table. `no_conflict` are merges in which no key is changed on both sides. Medians of the repeats.
+the table. `no_conflict` are merges in which no key is changed on both sides; `compacted` are those before which the
+table was compacted as a whole, so that all its files differ: the branch's keys are looked up in them. Medians of the
+repeats.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ SCHEMA = pa.schema(
 BUCKETS = 4
 WRITTEN_AT_ONCE = 1_000_000
 SHARED_PERCENT = 1  # of the changed keys, on both sides
+MERGE, NO_CONFLICT, COMPACTED = "merge", "no_conflict", "compacted"
 
 
 def make_table(folder: Path, rows: int) -> FileStoreTable:
@@ -43,9 +46,7 @@ def rows_of(ids: np.ndarray, amount: int) -> pa.Table:
     return pa.table([ids, np.full(len(ids), amount), words.take(pa.array(ids % 1_000))], schema=SCHEMA)
 
 
-def merge_once(
-    table: FileStoreTable, rows: int, changes: int, number: int, *, with_conflicts: bool
-) -> dict[str, float]:
+def merge_once(table: FileStoreTable, rows: int, changes: int, number: int, kind: str) -> dict[str, float]:
     """Seconds of making a branch and of merging it."""
     rng = np.random.default_rng(number)
     name = f"b{number}"
@@ -53,12 +54,14 @@ def merge_once(
     table.create_branch(name)
     made = time.perf_counter() - started
     ids = rng.choice(rows, 2 * changes, replace=False)
-    shared = changes * SHARED_PERCENT // 100 if with_conflicts else 0
+    shared = changes * SHARED_PERCENT // 100 if kind != NO_CONFLICT else 0
     branch = table.on_branch(name)
     branch.write(rows_of(ids[:changes], 2 * number + 1))
     deleted = ", ".join(map(str, ids[shared : shared + 10]))
     branch.delete(f"id IN ({deleted})")
     table.write(rows_of(ids[changes - shared : 2 * changes - shared], 2 * number + 2))
+    if kind == COMPACTED:
+        table.compact(full=True)
     started = time.perf_counter()
     merged = table.merge_changes(name, on_conflict="branch")
     seconds = time.perf_counter() - started
@@ -71,17 +74,17 @@ def merge_once(
 def run(folder: Path, is_small: bool) -> dict[str, object]:
     """The figures."""
     sizes = (10_000, 100_000) if is_small else (1_000_000, 10_000_000)
-    changes, repeats = (1_000, 2) if is_small else (10_000, 5)
+    changes, repeats = (1_000, 2) if is_small else (10_000, 3)
     found: dict[str, object] = {"changes": changes}
     ratios: dict[str, list[float]] = {}
     for rows in sizes:
         table = make_table(folder, rows)
         number = 0
-        for what, with_conflicts in (("merge", True), ("no_conflict", False)):
+        for what in (MERGE, NO_CONFLICT, COMPACTED):
             times = []
             for repeat in range(repeats + 1):
                 number += 1
-                one = merge_once(table, rows, changes, number, with_conflicts=with_conflicts)
+                one = merge_once(table, rows, changes, number, what)
                 times += [one] if repeat else []  # the first one imports
             millis = median(one["merge"] for one in times) * 1000
             found[f"{what}_ms_{rows}"] = round(millis, 1)

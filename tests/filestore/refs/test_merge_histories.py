@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakelog.filestore.refs import sides
 from lakelog.filestore.refs.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -31,6 +32,7 @@ ATOMIC = pa.schema([field for field in SCHEMA if field.name != "items"])
 _NUMBERS = (None, 0.0, -0.0, 1.5, float("nan"))
 _ITEMS: tuple[list[float | None] | None, ...] = (None, [], [1.0, None], [float("nan")])
 _KEYS = 8
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 30))]
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,18 @@ def merge(main: Line, branch: Line, base: Line, policy: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_merges_of_a_random_history_are_those_of_a_model(tmp_path: Path, kind: str, seed: int) -> None:
+    run_history(tmp_path, KINDS[kind], seed)
+
+
+@pytest.mark.parametrize("kind", ["primary key", "dynamic buckets", "spilled"])
+@pytest.mark.parametrize("seed", SEEDS[1:])
+def test_merges_that_look_up_the_rows_of_the_table_are_those_of_a_model(
+    tmp_path: Path, kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "LOOKUP_ROWS_MIN", -1)
+    monkeypatch.setattr(sides, "LOOKUP_RATIO_MIN", -1)
     run_history(tmp_path, KINDS[kind], seed)
 
 

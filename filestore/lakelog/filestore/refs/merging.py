@@ -26,7 +26,15 @@ from lakelog.filestore.refs.merge_checks import check_mergeable
 from lakelog.filestore.refs.merge_rules import ConflictRules, parse_rules
 from lakelog.filestore.refs.net_change import State, StateFile
 from lakelog.filestore.refs.rows_of_keys import rows_of_keys
-from lakelog.filestore.refs.sides import BRANCH_DELTA, MAIN_DELTA, ThreeStates, add_counted, add_keyed
+from lakelog.filestore.refs.sides import (
+    BRANCH_DELTA,
+    MAIN_DELTA,
+    KeyedDifferences,
+    ThreeStates,
+    add_counted,
+    add_keyed,
+    with_main_rows,
+)
 from lakelog.filestore.refs.three_way import PartMerge, merge_part
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.write.changing import Changes, is_removed, kinds_of
@@ -104,9 +112,13 @@ class BranchMerger:
             return rows_of_keys(states.base, keys, schema.fields)
 
         done: list[PartMerge] = []
+        files = KeyedDifferences.of(states)
         with KeyParts(key_fields, budget_bytes=budget) as parts:
-            read = add_keyed(parts, states, budget_bytes=budget)
-            done = [merge_part(part, schema.fields, schema.primary_keys, self.rules, of_base) for part in parts.parts()]
+            read = add_keyed(parts, states, files, budget_bytes=budget)
+            every = parts.parts()
+            if files.looks_up_main:
+                every = (with_main_rows(part, states, schema.primary_keys) for part in every)
+            done = [merge_part(part, schema.fields, schema.primary_keys, self.rules, of_base) for part in every]
         if not done:
             return self._planned(states, _nothing(self.main), None, rows_read=read, is_new=True)
         upserts = pa.concat_tables([part.upserts for part in done])

@@ -60,6 +60,12 @@ class BucketDifference:
     only_new: Sequence[StateFile]
     companions: Sequence[StateFile]
 
+    @property
+    def row_count(self) -> int:
+        """How many rows must be read."""
+        both = 2 * sum(file.row_count for file, _ in self.companions)
+        return both + sum(file.row_count for file, _ in (*self.only_old, *self.only_new))
+
 
 def differences(old: State, new: State) -> Iterator[BucketDifference]:
     """The buckets in whose files the two states differ."""

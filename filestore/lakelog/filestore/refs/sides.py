@@ -21,11 +21,15 @@ from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD
 from lakelog.filestore.read.bucket_reader import COPIES
-from lakelog.filestore.refs.net_change import State, StateFile, differences
+from lakelog.filestore.refs.net_change import BucketDifference, State, StateFile, differences
+from lakelog.filestore.refs.rows_of_keys import rows_of_keys
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN, count_field
+from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.schema_rules import KEY_PREFIX
 from lakelog.filestore.write.key_parts import KeyParts
 
+LOOKUP_RATIO_MIN = 4  # a lookup reads the keys of whole row groups
+LOOKUP_ROWS_MIN = 100_000
 # Names that no column of a table has: the prefix is reserved by the format.
 SIDE, BUCKET = f"{KEY_PREFIX}side", f"{KEY_PREFIX}bucket"
 BRANCH_DELTA, MAIN_DELTA = f"{KEY_PREFIX}branch", f"{KEY_PREFIX}main"
@@ -54,16 +58,41 @@ class ThreeStates:
         return self.main.table.schema.fields
 
 
-def add_keyed(parts: KeyParts, states: ThreeStates, *, budget_bytes: int) -> int:
-    """Add the rows of a table with primary key that differ; gives their number."""
-    pairs = (
-        (states.branch, Side.BASE_OF_BRANCH, Side.BRANCH),
-        (states.main, Side.BASE_OF_MAIN, Side.MAIN),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedDifferences:
+    """The files in which branch and table differ from the base."""
+
+    of_branch: Sequence[BucketDifference]
+    of_main: Sequence[BucketDifference]
+
+    @classmethod
+    def of(cls, states: ThreeStates) -> KeyedDifferences:
+        """Reads manifests alone."""
+        of_branch, of_main = (list(differences(states.base, new)) for new in (states.branch, states.main))
+        return cls(of_branch=of_branch, of_main=of_main)
+
+    @property
+    def looks_up_main(self) -> bool:
+        """Whether the branch's keys are looked up in the table: it differs in many more rows than the branch does.
+
+        So a compaction of the table alone does not make a merge read all of it.
+        """
+        branch, main = (sum(one.row_count for one in found) for found in (self.of_branch, self.of_main))
+        return main > LOOKUP_ROWS_MIN and main > LOOKUP_RATIO_MIN * branch
+
+
+def add_keyed(parts: KeyParts, states: ThreeStates, found: KeyedDifferences, *, budget_bytes: int) -> int:
+    """Add the rows of a table with primary key that differ, of the branch alone where the table's are looked up.
+
+    Gives their number.
+    """
+    pairs = [(states.branch, Side.BASE_OF_BRANCH, Side.BRANCH, found.of_branch)]
+    if not found.looks_up_main:
+        pairs.append((states.main, Side.BASE_OF_MAIN, Side.MAIN, found.of_main))
     numbers: dict[BucketId, int] = {}
     count = 0
-    for new, old_side, new_side in pairs:
-        for difference in differences(states.base, new):
+    for new, old_side, new_side, of_side in pairs:
+        for difference in of_side:
             number = numbers.setdefault(difference.bucket, len(numbers))
             olds, news = [*difference.only_old, *difference.companions], [*difference.only_new, *difference.companions]
             for state, side, files in ((states.base, old_side, olds), (new, new_side, news)):
@@ -71,6 +100,20 @@ def add_keyed(parts: KeyParts, states: ThreeStates, *, budget_bytes: int) -> int
                     count += rows.num_rows
                     parts.add(_with(rows, {SIDE: int(side), BUCKET: number}, pa.int32()))
     return count
+
+
+def with_main_rows(part: pa.Table, states: ThreeStates, key_names: Sequence[str]) -> pa.Table:
+    """A part of the branch's rows, and the rows that table and base have of its keys."""
+    keys = part.select(key_names)
+    found = [part]
+    for state, side in ((states.base, Side.BASE_OF_MAIN), (states.main, Side.MAIN)):
+        rows = rows_of_keys(state, keys, states.fields)
+        zeros = np.zeros(rows.num_rows, np.int64)
+        stored = rows.append_column(SEQUENCE_NUMBER, pa.array(zeros)).append_column(
+            VALUE_KIND, pa.array(zeros.astype(np.int8))
+        )
+        found.append(_with(stored, {SIDE: int(side), BUCKET: -1}, pa.int32()).cast(part.schema))
+    return pa.concat_tables(found)
 
 
 def add_counted(parts: KeyParts, states: ThreeStates, new: State, column: str, *, budget_bytes: int) -> int:
