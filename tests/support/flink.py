@@ -1,4 +1,4 @@
-"""Apache Flink's SQL in a process of its own: its planner, its Kafka connector and its debezium-json, as released.
+"""Apache Flink's SQL in a process of its own, with its Kafka connector, debezium-json and Paimon, as released.
 
 The jars are downloaded once, as Kafka's are. `python -m tests.support.flink` prints the pins of a new version.
 """
@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # Any: objects of the JVM
 
+import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from lakelog.logstore.broker.file_lock import exclusive_lock
-from lakelog.logstore.broker.ivy import retrieve
+from lakelog.logstore.broker.ivy import IVY_SETTINGS_KEY, retrieve
 from lakelog.logstore.broker.java import find_java
 from lakelog.logstore.broker.kafka_jars import cache_dir
 
 VERSION = "2.2.0"
 CONNECTOR_VERSION = "5.0.0-2.2"
+PAIMON_VERSION = "2.0.0"
 PINS = Path(__file__).with_name("flink-2.2.0.jars")
 _NAMES = (
     "flink-table-planner-loader",
@@ -30,9 +32,11 @@ _NAMES = (
     "flink-table-api-java-bridge",
     "flink-clients",
     "flink-connector-base",
+    "flink-connector-files",
     "flink-json",
 )
 _CONNECTOR = "flink-sql-connector-kafka"
+_PAIMON = "paimon-flink-2.0"  # of a Flink that is older by two versions: the newest that is released
 _DEPENDENCIES = "".join(
     f'<dependency org="org.apache.flink" name="{name}" rev="{VERSION}" conf="default->default"/>' for name in _NAMES
 )
@@ -45,6 +49,20 @@ _MODULE = f"""<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
+_PAIMON_MODULE = f"""<ivy-module version="2.0">
+  <info organisation="lakelog" module="paimon"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.paimon" name="{_PAIMON}" rev="{PAIMON_VERSION}" conf="default->*"/>
+  </dependencies>
+</ivy-module>
+"""
+# The jar holds all that it needs, and not every mirror has the POMs that its own POM inherits from.
+_WITHOUT_POMS = """<ivysettings>
+  <settings defaultResolver="jars"/>
+  <resolvers><ibiblio name="jars" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
 # What Flink's start scripts open of Java 17.
 _OPENED = (
     "java.lang",
@@ -56,6 +74,7 @@ _OPENED = (
     "java.text",
     "java.time",
 )
+_HADOOP = ("hadoop-client-*.jar", "commons-logging-*.jar")  # Paimon's catalogs want it; Spark has it
 _OPTIONS = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
@@ -64,6 +83,10 @@ class Flink:
     """A SQL session."""
 
     environment: Any
+
+    def execute(self, statement: str) -> None:
+        """Run a statement that gives no rows, such as an INSERT, and wait for its end."""
+        getattr(self.environment.executeSql(statement), "await")()
 
     def run(self, statement: str) -> list[tuple[str, tuple[str | None, ...]]]:
         """Run a statement, and give the changes of a query: kind such as `+I`, and the fields as strings."""
@@ -91,11 +114,11 @@ def folded(changes: Sequence[tuple[str, tuple[str | None, ...]]]) -> list[tuple[
 
 
 @contextmanager
-def running_flink(folder: Path) -> Iterator[Flink]:
-    """A Flink with one slot of parallelism. It ends with this block."""
+def running_flink(folder: Path, *, is_batch: bool = False) -> Iterator[Flink]:
+    """A Flink with one slot of parallelism, whose jobs are streams or `is_batch`. It ends with this block."""
     jars = os.pathsep.join(map(str, _jars()))
     opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
-    with (folder / "flink.log").open("wb") as log:
+    with (folder / "flink.log").open("w", encoding="utf-8") as log:
         port, token = launch_gateway(
             classpath=jars,
             javaopts=[*_OPTIONS, *opened, f"-Djava.io.tmpdir={folder}"],
@@ -109,7 +132,10 @@ def running_flink(folder: Path) -> Iterator[Flink]:
         gateway = JavaGateway(gateway_parameters=parameters)
         try:
             api = gateway.jvm.org.apache.flink.table.api
-            environment = api.TableEnvironment.create(api.EnvironmentSettings.inStreamingMode())
+            settings = api.EnvironmentSettings
+            environment = api.TableEnvironment.create(
+                settings.inBatchMode() if is_batch else settings.inStreamingMode()
+            )
             environment.getConfig().set("parallelism.default", "1")
             yield Flink(environment)
         finally:
@@ -118,16 +144,26 @@ def running_flink(folder: Path) -> Iterator[Flink]:
 
 def _jars() -> list[Path]:
     pins = {name: digest for digest, name in map(str.split, PINS.read_text("ascii").splitlines())}
-    target = cache_dir(os.environ) / f"flink-{VERSION}"
+    target = cache_dir(os.environ) / f"flink-{VERSION}-paimon-{PAIMON_VERSION}"
     with exclusive_lock(target.with_name(f".{target.name}.lock"), timeout_seconds=900, purpose="download of Flink"):
         if not target.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent) as work:
-                retrieve(_MODULE, Path(work), find_java(os.environ), os.environ)
-                found = {path.name: _sha256(path) for path in Path(work, "jars").glob("*.jar")}
+                found = {path.name: _sha256(path) for path in _downloaded(Path(work))}
                 assert found == pins, "the download differs from the pinned jars"
                 Path(work, "jars").rename(target)
-    return [target / name for name in sorted(pins)]
+    spark = Path(pyspark.__file__).parent / "jars"
+    return [*(target / name for name in sorted(pins)), *(jar for names in _HADOOP for jar in sorted(spark.glob(names)))]
+
+
+def _downloaded(work: Path) -> list[Path]:
+    """All jars, in the folder `jars` of `work`."""
+    java = find_java(os.environ)
+    settings = work / "settings.xml"
+    settings.write_text(_WITHOUT_POMS)
+    for module, environ in ((_MODULE, os.environ), (_PAIMON_MODULE, {IVY_SETTINGS_KEY: str(settings), **os.environ})):
+        retrieve(module, work, java, environ)
+    return sorted((work / "jars").glob("*.jar"))
 
 
 def _sha256(path: Path) -> str:
@@ -136,6 +172,5 @@ def _sha256(path: Path) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        retrieve(_MODULE, Path(place), find_java(os.environ), os.environ)
-        for jar in sorted(Path(place, "jars").glob("*.jar")):
+        for jar in _downloaded(Path(place)):
             print(_sha256(jar), jar.name)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.common.types import RowKind
+from lakelog.filestore.refs.restore_plan import restore_plan
 from lakelog.filestore.write.changing import update_plan, write_plan
 from lakelog.filestore.write.row_source import row_source
 from lakelog.protocol import statements
@@ -22,6 +23,8 @@ SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.
 
 def main(lake: str, servers: str, what: str, number: str, step_name: str) -> None:
     """Give every row of the table `db.t` the value `number`; or write first rows, one row, a stream's batch of one row.
+
+    Or restore the snapshot of that number.
 
     Killed at the step of this name; `-` lives.
     """
@@ -43,5 +46,7 @@ def main(lake: str, servers: str, what: str, number: str, step_name: str) -> Non
     logged = LoggedTable.of(table._files, log_target(table), observe=observe)
     if what == "update":
         logged.run("UPDATE", update_plan(table._files, {"v": value}, None))
+    elif what == "restore":
+        logged.run("RESTORE", restore_plan(table._files, table._files.snapshots.get(value)))
     else:
         logged.run("INSERT", write_plan(table._files, row_source(one), None))

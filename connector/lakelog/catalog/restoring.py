@@ -1,19 +1,153 @@
-"""Restores and rollbacks of a table: of its files, or where it has a log through log and files."""
+"""Restores of a table: of its files, or where it has a log through log and files.
+
+A logged restore is a batch statement with the compensating changes, see docs/rfcs/0024-statements.md. A large one, and
+one that rewinds writers, ends the log, restores the files, and adds a log with a new topic: between the two the table
+has no log, and streams follow its files, in which the restore has its changes. The file `lakelog/restored-log` holds
+the options of the log meanwhile; the next restore finishes a call that was cut off.
+Source: docs/rfcs/0037-restore-and-rollback.md.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from lakelog.common.errors import UnsupportedError
+from lakelog.catalog.log_life import SET_BY_LAKELOG
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import parse_object, string_map
+from lakelog.common.log_system import LOG_SYSTEM_KEY
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.identity import latest_of
+from lakelog.logstore.options import CHANGE_TRACKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakelog.catalog.table import Table
+    from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.refs.restore import Restored
+    from lakelog.filestore.refs.restored_state import StateDifference
     from lakelog.filestore.refs.travel import SnapshotChoice
 
+STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: their rows are held in memory
+OPERATION = "RESTORE"
 
-def restore(table: Table, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool) -> Restored:
+
+def restore(
+    table: Table, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
+) -> Restored:
     """Bring an older state back. See `Table.restore`."""
+    left = _LogToAdd(table)
+    if not dry_run:
+        left.finish_cut_off()
+    options = left.read()
+    if table.log is None and options is None:
+        return table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    from lakelog.filestore.refs.restore import restored_from
+    from lakelog.filestore.restore_target import target_of
+
+    found = _difference(table, target_of(table._files, which))
     if table.log is not None:
-        raise UnsupportedError(f"table {table.name} has a log: its restore is not built yet")
-    return table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+        is_large = _size_bytes(found) > (STATEMENT_BYTES_MAX if max_bytes is None else max_bytes)
+        renews = not found.is_empty and (is_large or rewind_writers)
+        if dry_run:
+            return restored_from(found, None, rewinds_writers=rewind_writers, renews_log=renews)
+        if not renews:
+            left.delete()
+            return restored_from(found, _stated(table, found), rewinds_writers=rewind_writers)
+        left.put()
+        _become(table, table.remove_log(keep_topic=True))
+    restored = table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    if not dry_run:
+        left.add()
+    return restored_from(found, restored.snapshot, rewinds_writers=rewind_writers, renews_log=True)
+
+
+def _difference(table: Table, target: Snapshot) -> StateDifference:
+    """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
+    from lakelog.filestore.metadata.users import carried_properties
+    from lakelog.filestore.refs.restored_state import StateDifference
+    from lakelog.protocol.log_generations import state_of_log
+    from lakelog.protocol.unfinished import check_whole
+
+    base = latest_of(table._files)
+    if base is None:
+        raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
+    carried = carried_properties(target, table._files.snapshots).properties
+    state = state_of_log(carried, where=f"table {table.path}, snapshot {target.id}")
+    if state is not None:
+        check_whole(state, snapshot_id=target.id, table_name=table.name)
+    found = StateDifference(table._files, base, target)
+    found.check()
+    return found
+
+
+def _size_bytes(found: StateDifference) -> int:
+    return sum(entry.file.file_size_bytes for entry in (*found.removed, *found.added))
+
+
+def _stated(table: Table, found: StateDifference) -> Snapshot | None:
+    from lakelog.catalog.statements import run_statement
+    from lakelog.filestore.refs.restore_plan import restore_plan
+
+    return run_statement(table, OPERATION, restore_plan(table._files, found.target))
+
+
+def _become(table: Table, changed: Table) -> None:
+    """Let the user's handle be the changed table."""
+    table._files = changed._files
+    vars(table).pop("log", None)
+
+
+class _LogToAdd:
+    """The options of a log that was ended for a restore, and is to be added again: {"options": {key: value}}."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._path = f"{table.path}/lakelog/restored-log"
+
+    def read(self) -> Mapping[str, str] | None:
+        """The options; None where no restore was cut off. Raises CorruptDataError."""
+        try:
+            return string_map(parse_object(self._table._files.file_io.read_bytes(self._path)), "options")
+        except NotFoundError:
+            return None
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptDataError(
+                f"{self._path} does not hold the options of a log: {cause(error)}; delete it, and add a log with "
+                "`lakelog log add`"
+            ) from error
+
+    def put(self) -> None:
+        """Keep the options of the table's log."""
+        ours = {LOG_SYSTEM_KEY, *(option.key for option in SET_BY_LAKELOG)}
+        given = self._table._files.schema.options
+        options = {
+            key: text
+            for key, text in given.items()
+            if key not in ours and (key.startswith("log.") or key == CHANGE_TRACKING.key)
+        }
+        self._table._files.file_io.write_bytes(self._path, json.dumps({"options": options}).encode())
+
+    def add(self) -> None:
+        """Add the log again."""
+        _become(self._table, self._table.add_log(self.read() or {}))
+        self.delete()
+
+    def delete(self) -> None:
+        """The restore is done."""
+        self._table._files.file_io.delete(self._path)
+
+    def finish_cut_off(self) -> None:
+        """Finish the end or the beginning of a log that was cut off, where a restore has begun it."""
+        options = self.read()
+        if options is None:
+            return
+        from lakelog.protocol.log_beginning import is_cut_off, newest_of
+
+        table = self._table
+        files = newest_of(table._files)
+        if files.schema.id != table.schema.id:
+            _become(table, table._of(files))
+        if is_cut_off(files):
+            _become(table, table.add_log(options) if files.has_log else table.remove_log(keep_topic=True))

@@ -368,21 +368,32 @@ class Table:
         return run_statement(self, "TRUNCATE", delete_plan(self._files, None))
 
     def restore(
-        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+        self,
+        *,
+        rewind_writers: bool = False,
+        dry_run: bool = False,
+        max_bytes: int | None = None,
+        **which: Unpack[SnapshotChoice],
     ) -> Restored:
         """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
 
-        It is named by `snapshot_id`, `tag`, `timestamp` or `watermark`. With `dry_run` nothing is changed; the result
-        says what would be: rows, files, writers. The snapshots between stay, and what others commit meanwhile is
-        undone too. Streams that write the table go on with their next batch, and batches that were undone do not come
-        again; with `rewind_writers` the table takes them again: stop the streams before, and set them back. Who follows
-        the changes of the table gets those of the restore.
+        It is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is changed;
+        the result says what would be: rows, files, writers. The snapshots between stay. Streams that write the table go
+        on with their next batch, and batches that were undone do not come again; with `rewind_writers` the table takes
+        them again: stop the streams before, and set them back. Who follows the changes of the table gets those of the
+        restore. What others commit meanwhile is undone too.
+
+        On a table with a log it is a batch statement: the changes are in the log, and what others log meanwhile stays
+        where no change is of the same key. Where files of more than `max_bytes` differ, by default 256 MiB, or with
+        `rewind_writers`, the log is ended, the files are restored, and the table gets a log with a new topic: stop
+        streams that write before; streams that read go on, over the files, when they are started again. A call that was
+        cut off is made again.
         Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
-        of buckets, ConflictError when other writers commit all the time.
+        of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
         """
         from lakelog.catalog.restoring import restore
 
-        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run)
+        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, max_bytes=max_bytes)
 
     def rollback(
         self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]

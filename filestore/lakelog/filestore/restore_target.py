@@ -8,7 +8,7 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.readable_table import ReadableTable
 from lakelog.filestore.refs.travel import SnapshotChoice
 
-_WAYS = ("snapshot_id", "tag", "timestamp", "watermark")
+_WAYS = ("snapshot_id", "tag", "timestamp", "watermark", "version")
 
 
 def target_of(table: ReadableTable, which: SnapshotChoice) -> Snapshot:

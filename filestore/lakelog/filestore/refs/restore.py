@@ -63,6 +63,7 @@ class Restored:
     `base` is the newest snapshot before, `snapshot` the new one: None for a dry run, and where nothing differs.
     `writers` have written since the target; with `rewinds_writers` their last batch is again the one of the target.
     `columns_missing` are columns of the target that the table has dropped since, whose values do not come back.
+    `renews_log` says that the table gets another topic for it, instead of the changes in its log.
     """
 
     target: Snapshot
@@ -76,6 +77,7 @@ class Restored:
     writers: tuple[RestoredWriter, ...]
     rewinds_writers: bool
     columns_missing: tuple[str, ...]
+    renews_log: bool = False
 
 
 def restore_table(
@@ -171,21 +173,7 @@ class _Run:
 
     def result(self, base: Snapshot, snapshot: Snapshot | None) -> Restored:
         """What the restore changes on `base`."""
-        found = self.difference(base)
-        counts = row_counts(found)
-        return Restored(
-            target=self._target,
-            base=base,
-            snapshot=snapshot,
-            rows_added=counts.added,
-            rows_removed=counts.removed,
-            rows_changed=counts.changed,
-            files_added=len(found.added),
-            files_removed=len(found.removed),
-            writers=writers_since(self._table, base, self._target),
-            rewinds_writers=self._rewinds_writers,
-            columns_missing=found.columns_missing,
-        )
+        return restored_from(self.difference(base), snapshot, rewinds_writers=self._rewinds_writers)
 
     def _users_then(self) -> dict[str, CommitUser]:
         return read_users(self._target, self._table.snapshots)
@@ -217,6 +205,27 @@ class _Run:
     def _delete(self, entries: list[ManifestEntry]) -> None:
         table = self._table
         discard_files(table, (table.data_path(entry.bucket_id, entry.file) for entry in entries))
+
+
+def restored_from(
+    found: StateDifference, snapshot: Snapshot | None, *, rewinds_writers: bool, renews_log: bool = False
+) -> Restored:
+    """What a restore changes, by the difference of its base and its target. Reads the buckets that differ."""
+    counts = row_counts(found)
+    return Restored(
+        target=found.target,
+        base=found.base,
+        snapshot=snapshot,
+        rows_added=counts.added,
+        rows_removed=counts.removed,
+        rows_changed=counts.changed,
+        files_added=len(found.added),
+        files_removed=len(found.removed),
+        writers=writers_since(found.table, found.base, found.target),
+        rewinds_writers=rewinds_writers,
+        columns_missing=found.columns_missing,
+        renews_log=renews_log,
+    )
 
 
 def writers_since(table: TableStore, base: Snapshot, target: Snapshot) -> tuple[RestoredWriter, ...]:
