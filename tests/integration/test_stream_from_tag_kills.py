@@ -54,7 +54,7 @@ def kept(folder: Path) -> Counter[tuple[str, int, int]]:
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("is_lost", [False, True], ids=["log", "difference"])
-@pytest.mark.parametrize(("batch", "order"), [("0", "before"), ("1", "after"), ("3", "before")])
+@pytest.mark.parametrize(("batch", "order"), [("0", "before"), ("1", "after"), ("2", "before")])
 def test_a_query_from_a_tag_that_is_killed_gives_each_change_once(
     table: Table, tmp_path: Path, batch: str, order: str, is_lost: bool
 ) -> None:
