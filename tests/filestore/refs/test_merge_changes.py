@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from decimal import Decimal
@@ -296,6 +297,24 @@ def test_a_branch_that_was_made_again_is_merged_from_its_own_beginning(tmp_path:
 
     assert merged(table).inserted == 1
     assert [row[0] for row in rows(table)] == [1, 2, 3]
+
+
+def test_records_of_deleted_branches_are_not_carried_on(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    for name in ("b", "c", "d"):
+        table.create_branch(name, if_not_exists=True)
+        put(table.on_branch(name), (2, 2))
+        table.merge_changes(name)
+    table.delete_branch("b")
+    put(table.on_branch("c"), (3, 3))
+    table.merge_changes("c")
+    put(table, (4, 4))
+
+    latest = table.snapshots.latest()
+    assert latest is not None
+    records = [json.loads(text)["branch"] for key, text in latest.properties.items() if ".merged." in key]
+    assert sorted(records) == ["c", "d"]
+    assert [table.merge_changes(name).snapshot_id for name in ("c", "d")] == [None, None]
 
 
 def test_an_empty_branch_is_merged_from_nothing(tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
 UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
+MERGED_PREFIX = (
+    f"{PROPERTY_PREFIX}merged."  # what of a branch is merged, see `filestore.refs`; empty once it was deleted
+)
 _NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY}  # they belong to one snapshot alone
 
 
@@ -55,10 +58,14 @@ def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> C
     for found in () if snapshot is None else manager.walk_back(snapshot):
         own = {key: text for key, text in found.properties.items() if key.startswith(PROPERTY_PREFIX)}
         if own:
-            carried = {key: text for key, text in own.items() if key not in _NOT_CARRIED}
+            carried = {key: text for key, text in own.items() if key not in _NOT_CARRIED and not _is_over(key, text)}
             return CarriedProperties(properties=carried, foreign=tuple(foreign))
         foreign.append(found)
     return CarriedProperties(properties={}, foreign=tuple(foreign))
+
+
+def _is_over(key: str, text: str) -> bool:
+    return key.startswith(MERGED_PREFIX) and not text
 
 
 def read_users(snapshot: Snapshot | None, manager: SnapshotManager) -> dict[str, CommitUser]:

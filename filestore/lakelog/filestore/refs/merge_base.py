@@ -19,11 +19,10 @@ from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.identity import carried_by, latest_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import PROPERTY_PREFIX
+from lakelog.filestore.metadata.users import MERGED_PREFIX
 from lakelog.filestore.refs.net_change import State
 from lakelog.filestore.refs.tags import drop_tag, write_tag
 
-MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
 TAG_PREFIX = "lakelog-merged-"
 
 
@@ -76,21 +75,35 @@ class BranchLine:
     @property
     def key(self) -> str:
         """The property that says up to where the branch is merged."""
-        if self.fork is None:
-            return f"{MERGED_PREFIX}branch-{self.name}"
-        return f"{MERGED_PREFIX}{self.fork.protecting_tag or f'empty-{self.fork.created_millis}'}"
+        return _key_of(self.name, self.fork)
 
     def merged_up_to(self, latest: Snapshot | None) -> Merged | None:
         """Up to where the branch is merged into the table, as of a snapshot of the table."""
         text = carried_by(self.main, latest).properties.get(self.key)
         return None if not text else Merged.of_json(text, key=self.key)
 
-    def record(self) -> dict[str, str]:
-        """The property of the commit that merges the branch; empty for a branch without snapshots."""
+    def record(self, latest: Snapshot | None) -> dict[str, str]:
+        """The property of the commit that merges the branch, and an empty one for each branch that was deleted since.
+
+        Empty for a branch without snapshots.
+        """
         if self.snapshot is None:
             return {}
         merged = Merged(branch=self.name, snapshot_id=self.snapshot.id, commit_uuid=self.snapshot.uuid)
-        return {self.key: merged.to_json()}
+        return {self.key: merged.to_json(), **dict.fromkeys(self._over(latest), "")}
+
+    def _over(self, latest: Snapshot | None) -> set[str]:
+        """The records of branches that were deleted: their protecting tag is deleted, and no branch names it.
+
+        A branch that is being renamed is not listed for a moment, but has its tag. One that was made empty has none:
+        its record stays.
+        """
+        keys = {key for key in carried_by(self.main, latest).properties if key.startswith(MERGED_PREFIX)} - {self.key}
+        keys -= {f"{MERGED_PREFIX}{tag}" for tag in self.main.snapshots.tags()} if keys else set()
+        keys = {key for key in keys if not key.startswith(f"{MERGED_PREFIX}empty-")}
+        if not keys:
+            return keys
+        return keys - {_key_of(name, read_fork(self.main, name)) for name in self.main.branch_names()[1:]}
 
     def base(self, latest: Snapshot | None, given: str | int | None) -> State:
         """The base of a merge into the table as of `latest`. Raises NotFoundError, InvalidRequestError."""
@@ -213,6 +226,12 @@ class BranchLine:
         for tag in self.branch.snapshots.tags():
             if _is_before(tag, merged):
                 drop_tag(self.branch, tag)
+
+
+def _key_of(name: str, fork: Fork | None) -> str:
+    if fork is None:
+        return f"{MERGED_PREFIX}branch-{name}"
+    return f"{MERGED_PREFIX}{fork.protecting_tag or f'empty-{fork.created_millis}'}"
 
 
 def is_same_commit(one: Snapshot | None, other: Snapshot | None) -> bool:

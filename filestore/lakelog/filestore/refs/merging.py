@@ -197,7 +197,7 @@ class BranchMerger:
         is_new: bool = False,
         **result: int,
     ) -> MergePlan:
-        properties = self.line.record() or None if is_new else None
+        properties = self.line.record(states.main.snapshot) or None if is_new else None
         empty = pa.table({name: pa.array([], pa.string()) for name in ("decision",)})
         made = BranchMerge(
             branch=self.line.name,
