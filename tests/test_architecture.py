@@ -63,6 +63,7 @@ BASE = {
             "options",
             "projection",
             "session",
+            "shown_range",
             "shown_state",
             "system_read",
             "tables",

@@ -88,7 +88,12 @@ class LakelogDataSource(DataSource):
             assert target is not None
             rows = TableRows.of(table._files, target, schema, options)
             return LogReader(rows, target, options, check_log=check_log)
-        return SnapshotReader(TableRows.of(table._files, None, schema, options), options)
+        rows = TableRows.of(table._files, None, schema, options)
+        if options.between is not None:
+            from lakelog.spark.source.range_reader import RangeReader
+
+            return RangeReader(rows, options.between)
+        return SnapshotReader(rows, options)
 
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
@@ -98,6 +103,8 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.tables import find_older_topic
 
         table, options = self._read()
+        if options.between is not None:
+            raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
         target, check_log = _log_of(table)
         rows = TableRows.of(table._files, target, schema, options)
         find_topic = partial(find_older_topic, table)

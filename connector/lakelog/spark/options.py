@@ -22,6 +22,7 @@ from lakelog.protocol.kafka_profiles import CALL_PREFIX
 from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
 from lakelog.spark.logging_level import LOGGING_LEVEL
 from lakelog.spark.normalize_option import SCAN_NORMALIZE, parse_normalize
+from lakelog.spark.shown_range import RANGE_OPTIONS, ShownRange, parse_range
 from lakelog.spark.shown_state import (
     BRANCH,
     NEWEST,
@@ -168,6 +169,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     REPLACE_WHERE,
     PARTITION_OVERWRITE_MODE,
     *STATE_OPTIONS,
+    *RANGE_OPTIONS,
     TIMEZONE,
     ROW_KIND,
     SCAN_NORMALIZE,
@@ -220,6 +222,7 @@ class ReadOptions:
     on_untracked: OnUntracked = OnUntracked.FAIL
     state: ShownState = NEWEST
     log: LogReading = DEFAULT_READING
+    between: ShownRange | None = None
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
@@ -286,10 +289,14 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     where = _parse_where(options, table)
     has_row_kind = ROW_KIND.of(options)
     log = parse_log_reading(options, table.schema.options)
+    state, between = parse_state(options, TIMEZONE.of(options)), parse_range(options, TIMEZONE.of(options))
+    if between is not None and (state != NEWEST or log.reads_batch):
+        raise InvalidRequestError("a read shows the changes between two states, or one state, or the log: give one")
     return ReadOptions(
         columns=columns,
         where=where,
-        state=parse_state(options, TIMEZONE.of(options)),
+        state=state,
+        between=between,
         has_row_kind=has_row_kind,
         normalizes=parse_normalize(options, log, has_row_kind=has_row_kind),
         log=log,
