@@ -214,6 +214,24 @@ def test_a_row_younger_than_what_a_compaction_rewrote_is_the_base(tmp_path: Path
     assert rows(table) == [(1, 2, None, None), (2, 20, None, None)]
 
 
+@pytest.mark.parametrize("side", ["main", "b"])
+def test_a_side_with_another_number_of_buckets_is_merged_by_key(tmp_path: Path, side: str) -> None:
+    table = table_of(tmp_path, *((number, number) for number in range(20)))
+    lines = {"main": table, "b": branch_of(table)}
+    lines[side] = lines[side].rescale(3)
+    put(lines["b"], (1, 10), (2, 20))
+    lines["b"].delete("id = 3")
+    put(lines["main"], (2, 21), (4, 40))
+
+    found = lines["main"].merge_changes("b", on_conflict="main")
+
+    assert (found.upserted, found.deleted) == (1, 1)
+    assert [row["amount"] for row in found.conflicts["base"].to_pylist()] == [2]
+    changed = {1: 10, 2: 21, 4: 40}
+    expected = [(number, changed.get(number, number)) for number in range(20) if number != 3]
+    assert sorted(row[:2] for row in rows(lines["main"])) == expected
+
+
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     table = table_of(tmp_path, (1, 1))
     put(branch_of(table), (2, 2))

@@ -8,6 +8,7 @@ from lakelog.common.types import DataField
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, SEQUENCE_FIELD, MergeEngine
+from lakelog.filestore.read.scan import check_readable
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.changing import check_kinds_free
@@ -19,6 +20,7 @@ def check_mergeable(main: TableStore, branch: TableStore) -> None:
     check_table_writable(main)
     check_kinds_free(main, "a merge of a branch")
     for line in (main, branch):
+        check_readable(line.stored)
         if has_row_groups(line.schema):
             raise UnsupportedError(
                 f"table {main.name} keeps the columns of a row in several files (data-evolution.enabled): its branches "

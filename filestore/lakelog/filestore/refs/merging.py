@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import RowKind
 from lakelog.filestore.index.deletion_vectors import DeletionFile
+from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
@@ -86,7 +87,9 @@ class BranchMerger:
             )
         check_mergeable(main, branch)
         rules = parse_rules(on_conflict, main.schema, table_name=main.name)
-        return cls(main=main, line=BranchLine.of(main, branch), rules=rules, base=base)
+        line = BranchLine.of(main, branch)
+        check_schema(branch, line.snapshot)
+        return cls(main=main, line=line, rules=rules, base=base)
 
     def plan(self, latest: Snapshot | None) -> MergePlan:
         """The merge into the table as of `latest`."""
