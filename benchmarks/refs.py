@@ -1,8 +1,9 @@
 """Tags and branches: what 1,000 tags and 100 branches cost a commit, a listing and an expiry, and a branch and a merge.
 
 Two tables with the same history take turns, one of them with tags and branches. `commit` adds a file to each of 4
-buckets; `expiry` deletes the oldest of so many snapshots as a writer does after each commit, with data files that
-compactions replaced. `branch` is made of a table of 10,000,000 rows, `merge` takes the same changes of a branch into
+buckets; `expiry` deletes the 50 oldest snapshots, as many as one expiry of a writer at most, with the data files that
+compactions replaced, `expiry_of_one` the oldest one, and `first_expiry` is that of a new process. `branch` is made
+of a table of 10,000,000 rows, `merge` takes the same changes of a branch into
 that table and into one of a tenth of its rows; `merge_all_ms` is a merge that changes every tenth row of it.
 """
 
@@ -32,6 +33,7 @@ from lakelog.filestore.write.write import write_rows
 BUCKETS = 4
 REPEATS = 5
 CHANGES = 1_000
+LIMIT = 50  # snapshots that an expiry deletes at most, by the default of snapshot.expire.limit
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("amount", pa.int64())])
 KEPT = 20  # snapshots of the tables before the measured commits, behind those that are tagged
 
@@ -93,14 +95,14 @@ def commit_millis(tables: Mapping[str, FileStoreTable], repeats: int) -> dict[st
     return {name: median(ones[1:]) for name, ones in found.items()}
 
 
-def expiry_millis(tables: Mapping[str, FileStoreTable], *, steps: int) -> dict[str, float]:
-    """The medians of expiries of one snapshot each, in turns: as after each commit of a running writer."""
+def expiry_millis(tables: Mapping[str, FileStoreTable], *, snapshots: int, steps: int) -> dict[str, float]:
+    """The medians of expiries of so many snapshots each, in turns."""
     found: dict[str, list[float]] = {name: [] for name in tables}
     for _ in range(steps):
         for name, table in tables.items():
-            count = len(table.snapshots.ids())
-            one = Retention(count_min=1, count_max=count - 1, age_millis=1 << 50, limit=1_000_000)
-            found[name].append(millis(partial(table.expire_snapshots, retention=one)))
+            left = len(table.snapshots.ids()) - snapshots
+            these = Retention(count_min=1, count_max=left, age_millis=1 << 50, limit=1_000_000)
+            found[name].append(millis(partial(table.expire_snapshots, retention=these)))
     return {name: median(ones) for name, ones in found.items()}
 
 
@@ -140,8 +142,11 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
     system = [
         millis(lambda: [tagged.system_table(name).to_arrow() for name in ("tags", "branches")]) for _ in range(REPEATS)
     ]
-    first = {name: expiry_millis({name: opened(folder / name)}, steps=1)[name] for name in tables}
-    expiry = expiry_millis({name: opened(folder / name) for name in tables}, steps=repeats)
+    limit = 2 if is_small else LIMIT
+    first = {name: expiry_millis({name: opened(folder / name)}, snapshots=limit, steps=1)[name] for name in tables}
+    running = {name: opened(folder / name) for name in tables}
+    expiry = expiry_millis(running, snapshots=limit, steps=5)
+    of_one = expiry_millis(running, snapshots=1, steps=7)
 
     catalog = Catalog(folder / "lake")
     large, tenth = (
@@ -165,6 +170,8 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
         "list_system_tables_ms": round(median(system), 1),
         "expiry_ms": round(expiry["tagged"], 2),
         "ratio_expiry": round(expiry["tagged"] / expiry["plain"], 3),
+        "expiry_of_one_ms": round(of_one["tagged"], 2),
+        "ratio_expiry_of_one": round(of_one["tagged"] / of_one["plain"], 3),
         "first_expiry_ms": round(first["tagged"], 1),
         "first_expiry_of_none_ms": round(first["plain"], 1),
         "branch_ms": round(median(branch), 1),

@@ -265,6 +265,11 @@ class _Expiry:
                 self.metadata_files += 1
 
 
+def _is_own(tag: str) -> bool:
+    """Whether a tag, or a hold of one in the making, is lakelog's own."""
+    return tag.startswith(("lakelog-", "."))
+
+
 class _Files:
     """The files that an expiry must keep: collected once, after its decision."""
 
@@ -275,18 +280,21 @@ class _Files:
         """
         references = References(table)
         references.add_metadata(kept)
+        tagged = kept_by_tags(table.file_io, history_of(table, table.branch).paths)
+        users = sorted((one for name, one in tagged.items() if not _is_own(name)), key=lambda one: one.id)
+        # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore it
+        # may be in any older tag. A line change deletes younger tags of users, so all of them are of this line.
+        ids = [one.id for one in users]
+        nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
+        nearest |= set(range(bisect.bisect_left(ids, restored)))
+        for at in sorted(nearest - {-1}):
+            references.add_state(users[at])
+        # So nothing else of these states can be deleted now, where a branch has them too.
+        references.leave_out(users)
+        for name, snapshot in tagged.items():
+            if _is_own(name):  # of this line or of another one
+                references.add_state(snapshot)
         for branch in table.branch_names():
-            history = history_of(table, branch)
             if branch != table.branch:
-                references.add_branch(history)
-                continue
-            # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore
-            # it may be in any older tag.
-            tagged = kept_by_tags(table.file_io, history.paths)
-            tags = sorted(tagged.values(), key=lambda tag: tag.id)
-            ids = [tag.id for tag in tags]
-            nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
-            nearest |= set(range(bisect.bisect_left(ids, restored)))
-            for at in sorted(nearest - {-1}):
-                references.add_state(tags[at])
+                references.add_branch(history_of(table, branch))
         self.kept = references.names

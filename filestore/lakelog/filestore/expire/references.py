@@ -62,7 +62,7 @@ def brought_by_appends(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEnt
     return (entry for entry in entries if entry.file.file_source is not FileSource.COMPACT)
 
 
-def lists_of(snapshot: Snapshot) -> tuple[str, ...]:
+def lists_of(snapshot: Snapshot) -> tuple[str, str]:
     """The manifest lists of a snapshot's state: base, then delta."""
     return (snapshot.base_manifest_list, snapshot.delta_manifest_list)
 
@@ -99,6 +99,14 @@ def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
     return held
 
 
+_StateFiles = tuple[str, str, str | None, str | None]
+
+
+def _files_of(snapshot: Snapshot) -> _StateFiles:
+    """The names from which all files of a state follow: equal for a snapshot, its tags, and its copies in branches."""
+    return (*lists_of(snapshot), snapshot.index_manifest, snapshot.statistics)
+
+
 class References:
     """Collects names of files that must be kept."""
 
@@ -106,10 +114,17 @@ class References:
         """`holds_after_millis` leaves out what tags in the making held before, see `kept_by_tags`."""
         self._table = table
         self._holds_after_millis = holds_after_millis
+        self._named_elsewhere: set[_StateFiles] = set()
         self.names: set[str] = set()
+
+    def leave_out(self, states: Iterable[Snapshot]) -> None:
+        """Leave out these states in what is added from now on: the caller decides which of their files are kept."""
+        self._named_elsewhere.update(map(_files_of, states))
 
     def add_metadata(self, snapshot: Snapshot) -> None:
         """Manifests, their lists, index files and statistics of a state. Raises NotFoundError, CorruptDataError."""
+        if _files_of(snapshot) in self._named_elsewhere:
+            return
         if snapshot.index_manifest is not None:
             self.names.add(snapshot.index_manifest)
             self.names.update(index_names(self._table, snapshot.index_manifest))
@@ -126,6 +141,8 @@ class References:
 
     def add_state(self, snapshot: Snapshot) -> None:
         """The files that a read of the rows of a snapshot needs."""
+        if _files_of(snapshot) in self._named_elsewhere:
+            return
         self.add_metadata(snapshot)
         self.names.update(live_names(self._table, snapshot))
 

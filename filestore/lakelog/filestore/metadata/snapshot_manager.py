@@ -13,6 +13,7 @@ from lakelog.common.quoting import listed, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.commit_times import newest_at
+from lakelog.filestore.metadata.parsed_files import ParsedFiles
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
@@ -21,6 +22,9 @@ _READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store take
 _READERS = 16
 _PARSED_BYTES_MAX = 1 << 20  # a larger file is not kept in memory for the next read
 _PROBES_MAX = 64  # for an older hint the folder is listed instead
+
+PARSED_TAGS: ParsedFiles[tuple[Tag, str]] = ParsedFiles(32 << 20)
+PARSED_SNAPSHOTS: ParsedFiles[Snapshot] = ParsedFiles(16 << 20)
 
 
 class SnapshotManager:
@@ -145,7 +149,11 @@ class SnapshotManager:
             data = self._file_io.read_bytes(path)
         except NotFoundError:
             return None
-        tag, named = Tag.from_json(data, path=path, name=name)
+        held = PARSED_TAGS.get(path, data)
+        if held is None:
+            held = Tag.from_json(data, path=path, name=name)
+            PARSED_TAGS.put(path, data, held)
+        tag, named = held
         if named != name and self._is_swapped(name, data, named):
             raise damaged(path, f"it is the file of tag {shown(named)}")
         return tag
@@ -222,9 +230,12 @@ class SnapshotManager:
         parsed = self._parsed
         if parsed is not None and parsed[:2] == (path, data):
             return parsed[2]
-        snapshot = Snapshot.from_json(data, path=path)
-        if snapshot.id != snapshot_id:
-            raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
+        snapshot = PARSED_SNAPSHOTS.get(path, data)
+        if snapshot is None:
+            snapshot = Snapshot.from_json(data, path=path)
+            if snapshot.id != snapshot_id:
+                raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
+            PARSED_SNAPSHOTS.put(path, data, snapshot)
         if len(data) <= _PARSED_BYTES_MAX:
             self._parsed = path, data, snapshot
         return snapshot

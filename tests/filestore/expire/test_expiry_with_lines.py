@@ -1,0 +1,75 @@
+"""Expiry beside branches: what a tag of a user or a branch names stays, whatever lines the table has had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog, Table
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": ids, "v": ["x"] * len(ids)}, schema=SCHEMA)
+
+
+def new_table(folder: Path) -> Table:
+    return Catalog(folder).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+
+
+def ids(table: Table, **which: str) -> list[int]:
+    return sorted(table.to_arrow(**which)["id"].to_pylist())  # type: ignore[arg-type]  # the keys of a choice
+
+
+def expire_to_the_newest(table: Table) -> None:
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+
+def test_a_tag_of_lakelog_from_another_line_does_not_hide_a_users_tag(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.write(rows(1))
+    table.write(rows(2))
+    table.create_tag("kept")
+    table.create_branch("taken", tag="kept")
+    table.write(rows(9), mode="overwrite")  # snapshot 3 of a line that gives way, without the files of the tag
+    table.create_branch("other")
+    taken = table.branch("taken")
+    taken.write(rows(3))
+    taken.write(rows(4), mode="overwrite")  # snapshot 4 of the line that stays removes them
+    table.replace_main("taken")
+    table.write(rows(5))
+    table.expire_snapshots(retain_max=3, retain_min=3)  # the snapshot of the tag expires
+    expire_to_the_newest(table)
+    assert ids(table) == [4, 5]
+    assert ids(table, tag="kept") == [1, 2]
+    assert ids(table.branch("other")) == [9]
+
+
+def test_a_branch_reads_what_it_read_when_its_tag_is_deleted_after_an_expiry(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.write(rows(1))
+    table.create_tag("begin")
+    table.create_branch("b", tag="begin")
+    for number in range(2, 6):
+        table.write(rows(number), mode="overwrite")
+        expire_to_the_newest(table)
+    table.delete_tag("begin")
+    table.write(rows(7), mode="overwrite")
+    expire_to_the_newest(table)
+    assert ids(table.branch("b")) == [1]
+    assert ids(table) == [7]
+
+
+def test_a_branch_with_commits_of_its_own_keeps_the_files_that_it_began_with(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.write(rows(1))
+    table.create_tag("begin")
+    table.create_branch("b", tag="begin")
+    table.branch("b").write(rows(2))
+    table.write(rows(3), mode="overwrite")
+    table.delete_tag("begin")
+    table.write(rows(4), mode="overwrite")
+    expire_to_the_newest(table)
+    assert ids(table.branch("b")) == [1, 2]
