@@ -385,7 +385,7 @@ class FileStoreTable(ReadableTable):
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
         from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
 
-        tag_after_commit(self, snapshot)
+        tag_after_commit(self, snapshot, is_upkeep=is_upkeep)
 
         if not expire_after_commit(self, snapshot.id, is_upkeep=is_upkeep):
             return

@@ -191,7 +191,7 @@ def test_a_commit_before_the_next_tag_is_due_costs_no_call(tmp_path: Path) -> No
     counting = FaultyFileIO(UNSYNCED)
     table = dataclasses.replace(clocked.table, file_io=counting)
 
-    tag_after_commit(table, clocked.table.snapshots.get(2))
+    tag_after_commit(table, clocked.table.snapshots.get(2), is_upkeep=True)
 
     assert counting.calls == []
 
@@ -202,3 +202,14 @@ def test_writes_create_tags(tmp_path: Path) -> None:
 
     day = datetime.fromtimestamp(snapshot.time_millis / 1000) - timedelta(days=1)
     assert {tag.name: tag.snapshot.id for tag in tags_of(table)} == {f"{day:%Y-%m-%d}": snapshot.id}
+
+
+def test_tags_of_a_write_only_table_are_created_by_upkeep(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"tag.automatic-creation": "process-time", "write-only": "true"})
+    table.write(rows_of(0))
+    assert tags_of(table) == []
+
+    table.write(rows_of(1))
+    table.compact(full=True)
+
+    assert [tag.snapshot.id for tag in tags_of(table)] == [1]

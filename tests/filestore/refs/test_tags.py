@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -242,6 +244,32 @@ def test_a_tag_that_misses_files_can_be_dropped(tmp_path: Path) -> None:
     drop_tag(in_new_process(table.path), "t")
 
     assert table.snapshots.tags() == []
+
+
+def test_a_tag_that_was_replaced_is_read_again_from_memory_or_not(tmp_path: Path) -> None:
+    table = with_snapshots(tmp_path, 3)
+    tag_at(table, "t", 1)
+    old = time.time() - 100
+    os.utime(table.paths.tag("t"), (old, old + 0.001))  # so old that it is kept in memory
+    assert [tag.snapshot.id for tag in tags_of(table)] == [1]
+    assert [tag.snapshot.id for tag in tags_of(table)] == [1]
+
+    write_tag(table, "t", table.snapshots.get(2), replace=True)
+
+    assert [tag.snapshot.id for tag in tags_of(table)] == [2]
+
+
+def test_a_young_tag_is_not_kept_in_memory(tmp_path: Path) -> None:
+    table = with_snapshots(tmp_path, 3)
+    tag_at(table, "t", 1)
+    path = Path(table.paths.tag("t"))
+    assert [tag.snapshot.id for tag in tags_of(table)] == [1]
+    times = path.stat()
+    path.write_bytes(path.read_bytes().replace(b'"commitUser"', b'"commitUsex"'))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # within one tick of the clock
+
+    with pytest.raises(CorruptDataError):
+        tags_of(table)
 
 
 def test_neighbours_are_by_snapshot(tmp_path: Path) -> None:

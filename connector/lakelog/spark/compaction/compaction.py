@@ -200,7 +200,7 @@ def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, i
         return
     if newest is None:
         return
-    tag_after_commit(table, newest)
+    tag_after_commit(table, newest, is_upkeep=is_upkeep)
     if expire_after_commit(table, newest.id, is_upkeep=is_upkeep):
         expire_tags_by_writer(table)
         release_after_expiry(table)

@@ -134,6 +134,14 @@ class Snapshot:
         """
         try:
             given = parse_object(text)
+        except ValueError as error:
+            raise damaged(path, f"it is not a readable snapshot: {cause(error)}") from error
+        return cls.from_fields(given, path=path)
+
+    @classmethod
+    def from_fields(cls, given: Mapping[str, Any], *, path: str) -> Snapshot:
+        """The snapshot in the parsed file at `path`. Raises as `from_json`."""
+        try:
             values = {name: _take(name, given, key) for name, key in _JSON_KEYS.items() if given.get(key) is not None}
             values["commit_kind"] = CommitKind(values["commit_kind"])
             properties = dict(values.get("properties", {}))

@@ -10,11 +10,12 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.file_names import numbers_of
 from lakelog.common.json_fields import COUNT, check_json_size, number_of
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.commit_times import newest_at
 from lakelog.filestore.metadata.parsed_files import ParsedFiles
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.tag_cache import cache_tag, cached_tag
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
 
@@ -139,8 +140,21 @@ class SnapshotManager:
 
     def all_tags(self) -> list[Tag]:
         """All tags, by snapshot, then by name. Raises CorruptDataError."""
-        found = [self.find_tag(name) for name in self.tags()]
+        entries = self._file_io.list_entries(self._paths.tag_dir)
+        found = [self.listed_tag(entry) for entry in entries if entry.name.startswith(TAG_PREFIX)]
         return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def listed_tag(self, entry: FileEntry) -> Tag | None:
+        """The tag of a file in the folder of tags, from memory where it is known; None for a deleted one."""
+        path = f"{self._paths.tag_dir}/{entry.name}"
+        held = cached_tag(path, entry)
+        if held is not None:
+            return held
+        read_millis = system_millis()
+        tag = self.find_tag(entry.name.removeprefix(TAG_PREFIX))
+        if tag is not None:
+            cache_tag(path, entry, tag, read_millis=read_millis)
+        return tag
 
     def find_tag(self, name: str) -> Tag | None:
         """The tag of a name, None for a missing one. Raises CorruptDataError."""

@@ -82,9 +82,12 @@ class Tag:
 
         Raises CorruptDataError.
         """
-        snapshot = Snapshot.from_json(text, path=path)
         try:
             given = parse_object(text)
+        except ValueError as error:
+            raise damaged(path, f"it is not a readable tag: {cause(error)}") from error
+        snapshot = Snapshot.from_fields(given, path=path)
+        try:
             named = given.get(NAME_KEY, name)
             renamed = given.get(RENAMED_KEY)
             if not isinstance(named, str) or not isinstance(renamed, str | None):

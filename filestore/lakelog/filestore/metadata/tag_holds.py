@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.paths import TAG_PREFIX, TablePaths
 
 _PREFIX = ".hold-"
 _SUFFIX = ".tmp"
@@ -45,19 +45,22 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
     kept: dict[str, Snapshot] = {}
     for attempt in range(_LISTINGS_MAX):
         holds = _holds(file_io, paths, holds_after_millis)  # before the tags: a hold ends when its tag exists
-        tags = snapshots.tags()
+        found = {entry.name: snapshots.listed_tag(entry) for entry in _tags(file_io, paths)}
+        kept |= {name.removeprefix(TAG_PREFIX): tag.snapshot for name, tag in found.items() if tag is not None}
         try:
-            for tag in tags:
-                if tag not in kept:
-                    kept[tag] = snapshots.tagged(tag)
             for name in holds:
                 path = f"{paths.tag_dir}/{name}"
                 kept[name] = Snapshot.from_json(file_io.read_bytes(path), path=path)
-            break
-        except NotFoundError:  # deleted, or renamed: the next listing has the new name
+            if None not in found.values():  # else one was deleted, or renamed: the next listing has the new name
+                break
+        except NotFoundError:
             if attempt + 1 == _LISTINGS_MAX:
                 raise
     return kept
+
+
+def _tags(file_io: FileIO, paths: TablePaths) -> list[FileEntry]:
+    return [entry for entry in file_io.list_entries(paths.tag_dir) if entry.name.startswith(TAG_PREFIX)]
 
 
 def _holds(file_io: FileIO, paths: TablePaths, after_millis: int | None) -> list[str]:

@@ -22,6 +22,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.options import tagging
 from lakelog.filestore.options.tagging import TagCreation
+from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.refs.tag_periods import TagPeriods
 from lakelog.filestore.refs.tags import drop_tag, expire_tags, write_tag
 from lakelog.filestore.refs.travel import NO_WATERMARK
@@ -44,8 +45,15 @@ _next: dict[tuple[str, str], _Next] = {}
 _expired: dict[tuple[str, str], int] = {}  # when a process last searched for tags whose time is over
 
 
-def tag_after_commit(table: TableStore, snapshot: Snapshot, *, now_millis: int | None = None) -> None:
-    """Create the tags that are due after a commit, before anything expires. Errors of lakelog are only logged."""
+def tag_after_commit(
+    table: TableStore, snapshot: Snapshot, *, is_upkeep: bool = False, now_millis: int | None = None
+) -> None:
+    """Create the tags that are due after a commit, before anything expires. Errors of lakelog are only logged.
+
+    In tables with `write-only` only upkeep does, such as a compaction job (`is_upkeep`).
+    """
+    if WRITE_ONLY.of(table.schema.options) and not is_upkeep:
+        return
     key = (table.path, table.branch)
     try:
         create_due_tags(table, snapshot)
