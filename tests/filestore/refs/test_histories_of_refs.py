@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lakelog.catalog.table import Table
 from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.referenced import files_on_disk, referenced_files
@@ -26,6 +27,7 @@ DAY = 24 * 3_600_000
 MAIN = "main"
 TAGS = ("t0", "t1", "t2")
 BRANCHES = ("b0", "b1")
+TAKING = ("fast_forward", "merge_branch", "replace_main")
 Rows = dict[int, int]
 
 
@@ -160,7 +162,27 @@ class History:
             return lambda table: table.branch(name).rollback(tag=tag), wanted
         if verb == "merge" and branch in wanted and wanted[branch].fork is not None:
             return self.merge(wanted, branch), wanted
+        if verb in TAKING and branch in wanted and self.may_take(verb, branch):
+            self.take(wanted, branch, verb)
+            return lambda table: getattr(table, verb)(branch), wanted
         return self.write(line, name, step), wanted
+
+    def may_take(self, verb: str, branch: str) -> bool:
+        """A branch without snapshots gives nothing; a fast-forward is of a table that has no row since."""
+        table = self.opened()
+        [fork] = [one.snapshot_id or 0 for one in table.branches() if one.name == branch]
+        newer = [one for one in table.snapshots() if one.id > fork and one.commit_kind is not CommitKind.COMPACT]
+        return table.branch(branch).snapshot() is not None and (verb != "fast_forward" or not newer)
+
+    def take(self, wanted: Model, branch: str, verb: str) -> None:
+        """The table has the branch's rows, and its tags beside those up to where it began."""
+        main, other = wanted[MAIN], wanted[branch]
+        [fork] = [one.snapshot_id or 0 for one in self.opened().branches() if one.name == branch]
+        main.rows = dict(other.rows)
+        main.tags = {tag: held for tag, held in main.tags.items() if held.snapshot_id <= fork} | other.tags
+        other.fork = dict(other.rows)
+        if verb == "replace_main":
+            del wanted[branch]
 
     def merge(self, wanted: Model, branch: str) -> Callable[[Table], object]:
         """What the branch changed since its fork, or since the last merge, is taken; the branch wins a conflict."""
@@ -199,6 +221,8 @@ VERBS = (
     "restore",
     "rollback",
     *("merge",) * 3,
+    *TAKING,
+    "merge_branch",
 )
 
 
