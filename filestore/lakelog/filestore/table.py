@@ -577,7 +577,7 @@ class FileStoreTable(ReadableTable):
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """
         from lakelog.filestore.expire.orphans import remove_orphan_files
-        from lakelog.filestore.refs.branch_finishing import drop_stale_tags, finish_steps
+        from lakelog.filestore.refs.branch_finishing import drop_stale_tags, finish_cut_off
 
         if named_elsewhere is None:
             if self.has_log:
@@ -587,7 +587,7 @@ class FileStoreTable(ReadableTable):
                 )
             named_elsewhere = frozenset
         if not dry_run:
-            finish_steps(self)
+            finish_cut_off(self)
             drop_stale_tags(self)
         return remove_orphan_files(
             self,

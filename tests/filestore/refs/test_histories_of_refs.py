@@ -98,7 +98,7 @@ class History:
             # Of a rename that is cut off, the branch has neither name until the next call.
             both = {name: held for name, held in before.items() if after.get(name) == held}
             assert self.shown() in (before, after, both), f"{step}: neither before nor after"
-            clean(self.opened())  # what was cut off in the middle is finished, or taken back
+            clean(self.opened())  # what was cut off is finished, or taken back
             if (found := self.shown()) == before != after:
                 return
             assert found == after, f"{step}: neither before nor after a clean"
@@ -175,11 +175,12 @@ class History:
         return table.branch(branch).snapshot() is not None and (verb != "fast_forward" or not newer)
 
     def take(self, wanted: Model, branch: str, verb: str) -> None:
-        """The table has the branch's rows, and its tags beside those up to where it began."""
+        """The table has the branch's rows, and its tags since it began beside those up to there."""
         main, other = wanted[MAIN], wanted[branch]
         [fork] = [one.snapshot_id or 0 for one in self.opened().branches() if one.name == branch]
         main.rows = dict(other.rows)
-        main.tags = {tag: held for tag, held in main.tags.items() if held.snapshot_id <= fork} | other.tags
+        older = {tag: held for tag, held in main.tags.items() if held.snapshot_id <= fork}
+        main.tags = older | {tag: held for tag, held in other.tags.items() if held.snapshot_id > fork}
         other.fork = dict(other.rows)
         if verb == "replace_main":
             del wanted[branch]

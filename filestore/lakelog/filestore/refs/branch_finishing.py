@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import check_file_name
 from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, read_fork
+from lakelog.filestore.metadata.line_change import settle_change
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_creating import finish_create
 from lakelog.filestore.refs.branch_removing import delete_step, finish_delete
@@ -25,6 +27,12 @@ from lakelog.filestore.refs.branch_steps import (
 )
 from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
+
+
+def finish_cut_off(table: TableStore) -> None:
+    """Finish, or take back, what was cut off of verbs of branches. One that runs now is refused to its caller."""
+    finish_steps(table)
+    settle_change(table.file_io, table.path, now_millis=system_millis())
 
 
 def finish_steps(table: TableStore) -> None:

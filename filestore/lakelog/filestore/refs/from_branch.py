@@ -15,10 +15,10 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.identity import check_same_table
-from lakelog.filestore.metadata.line_change import begin_change, decide, end_change, finish_change, settle_change
+from lakelog.filestore.metadata.line_change import begin_change, decide, end_change, finish_change
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.refs.branch_finishing import finish_steps
+from lakelog.filestore.refs.branch_finishing import finish_cut_off
 from lakelog.filestore.refs.branch_removing import check_unnamed
 from lakelog.filestore.refs.branch_steps import check_is_main
 from lakelog.filestore.refs.line_plan import Lines, plan_change
@@ -56,8 +56,7 @@ def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableSt
     """Both lines with their newest schemas, once what was cut off is finished."""
     check_is_main(table, "taken into their table")
     check_same_table(table, None)
-    finish_steps(table)
-    settle_change(table.file_io, table.path, now_millis=system_millis())
+    finish_cut_off(table)
     newest = tuple(replace(line, schema=replace(line).schemas.latest() or line.schema) for line in (table, branch))
     logged = [line.name for line in newest if line.has_log]
     if logged:
