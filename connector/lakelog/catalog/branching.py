@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.upkeep import Age, age_millis
 from lakelog.common.clock import system_millis
+from lakelog.filestore.options.layout import LOG_BRANCH
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
+    from lakelog.catalog.table import Table
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
+    from lakelog.protocol.table_log import TableLog
 
 
 def create_branch(
@@ -27,9 +33,49 @@ def create_branch(
     return files.create_branch(name, empty=empty, time_retained_millis=millis, if_not_exists=if_not_exists, **which)
 
 
-def expire_branches(files: FileStoreTable, older_than: Age | None) -> list[str]:
-    """Delete the branches whose time is over."""
+def expire_branches(table: Table, older_than: Age | None) -> list[str]:
+    """Delete the branches whose time is over, and their topics."""
     now = system_millis()
-    return files.expire_branches(
-        age_millis=None if older_than is None else age_millis(older_than, now_millis=now), now_millis=now
-    )
+    age = None if older_than is None else age_millis(older_than, now_millis=now)
+    topics = {branch.name: _logs_of(table.branch(branch.name)) for branch in table.branches()}
+    deleted = table._files.expire_branches(age_millis=age, now_millis=now)
+    for name in deleted:
+        drop_topics(topics.get(name, ()))
+    return deleted
+
+
+def delete_branch(table: Table, name: str, *, if_exists: bool) -> None:
+    """Delete a branch, and the topics of its log."""
+    is_there = name in {branch.name for branch in table.branches()}
+    logs = _logs_of(table.branch(name)) if is_there else ()
+    table._files.delete_branch(name, if_exists=if_exists)
+    drop_topics(logs)
+
+
+def logs_of_branches(table: Table) -> list[TableLog]:
+    """The logs that the branches of a table have, and had. Asks no Kafka."""
+    return [log for branch in table.branches() for log in _logs_of(table.branch(branch.name))]
+
+
+def logs_of_lines(table: Table) -> list[tuple[FileStoreTable, TableLog]]:
+    """The table and its branches, of those that have a log, each with its log."""
+    main = table.branch(MAIN_BRANCH)
+    lines = (main, *(main.branch(branch.name) for branch in main.branches()))
+    return [(line._files, line.log) for line in lines if line.log is not None]
+
+
+def _logs_of(branch: Table) -> tuple[TableLog, ...]:
+    if branch.log is None and not LOG_BRANCH.of(branch.schema.options):
+        return ()
+    require_kafka_client()
+    from lakelog.protocol.ended_logs import older_logs  # needs the extra
+
+    return (*older_logs(branch._files, branch.kafka), *(() if branch.log is None else (branch.log,)))
+
+
+def drop_topics(logs: Iterable[TableLog]) -> None:
+    """Delete topics. Raises UnavailableError."""
+    for log in logs:
+        from lakelog.protocol.topics import drop_topic  # needs the extra
+
+        drop_topic(log)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from lakelog.catalog.branching import drop_topics, logs_of_branches
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
 from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
@@ -237,6 +238,7 @@ class Catalog:
         _check_no_link(table, "deleted")
         store = table._files
         owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
+        of_branches = [] if keep_topic else logs_of_branches(table)
         if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
             require_kafka_client()
             from lakelog.protocol.ended_logs import older_logs  # needs the extra
@@ -244,6 +246,7 @@ class Catalog:
 
             for log in (*older_logs(store, table.kafka), table.log):
                 drop_topic(log)
+        drop_topics(of_branches)
         paths = TablePaths(table.path)
         # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
         last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]

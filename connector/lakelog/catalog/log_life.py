@@ -10,6 +10,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import OptionError
 from lakelog.common.options import check_known
 from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOGSTORE_OPTIONS,
@@ -113,8 +114,9 @@ def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Map
     return drop(table, age_millis=age, now_millis=now_millis, kafka=kafka)
 
 
-def identifier_for_topics(identifier: Identifier | None, path: str) -> Identifier:
-    """The name by which the topic of a table is called; a made one for a table outside of a warehouse."""
+def identifier_for_topics(identifier: Identifier | None, path: str, branch: str = MAIN_BRANCH) -> Identifier:
+    """The name by which the topic of a table or a branch is called; a made one for a table outside of a warehouse."""
     from lakelog.catalog.identifier import Identifier
 
-    return identifier or Identifier("copy", path.rpartition("/")[2])
+    named = identifier or Identifier("copy", path.rpartition("/")[2])
+    return named if branch == MAIN_BRANCH else Identifier(named.database, f"{named.table}-{branch}")

@@ -457,7 +457,7 @@ class Table:
             return self._of(self._files.rescale(buckets))
         from lakelog.catalog.log_life import identifier_for_topics, rescale_log
 
-        name = identifier_for_topics(self.identifier, self.path)
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(rescale_log(self._files, name, buckets, kafka=self.kafka))
 
     def expire_snapshots(
@@ -484,8 +484,10 @@ class Table:
         datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which states that no
         writer runs; UnavailableError for a table with a log whose Kafka does not answer.
         """
+        from lakelog.catalog.branching import logs_of_lines
+
         return remove_orphan_files(
-            self._files, self.log, older_than=older_than, dry_run=dry_run, allow_young=allow_young
+            self._files, logs_of_lines(self), older_than=older_than, dry_run=dry_run, allow_young=allow_young
         )
 
     def create_tag(
@@ -679,7 +681,7 @@ class Table:
         """
         from lakelog.catalog.log_life import add_log, identifier_for_topics
 
-        name = identifier_for_topics(self.identifier, self.path)
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(
             add_log(self._files, name, options or {}, kafka=self.kafka, bootstrap_servers=self._bootstrap_servers)
         )
@@ -708,7 +710,7 @@ class Table:
         """
         from lakelog.catalog.log_life import identifier_for_topics, renew_log
 
-        name = identifier_for_topics(self.identifier, self.path)
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(renew_log(self._files, name, keep_topic=keep_topic, kafka=self.kafka))
 
     def drop_ended_logs(self, *, older_than: Age | None = None) -> list[str]:
@@ -744,9 +746,10 @@ class Table:
         """Make a branch of the newest snapshot, of the one that `snapshot_id`, `tag` or `timestamp` names, or `empty`.
 
         Only metadata are copied, so it takes no longer for a large table. A tag `lakelog-fork-*` in the table and in
-        the branch keeps the files that they share, until the branch is deleted. A branch of a table with a log has no
-        log. After `time_retained` `expire_branches` deletes it. Raises InvalidRequestError for a name that cannot be:
-        `main`, a number, one with a dot, a dollar sign or a slash; ConflictError for a name that is taken.
+        the branch keeps the files that they share, until the branch is deleted. A branch begins without a log;
+        `branch(name).add_log()` gives it one of its own. After `time_retained` `expire_branches` deletes it. Raises
+        InvalidRequestError for a name that cannot be: `main`, a number, one with a dot, a dollar sign or a slash;
+        ConflictError for a name that is taken.
         """
         from lakelog.catalog.branching import create_branch
 
@@ -793,7 +796,9 @@ class Table:
 
         Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
         """
-        self._files.delete_branch(name, if_exists=if_exists)
+        from lakelog.catalog.branching import delete_branch
+
+        delete_branch(self, name, if_exists=if_exists)
 
     def branches(self) -> list[Branch]:
         """The branches of the table by name, also those of other engines; without the main one."""
@@ -807,7 +812,7 @@ class Table:
         """
         from lakelog.catalog.branching import expire_branches
 
-        return expire_branches(self._files, older_than)
+        return expire_branches(self, older_than)
 
     def fast_forward(self, branch: str) -> Snapshot:
         """Give the table the snapshots, tags and columns that a branch has since it began; gives the newest snapshot.
@@ -851,7 +856,7 @@ class Table:
         from lakelog.catalog.log_life import identifier_for_topics
         from lakelog.protocol.new_identity import new_identity
 
-        name = identifier_for_topics(self.identifier, self.path)
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(new_identity(self._files, topic_of=name.topic, kafka=self.kafka))
 
     def _of(self, files: FileStoreTable) -> Table:

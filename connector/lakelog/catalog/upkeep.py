@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -82,20 +82,34 @@ def retention_of(
 
 
 def remove_orphan_files(
-    files: FileStoreTable, log: TableLog | None, *, older_than: Age, dry_run: bool, allow_young: bool
+    files: FileStoreTable,
+    logs: Sequence[tuple[FileStoreTable, TableLog]],
+    *,
+    older_than: Age,
+    dry_run: bool,
+    allow_young: bool,
 ) -> Orphans:
-    """Find or delete orphan files; files that the log names are kept. See `Table.remove_orphan_files`."""
-    named_elsewhere: NamedElsewhere | None = None
-    if log is not None:
+    """Find or delete orphan files; files that a log of the table or of a branch names are kept.
+
+    See `Table.remove_orphan_files`.
+    """
+    find_named: NamedElsewhere | None = None
+    if logs:
         require_kafka_client()
         from lakelog.protocol.orphans import names_in_log  # needs the extra
 
-        named_elsewhere = names_in_log(files, log)
+        in_logs = [names_in_log(line, log) for line, log in logs]
+
+        def names() -> set[str]:
+            return {name for named in in_logs for name in named()}
+
+        find_named = names
+
     return files.remove_orphan_files(
         older_than_millis=age_millis(older_than, now_millis=system_millis()),
         dry_run=dry_run,
         allow_young=allow_young,
-        named_elsewhere=named_elsewhere,
+        named_elsewhere=find_named,
     )
 
 

@@ -28,7 +28,11 @@ def older_logs(table: FileStoreTable, kafka: Mapping[str, str] | None) -> list[T
     for number in table.schemas.list_ids():
         schema = table.schemas.get(number)
         topic_id = TOPIC_ID.of(schema.options)
-        if topic_id and TABLE_UUID.of(schema.options) == table.uuid:
+        if (
+            topic_id
+            and TABLE_UUID.of(schema.options) == table.uuid
+            and not replace(table, schema=schema).has_foreign_log
+        ):
             found[topic_id] = schema
     found.pop(TOPIC_ID.of(table.schema.options), None)
     return [present_log(replace(table, schema=schema), kafka) for schema in found.values()]

@@ -14,16 +14,15 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.rescale import move_rows
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.identity import PLACE_KEY, latest_of
+from lakelog.filestore.metadata.identity import PLACE_KEY, check_log_is_own, latest_of
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC, TOPIC_ID
@@ -51,10 +50,10 @@ _NAMES_MAX = 20
 
 def newest_of(table: FileStoreTable) -> FileStoreTable:
     """The table with its newest schema. Raises ConflictError for a table that was dropped or renamed."""
-    if table.branch != MAIN_BRANCH:
-        raise UnsupportedError(f"branch {table.branch!r} of table {table.name} is not written yet; branches are read")
     latest_of(table)  # raises for a table that was dropped or renamed
-    return replace(table, schema=table.schemas.latest() or table.schema)
+    newest = replace(table, schema=table.schemas.latest() or table.schema)
+    check_log_is_own(newest)
+    return newest
 
 
 def is_cut_off(table: FileStoreTable) -> bool:

@@ -14,8 +14,10 @@ from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.log_system import LOG_SYSTEM_KEY
+from lakelog.filestore.metadata.forks import read_fork
 from lakelog.filestore.metadata.identity import PLACE_KEY
-from lakelog.filestore.options.layout import TABLE_UUID
+from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_UUID
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import CHANGE_TRACKING, TOPIC, LogSystem, is_eventual
@@ -68,11 +70,20 @@ def add_log(
             f"table {table.name} loses its log by a call that was cut off: finish it with `lakelog log remove`, then "
             "call this again"
         )
-    stored = {TABLE_UUID.key: str(uuid.uuid4()), **newest.schema.options, **options}
+    stored = {TABLE_UUID.key: str(uuid.uuid4()), **newest.schema.options, **options, **_own_identity(newest)}
     wanted = next_schema(newest, {**stored, LOG_SYSTEM_KEY: LogSystem.KAFKA.value, PLACE_KEY: table.path})
     check(wanted)
     check_can_begin(wanted, table_name=table.name)
     return begin(create_next(newest, wanted, topic_of, kafka), LogEnd())
+
+
+def _own_identity(table: FileStoreTable) -> dict[str, str]:
+    """The options by which a branch's log is told from its table's: a uuid for its transactions and headers."""
+    if table.branch == MAIN_BRANCH:
+        return {}
+    fork = read_fork(table, table.branch)
+    branch_id = str(uuid.uuid4()) if fork is None else fork.branch_id
+    return {TABLE_UUID.key: branch_id, LOG_BRANCH.key: branch_id}
 
 
 def remove_log(

@@ -97,7 +97,7 @@ def _places_since(table: TableStore, place: str) -> Iterator[str]:
 def _is_at(table: TableStore, place: str) -> bool:
     """Whether a folder holds a table of the same uuid."""
     try:
-        schema = SchemaManager(_files_at(table, place), TablePaths(place)).latest()
+        schema = SchemaManager(_files_at(table, place), TablePaths(place, table.branch)).latest()
     except NotFoundError:
         return False
     return schema is not None and TABLE_UUID.of(schema.options) == table.uuid

@@ -167,7 +167,7 @@ class PreparedCommits:
     @property
     def folder(self) -> str:
         """Where they are."""
-        return f"{self.table.paths.root}/lakelog/statements"
+        return f"{self.table.paths.own_root}/lakelog/statements"
 
     def names(self) -> list[str]:
         """The names of all, in an order that every process finds. One listing."""

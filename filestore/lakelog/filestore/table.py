@@ -585,6 +585,12 @@ class FileStoreTable(ReadableTable):
                     f"table {self.name} has a log, which names files that no snapshot names yet: give named_elsewhere, "
                     "see lakelog.protocol.orphans, or use `lakelog table remove-orphan-files`"
                 )
+            logged = [name for name in self.branch_names()[1:] if self._line_has_log(name)]
+            if logged:
+                raise InvalidRequestError(
+                    f"branch {logged[0]!r} of table {self.name} has a log, which names files that no snapshot names "
+                    "yet: give named_elsewhere, or use `lakelog table remove-orphan-files`"
+                )
             named_elsewhere = frozenset
         if not dry_run:
             finish_cut_off(self)
@@ -597,6 +603,13 @@ class FileStoreTable(ReadableTable):
             allows_young=allow_young,
             now_millis=now_millis,
         )
+
+    def _line_has_log(self, branch: str) -> bool:
+        schema = SchemaManager(self.file_io, TablePaths(self.path, branch)).latest()
+        if schema is None:
+            return False
+        line = replace(self, schema=schema, branch=branch)
+        return line.has_log and not line.has_foreign_log
 
     def _check_has_no_log(self) -> None:
         if self.has_log:

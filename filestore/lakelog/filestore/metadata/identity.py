@@ -83,11 +83,11 @@ def identity_of(table: TableStore) -> str:
     That is the time in its first schema, which is read then. A branch has one of its own: of two branches with one name
     that were made one after the other, each has another one, unless another engine made them.
     """
+    fork = fork_of(table.file_io, table.paths, table_name=table.name) if table.branch != MAIN_BRANCH else None
+    if fork is not None:
+        return f"{BRANCH_INFIX}{fork.branch_id}"
     of_table = _identity_of_table(table)
-    if table.branch == MAIN_BRANCH:
-        return of_table
-    fork = fork_of(table.file_io, table.paths, table_name=table.name)
-    return f"{of_table}{BRANCH_INFIX}{table.branch if fork is None else fork.branch_id}"
+    return of_table if table.branch == MAIN_BRANCH else f"{of_table}{BRANCH_INFIX}{table.branch}"
 
 
 def _identity_of_table(table: TableStore) -> str:
