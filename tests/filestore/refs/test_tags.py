@@ -19,6 +19,7 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.refs.tags import drop_tag, expire_tags, next_tag, previous_tag, rename_tag, tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash, Result
+from tests.support.paimon_tables import expected, unpack
 from tests.support.referenced import files_on_disk, referenced_files
 from tests.support.small_tables import UNSYNCED, in_new_process, make_table, rows_of
 
@@ -436,3 +437,19 @@ def test_a_rename_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
         swept(table)
 
     assert crash_steps(tmp_path, lambda table: rename_tag(table, "t", "new"), check) > 3
+
+
+def test_tags_of_flink_are_listed_created_beside_and_dropped(tmp_path: Path) -> None:
+    table = FileStoreTable.open(unpack("tags_branches", tmp_path) / "db.db" / "tagged", UNSYNCED)
+    told = {row["tag_name"]: row["snapshot_id"] for row in expected("tags_branches", "tagged", "tags")}
+    newest = rows(table)
+
+    assert {tag.name: tag.snapshot.id for tag in tags_of(table)} == told
+    write_tag(table, "same", table.snapshots.tagged("t1"))
+    for name in ("t1", "t2"):
+        drop_tag(table, name)
+
+    fresh = in_new_process(table.path)
+    assert rows(fresh, tag="same") == sorted(expected("tags_branches", "tagged", "tag-t1"), key=lambda row: row["id"])
+    assert rows(fresh) == newest
+    assert len(rows(fresh, branch="b1")) == len(expected("tags_branches", "tagged", "branch-b1"))
