@@ -10,6 +10,7 @@ Source: docs/rfcs/0037-restore-and-rollback.md.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.log_life import SET_BY_LAKELOG
@@ -54,13 +55,15 @@ def restore(
             return restored_from(found, None, rewinds_writers=rewind_writers, renews_log=renews)
         if not renews:
             left.delete()
-            return restored_from(found, _stated(table, found), rewinds_writers=rewind_writers)
+            before = restored_from(found, None, rewinds_writers=rewind_writers)
+            return replace(before, snapshot=_stated(table, found))
         left.put()
         _become(table, table.remove_log(keep_topic=True))
+    before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
     restored = table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if not dry_run:
         left.add()
-    return restored_from(found, restored.snapshot, rewinds_writers=rewind_writers, renews_log=True)
+    return replace(before, snapshot=restored.snapshot)
 
 
 def _difference(table: Table, target: Snapshot) -> StateDifference:

@@ -391,9 +391,9 @@ class FileStoreTable(ReadableTable):
             return
         expire_tags_by_writer(self)
         if snapshot.properties.get(RESTORED_KEY):
-            from lakelog.filestore.refs.restore_tags import release_after_expiry
+            from lakelog.filestore.refs.restore_tags import release_after_commit
 
-            release_after_expiry(self)
+            release_after_commit(self)
 
     def expire_snapshots(self, *, retention: Retention | None = None, now_millis: int | None = None) -> Expired:
         """Delete snapshots that are too old or too many by the table's options, or by `retention`.

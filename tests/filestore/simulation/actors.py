@@ -346,6 +346,26 @@ class Tagger(Worker):
         self.model.tag_newest()
 
 
+class Restorer(Worker):
+    """Brings the state of an older snapshot or of a tag back."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        model, clock = self.model, self.world.clock_of(process)
+        places = [("", number) for number in sorted(model.living)] + sorted(model.tags.items())
+        if not places:
+            return
+        tag, target = self.world.rng.choice(places)
+        change = self.next_change(lambda _: model.state(target))
+
+        def act() -> Snapshot | None:
+            if tag:
+                return table.restore(tag=tag, clock=clock).snapshot
+            return table.restore(snapshot_id=target, clock=clock).snapshot
+
+        is_done = self.commit(process, change, act)
+        self.world.events["restored" if is_done else "restore refused"] += 1
+
+
 class Reader(Worker):
     """Reads the newest rows, those of a snapshot, those of a time, and changes."""
 

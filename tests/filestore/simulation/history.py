@@ -10,13 +10,24 @@ from pathlib import Path
 
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
-from tests.filestore.simulation.actors import Compactor, Expirer, Job, Overwriter, Reader, Tagger, Worker, Writer
+from tests.filestore.simulation.actors import (
+    Compactor,
+    Expirer,
+    Job,
+    Overwriter,
+    Reader,
+    Restorer,
+    Tagger,
+    Worker,
+    Writer,
+)
 from tests.filestore.simulation.kinds import KINDS, TableKind
 from tests.filestore.simulation.model import Model
 from tests.filestore.simulation.world import Actor, Fault, World
 
 CALM_EVERY = 7  # every seventh history is one without faults: races alone leave nothing behind
 FOREIGN_EVERY = 4  # every fourth history has another engine that compacts and expires
+RESTORES_EVERY = 5  # every fifth history has someone who restores older states
 FAULT_RATE = 0.04
 TRACE_LINES_SHOWN = 60
 
@@ -74,6 +85,7 @@ def _options(chance: random.Random) -> dict[str, str]:
 def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, chance: random.Random) -> list[Worker]:
     quota = chance.randint
     is_foreign = world.seed % FOREIGN_EVERY == FOREIGN_EVERY - 1
+    restores = world.seed % RESTORES_EVERY == RESTORES_EVERY - 1 and not kind.shows_compacted
     return [
         Writer(world, model, inner, "writer-a", quota(4, 7)),
         Writer(world, model, inner, "writer-b", quota(4, 7)),
@@ -99,6 +111,7 @@ def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, ch
         ),
         Tagger(world, model, inner, "tagger", quota(0, 2), rest_turns=300),
         Reader(world, model, inner, "reader", quota(4, 8), rest_turns=120),
+        *([Restorer(world, model, inner, "restorer", quota(1, 3), rest_turns=200)] if restores else []),
     ]
 
 

@@ -31,8 +31,9 @@ from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.refs import restore
 from lakelog.filestore.write import table_write
-from tests.filestore.simulation.history import FOREIGN_EVERY, simulate
+from tests.filestore.simulation.history import FOREIGN_EVERY, RESTORES_EVERY, simulate
 
 SEEDS_TO_SEE_A_BREAK = 400
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
@@ -250,3 +251,13 @@ def test_what_became_of_a_commit_is_found_by_its_uuid(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(TableCommit, "_prepare", renamed)
     check_breaks("is told to be", "and again in")
+
+
+def test_a_restore_protects_its_files_by_a_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore, "write_tag", lambda *_, **__: None)
+    check_breaks("needs", every=RESTORES_EVERY)
+
+
+def test_a_restore_keeps_the_batches_of_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore, "parse_users", lambda _: {})
+    check_breaks("and again in", every=RESTORES_EVERY)

@@ -37,7 +37,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
-from lakelog.filestore.refs.restore_tags import release_after_expiry
+from lakelog.filestore.refs.restore_tags import release_after_commit
 from lakelog.protocol.driver import commit_compaction
 from lakelog.protocol.log_expiry import expire_log_after_commit
 from lakelog.protocol.state import Batch
@@ -203,7 +203,7 @@ def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, i
     tag_after_commit(table, newest, is_upkeep=is_upkeep)
     if expire_after_commit(table, newest.id, is_upkeep=is_upkeep):
         expire_tags_by_writer(table)
-        release_after_expiry(table)
+        release_after_commit(table)
         expire_log_after_commit(table, kafka=kafka)
 
 

@@ -56,7 +56,7 @@ class RangeReader(DataSourceReader):
         found: list[InputPartition] = []
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot in changed_snapshots(table, *ends):
-            if takes_states(snapshot, shown.source):
+            if takes_states(table, snapshot, shown.source):
                 found += self._differences(state_before(table, snapshot), snapshot)
                 continue
             for entry in change_files(table, snapshot, shown.source):

@@ -36,7 +36,7 @@ from lakelog.filestore.metadata.restored import parse_restored
 from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_holds import kept_by_tags
-from lakelog.filestore.metadata.users import CarriedProperties, carried_properties
+from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 
@@ -104,11 +104,6 @@ def commit_times(table: TableStore, newest_id: int, *, now_millis: int) -> Commi
     return CommitTimes(date_of, ids=ids, newest_id=newest_id, now_millis=now_millis)
 
 
-def _carrier(carried: CarriedProperties) -> int | None:
-    """The newest snapshot with lakelog's state, where other engines wrote those after it; it must stay."""
-    return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
-
-
 class _Expiry:
     """One expiry: its decisions, and the files to delete with each snapshot."""
 
@@ -124,9 +119,9 @@ class _Expiry:
         self._has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
         self._first_changelog = self._history.changelogs.earliest_id()
         self._keeps_changes = self._for_changes.exceeds(retention) or self._first_changelog is not None
-        carried = carried_properties(newest, table.snapshots)
-        self._restored = max(parse_restored(carried.properties).values(), default=0)
-        limits = [at for at in (wanted, _carrier(carried)) if at is not None]
+        self._carried = carried_properties(newest, table.snapshots)
+        self._restored = max(parse_restored(self._carried.properties).values(), default=0)
+        limits = [at for at in (wanted, self._carrier()) if at is not None]
         self._wanted = min(limits, default=None)
         self.data_files = 0
         self.metadata_files = 0
@@ -203,6 +198,11 @@ class _Expiry:
     def _first_kept(self, ids: Sequence[int], retention: Retention) -> int:
         times = commit_times(self._table, self._newest.id, now_millis=self._now_millis)
         return first_kept(ids, retention, time_of=times.of, now_millis=self._now_millis, consumed_up_to=self._wanted)
+
+    def _carrier(self) -> int | None:
+        """The newest snapshot with lakelog's state, where other engines wrote those after it; it must stay."""
+        carried = self._carried
+        return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
 
     def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
         if entry.file.file_name in files.kept or entry.file.external_path is not None:  # outside files stay

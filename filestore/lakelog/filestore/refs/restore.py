@@ -37,7 +37,12 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.metadata.users import USERS_KEY, CommitUser, parse_users, read_users, users_to_json
 from lakelog.filestore.read.changes import check_followable
-from lakelog.filestore.refs.restore_tags import RESTORE_TAG_PREFIX, release_restore_tags, restored_after
+from lakelog.filestore.refs.restore_tags import (
+    RESTORE_TAG_PREFIX,
+    release_after_commit,
+    release_restore_tags,
+    restored_after,
+)
 from lakelog.filestore.refs.restored_state import StateDifference, row_counts
 from lakelog.filestore.refs.row_difference import RowDifference
 from lakelog.filestore.refs.tags import write_tag
@@ -101,14 +106,14 @@ def restore_table(
     run = _Run(table, target, rewind_writers)
     run.difference(base).check()
     if dry_run or run.changes_nothing(base):
-        return run.result(base, None)
+        return run.result(base)
     release_restore_tags(table)
     write_tag(table, run.tag, target)
     clock = clock or CommitClock()
     snapshot = TableCommit(table, clock=clock).commit(run.resolve, discard=run.discard)
     run.discard_superseded()
-    release_restore_tags(table)
-    return run.result(run.base, snapshot)
+    release_after_commit(table)  # from here on no error may be raised: the restore is in the table
+    return replace(run.result(run.base), snapshot=snapshot)
 
 
 class _Run:
@@ -122,6 +127,7 @@ class _Run:
         self._found: tuple[Snapshot, StateDifference] | None = None
         self._changelog: tuple[Snapshot, list[ManifestEntry]] | None = None
         self._superseded: list[ManifestEntry] = []
+        self._result: Restored | None = None
         self.tag = f"{RESTORE_TAG_PREFIX}{self._user}"
 
     @property
@@ -150,6 +156,7 @@ class _Run:
             return None
         found = self.difference(latest)
         found.check()
+        self.result(latest)
         return CommitRequest(
             commit_user=self._user,
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
@@ -171,9 +178,11 @@ class _Run:
         """Delete the changelog files of attempts that came too late."""
         self._delete(self._superseded)
 
-    def result(self, base: Snapshot, snapshot: Snapshot | None) -> Restored:
-        """What the restore changes on `base`."""
-        return restored_from(self.difference(base), snapshot, rewinds_writers=self._rewinds_writers)
+    def result(self, base: Snapshot) -> Restored:
+        """What the restore changes on `base`; worked out before the commit, and cached."""
+        if self._result is None or self._result.base != base:
+            self._result = restored_from(self.difference(base), None, rewinds_writers=self._rewinds_writers)
+        return self._result
 
     def _users_then(self) -> dict[str, CommitUser]:
         return read_users(self._target, self._table.snapshots)

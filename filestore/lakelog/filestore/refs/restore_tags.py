@@ -58,8 +58,8 @@ def release_restore_tags(table: TableStore, *, now_millis: int | None = None) ->
     return released
 
 
-def release_after_expiry(table: TableStore) -> None:
-    """Release after an expiry by a writer, whose commit has succeeded: errors are logged."""
+def release_after_commit(table: TableStore) -> None:
+    """Release after a commit, which has succeeded: errors are logged."""
     try:
         release_restore_tags(table)
     except LakelogError as error:

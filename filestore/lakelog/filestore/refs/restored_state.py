@@ -115,7 +115,7 @@ class StateDifference:
             splits=splits,
             budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
         )
-        return read.to_table().cast(schema.arrow_schema)
+        return pa.Table.from_batches(read.batches(), read.schema).cast(schema.arrow_schema)
 
 
 class RowCounts(NamedTuple):

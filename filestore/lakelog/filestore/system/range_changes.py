@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import change_files, find_changes, read_change_file, snapshots_of_changes
 from lakelog.filestore.refs.ranges import RangeEnd, RangeName, range_end, state_of
@@ -103,9 +104,16 @@ def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd 
     return found
 
 
-def takes_states(snapshot: Snapshot, source: ChangeSource) -> bool:
+def takes_states(table: TableStore, snapshot: Snapshot, source: ChangeSource) -> bool:
     """Whether the changes of a snapshot are read from the states before and after it."""
-    has_changes = snapshot.changelog_manifest_list is not None
+    # Where compactions tell the changes, a restore has none if they were told neither of the two states.
+    is_told_later = CHANGELOG_PRODUCER.of(table.schema.options) in (
+        ChangelogProducer.LOOKUP,
+        ChangelogProducer.FULL_COMPACTION,
+    )
+    has_changes = snapshot.changelog_manifest_list is not None or (
+        snapshot.operation == RESTORE_OPERATION and is_told_later
+    )
     return source is ChangeSource.AUTO and snapshot.commit_kind is CommitKind.OVERWRITE and not has_changes
 
 
@@ -132,7 +140,7 @@ def _of_snapshots(
     kind_strings = pa.array(ROW_KIND_TEXTS)
     schema = _schema(fields)
     for snapshot in snapshots:
-        if takes_states(snapshot, source):
+        if takes_states(table, snapshot, source):
             yield from _difference(table, fields, state_before(table, snapshot), snapshot)
             continue
         for entry in change_files(table, snapshot, source):
