@@ -15,6 +15,7 @@ from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.data_file import FileSource
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
@@ -23,6 +24,7 @@ from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProdu
 from lakelog.filestore.schema.paths import TablePaths
 
 _NAME_BYTES = 128
+_MANIFEST_NAMES: NameCache[tuple[str, int]] = NameCache(32 << 20)  # what the manifests of such states add and delete
 _STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
 
 
@@ -91,9 +93,10 @@ def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
     held = _STATE_NAMES.get(key)
     if held is None:
         counts: dict[str, int] = {}
-        for entry in entries_of(table, *lists_of(snapshot)):
-            for name in names_of([entry]):
-                counts[name] = counts.get(name, 0) + (1 if entry.kind is FileKind.ADD else -1)
+        for name in lists_of(snapshot):
+            for manifest in table.manifests.read_list(name):
+                for named, count in _net_names(table, manifest):
+                    counts[named] = counts.get(named, 0) + count
         held = tuple(name for name, count in counts.items() if count > 0)
         _STATE_NAMES.put(key, held, _NAME_BYTES * len(held))
     return held
@@ -105,6 +108,21 @@ _StateFiles = tuple[str, str, str | None, str | None]
 def _files_of(snapshot: Snapshot) -> _StateFiles:
     """The names from which all files of a state follow: equal for a snapshot, its tags, and its copies in branches."""
     return (*lists_of(snapshot), snapshot.index_manifest, snapshot.statistics)
+
+
+def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str, int], ...]:
+    """How often a manifest adds each name, less how often it deletes it; without those that it does as often."""
+    path = table.paths.manifest(manifest.file_name)
+    held = _MANIFEST_NAMES.get(path)
+    if held is None:
+        counts: dict[str, int] = {}
+        for entry in table.manifests.read_entries([manifest]):
+            step = 1 if entry.kind is FileKind.ADD else -1
+            for name in (entry.file.file_name, *entry.file.extra_files):
+                counts[name] = counts.get(name, 0) + step
+        held = tuple((name, count) for name, count in counts.items() if count)
+        _MANIFEST_NAMES.put(path, held, _NAME_BYTES * len(held))
+    return held
 
 
 class References:
