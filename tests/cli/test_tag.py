@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.catalog import AddColumn, open_table
 from lakelog.cli.main import main
 from tests.support.small_tables import make_table, rows_of
 
@@ -51,3 +52,13 @@ def test_a_tag_of_a_number_is_refused(path: str, capsys: pytest.CaptureFixture[s
 
     assert end.value.code == 1
     assert "tag '5' is a number, as snapshots have; expected a name" in capsys.readouterr().err
+
+
+def test_a_version_may_be_a_branch_with_columns_of_its_own(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = open_table(path)
+    table.create_branch("wide")
+    table.branch("wide").alter(AddColumn("more", "INT"))
+
+    found = lines(capsys, "cat", path, "--version", "wide", "--limit", "1")
+
+    assert [list(row) for row in found] == [["id", "batch", "more"]]

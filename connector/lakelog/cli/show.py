@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.metadata.table_files import TableFile
+    from lakelog.filestore.schema.schema import TableSchema
 
 _PIECE_ROWS = 8_192  # rows that are printed at once: a reader such as head ends soon
 
@@ -77,21 +78,22 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
         if after is not None or up_to is not None:
             raise InvalidRequestError("--after and --up-to go with --changes")
         batches = found.to_batches(columns=names, where=where, **which)
+    schema = found.schema if version is None else found._files.travelled(version=version)[0].schema  # a branch's
     if sys.stdout.isatty():  # the printed rows show the progress
-        _print_rows(found, batches, limit)
+        _print_rows(schema, batches, limit)
         return
     with progress(f"reading {found.name}"):
-        _print_rows(found, batches, limit)
+        _print_rows(schema, batches, limit)
 
 
-def _print_rows(table: Table, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
+def _print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
     """Print rows while they are read. Reads no batch after that of the last printed row."""
     from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
     from lakelog.filestore.read.json_rows import to_json_lines
 
     kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
     for piece in counted(_pieces(batches, limit), f"times {_PIECE_ROWS} rows"):
-        fields = [kind if name == ROW_KIND_COLUMN else table.schema.field(name) for name in piece.schema.names]
+        fields = [kind if name == ROW_KIND_COLUMN else schema.field(name) for name in piece.schema.names]
         print_lines(to_json_lines(piece, fields))
 
 
