@@ -1,0 +1,55 @@
+"""`lakelog table restore|rollback`: what they print, and that a dry run changes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.cli.main import main
+from tests.support.small_tables import SCHEMA
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    for batch, ids in enumerate(([1, 2], [2, 3], [4])):
+        made.write(pa.table([pa.array(ids), pa.array([batch] * len(ids), pa.int32())], schema=SCHEMA))
+    return made
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_a_dry_run_of_a_restore_prints_rows_and_changes_nothing(
+    table: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = run(capsys, "table", "restore", table.path, "--snapshot-id", "1", "--dry-run")
+    assert shown.splitlines() == [
+        "snapshot 3 to 1: would be restored",
+        "files: 0 added, 2 removed",
+        "rows: 0 added, 2 removed, 1 changed",
+    ]
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3]
+
+
+def test_a_restore_prints_its_snapshot_as_json(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = json.loads(run(capsys, "table", "restore", table.path, "--snapshot-id", "1", "--json"))
+    assert (shown["snapshot"], shown["base"], shown["target"], shown["rows_removed"]) == (4, 3, 1, 2)
+    assert table.count() == 2
+
+
+def test_a_rollback_prints_what_it_deletes(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    table.create_tag("late")
+    shown = run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--dry-run")
+    assert shown.splitlines()[0] == "to snapshot 1: snapshots would be deleted: 2 to 3; tags would be deleted: late"
+    shown = json.loads(run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--json"))
+    assert shown["deleted"] == {"snapshots": [2, 3], "changelogs": [], "tags": ["late"]}
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]
