@@ -171,3 +171,38 @@ def test_we_go_on_in_a_table_that_flink_has_rolled_back(flink: Flink, table: Tab
     write(table, (3, "after"))
 
     assert ours(table) == read_by(flink, "t") == [("1", "a"), ("3", "after")]
+
+
+def test_flink_reads_a_table_that_we_have_fast_forwarded_restored_and_rolled_back(flink: Flink, table: Table) -> None:
+    write(table, (1, "a"))
+    table.create_tag("base")
+    table.create_branch("dev", tag="base")
+    write(table.branch("dev"), (2, "dev"))
+    insert(flink, "t$branch_dev", (3, "theirs"))
+    table.fast_forward("dev")
+    assert read_by(flink, "t") == ours(table) == [("1", "a"), ("2", "dev"), ("3", "theirs")]
+
+    table.restore(tag="base")
+    assert read_by(flink, "t") == ours(table) == [("1", "a")]
+    insert(flink, "t", (4, "after the restore"))
+    assert read_by(flink, "t") == ours(table) == [("1", "a"), ("4", "after the restore")]
+
+    table.rollback(tag="base")
+    insert(flink, "t", (5, "after the rollback"))
+    write(table, (6, "ours"))
+    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    expected = [("1", "a"), ("5", "after the rollback"), ("6", "ours")]
+    assert read_by(flink, "t") == ours(table) == expected
+    assert read_by(flink, "t$branch_dev") == [("1", "a"), ("2", "dev"), ("3", "theirs")]
+
+
+def test_flink_reads_a_merge_of_a_branch_that_it_made(flink: Flink, table: Table) -> None:
+    write(table, (1, "a"), (2, "b"))
+    flink.run("CALL sys.create_tag(`table` => 'db.t', tag => 'base', snapshot_id => 1)")
+    flink.run("CALL sys.create_branch('db.t', 'dev', 'base')")
+    insert(flink, "t$branch_dev", (3, "theirs"))
+    write(table, (4, "main"))
+    table.merge_changes("dev", base="base")
+
+    expected = [("1", "a"), ("2", "b"), ("3", "theirs"), ("4", "main")]
+    assert read_by(flink, "t") == ours(table) == expected
