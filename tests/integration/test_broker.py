@@ -20,6 +20,7 @@ from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker
 from lakelog.logstore.broker.broker_config import HOST
 from lakelog.logstore.kafka.topic import create_topic
+from tests.support.frozen import frozen
 from tests.support.log_topics import topic_at
 
 pytestmark = pytest.mark.integration
@@ -177,9 +178,5 @@ def test_a_broker_that_ends_while_it_starts_shows_the_end_of_its_log(broker: Emb
 
 def test_a_broker_that_does_not_answer_in_time_is_named(broker: EmbeddedBroker) -> None:
     info = broker.start()
-    os.kill(info.pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(UnavailableError, match="did not answer within 2 s"):
-            EmbeddedBroker(broker.folder, start_timeout_seconds=2).start()
-    finally:
-        os.kill(info.pid, signal.SIGCONT)
+    with frozen(info.pid), pytest.raises(UnavailableError, match="did not answer within 2 s"):
+        EmbeddedBroker(broker.folder, start_timeout_seconds=2).start()

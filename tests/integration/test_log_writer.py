@@ -36,6 +36,7 @@ from lakelog.logstore.kafka.offsets import high_watermarks, last_stable_offsets,
 from lakelog.logstore.kafka.reader import read_range, read_tail
 from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.kafka.writer import TransactionalProducer, initialise_all
+from tests.support.frozen import frozen
 from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, topic_at, write
 
 pytestmark = pytest.mark.integration
@@ -386,13 +387,10 @@ def test_a_broker_that_freezes_makes_outcomes_unknown_and_the_tail_shows_them(
         producer.begin()
         producer.produce(records([2, 3]), b"unknown")
         producer.flush()
-        os.kill(info.pid, signal.SIGSTOP)
-        try:
+        with frozen(info.pid):
             with pytest.raises(UnknownOutcomeError, match=r"committing as .*; the transaction may or may not be in"):
                 producer.commit()
             producer.close()
-        finally:
-            os.kill(info.pid, signal.SIGCONT)
 
         with topic.producer():
             tail = topic.tail(first_end)
