@@ -126,7 +126,7 @@ def test_rows_that_move_are_rows_of_before(tmp_path: Path, options: dict[str, st
     assert content(rescaled) == content(still)
     latest = rescaled.snapshots.latest()
     assert latest is not None
-    assert (latest.operation, latest.changelog_manifest_list, latest.index_manifest) == ("RESCALE", None, None)
+    assert (latest.operation_name, latest.changelog_manifest_list, latest.index_manifest) == ("RESCALE", None, None)
     files = [(entry.bucket, entry.file) for entry in rescaled.live_files.of(latest).entries()]
     assert sorted(bucket for bucket, _ in files) == [0, 1, 2]
     trigger = int(rescaled.options["num-sorted-run.compaction-trigger"])

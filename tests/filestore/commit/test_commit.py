@@ -18,7 +18,7 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.identity import UUID_KEY
 from lakelog.filestore.metadata.manifest import FileKind
-from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
 from lakelog.filestore.metadata.users import LINEAGE_KEY, USERS_KEY, carried_properties, read_users
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO
@@ -105,6 +105,19 @@ def test_properties_of_lakelog_are_carried_on_but_lineage_is_not(table: FileStor
         SCHEMA_DIGEST_KEY: table.schemas.digest_of(0),
         UUID_KEY: table.uuid,
     }
+
+
+def test_an_operation_that_paimon_has_not_is_a_property_of_its_snapshot_alone(table: FileStoreTable) -> None:
+    """Paimon 2.0 reads no table whose newest snapshot has an `operation` that it does not know."""
+    request = CommitRequest(
+        commit_user="u", commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND, operation="RESCALE"
+    )
+    for given, wanted in (("RESCALE", "RESCALE"), ("UPDATE", "UPDATE"), (None, None)):
+        found = TableCommit(table).commit(lambda _: replace(request, operation=given))  # noqa: B023  # called now
+        assert found is not None
+        stored = json.loads(table.file_io.read_bytes(table.paths.snapshot(found.id)))
+        assert stored.get("operation") == ("UPDATE" if given == "UPDATE" else None)
+        assert table.snapshots.get(found.id).operation_name == wanted
 
 
 def test_users_are_found_behind_snapshots_of_other_engines(table: FileStoreTable) -> None:

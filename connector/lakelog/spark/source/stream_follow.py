@@ -76,7 +76,7 @@ class FollowPhase:
 
     def _check_restore(self, snapshot: Snapshot) -> None:
         """Raise ConflictError at a restore where the query is not to be fed with its changes."""
-        if snapshot.operation == RESTORE_OPERATION and self._on_restore is OnRestore.FAIL:
+        if snapshot.operation_name == RESTORE_OPERATION and self._on_restore is OnRestore.FAIL:
             raise ConflictError(
                 f"snapshot {snapshot.id} of table {self._table.name} restored an older state, and the query has "
                 f"{STREAM_ON_RESTORE.key}=fail: start it without the option, and it reads the changes of the restore; "

@@ -38,7 +38,14 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, merge_e
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
 from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    OPERATION_KEY,
+    PAIMON_OPERATIONS,
+    SCHEMA_DIGEST_KEY,
+    CommitKind,
+    Snapshot,
+)
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed
 from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY
@@ -57,9 +64,10 @@ class CommitRequest:
 
     `hashes` has the HASH index by which the buckets of rows were chosen, where a table has dynamic buckets.
     `properties` are added to those copied from the newest snapshot, see `filestore.metadata.users`. With
-    `takes_lost_state` the commit accepts that these were lost. `restores` is the snapshot whose live files the entries
-    bring back: its indexes come back too, and the base manifests are joined, so that no file is deleted and added again
-    in the manifests that a reader of the new snapshot meets.
+    `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon has not becomes a property
+    too. `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
+    manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot
+    meets.
     """
 
     commit_user: str
@@ -308,7 +316,7 @@ class TableCommit:
             statistics=None if latest is None or latest.schema_id != schema_id or restored else latest.statistics,
             properties=self._properties(carried, request) | {SCHEMA_DIGEST_KEY: table.schemas.digest_of(schema_id)},
             next_row_id=None if latest is None else latest.next_row_id,
-            operation=request.operation,
+            operation=request.operation if request.operation in PAIMON_OPERATIONS else None,
         )
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         added = sum(entry.kind is FileKind.ADD for entry in request.entries)
@@ -359,7 +367,9 @@ class TableCommit:
     def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
         """Always with the users, so that a search for them never goes past a snapshot of lakelog."""
         own = {UUID_KEY: self._table.uuid} if self._table.uuid else {}
-        return {USERS_KEY: NO_USERS, **carried, **own, **request.properties}
+        operation = request.operation
+        named = {} if operation is None or operation in PAIMON_OPERATIONS else {OPERATION_KEY: operation}
+        return {USERS_KEY: NO_USERS, **carried, **own, **named, **request.properties}
 
     def _newest_schema_id(self, latest: Snapshot | None) -> int:
         newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)

@@ -183,7 +183,7 @@ class _Expiry:
         next_snapshot = [*expired[1:], kept]
         files = _Files(self._table, expired, living, self._restored)
         for changelog, behind in zip(expired, next_snapshot, strict=True):
-            is_restore = changelog.operation == RESTORE_OPERATION  # with a changelog, whatever the producer is
+            is_restore = changelog.operation_name == RESTORE_OPERATION  # with a changelog, whatever the producer is
             if not self._has_producer and (is_restore or changelog.changelog_manifest_list is None):
                 for entry in net_removed(entries_left(self._table, changelog.delta_manifest_list)):
                     self._delete_data(files, entry)

@@ -220,7 +220,7 @@ class References:
                 continue
             try:
                 self.add_changelog(changelog)
-                if changelog.changelog_manifest_list is None or changelog.operation == RESTORE_OPERATION:
+                if changelog.changelog_manifest_list is None or changelog.operation_name == RESTORE_OPERATION:
                     self.names.update(manifest_names(self._table, *lists_of(changelog)))
                     delta = entries_of(self._table, changelog.delta_manifest_list)
                     self.names.update(names_of(brought_by_appends(delta)))

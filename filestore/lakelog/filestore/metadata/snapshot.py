@@ -58,13 +58,30 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
+OPERATION_KEY = "lakelog.operation"  # a property of one snapshot alone: the operation, where it is none of Paimon's
+PAIMON_OPERATIONS = frozenset(
+    {
+        "CREATE_OR_REPLACE_TABLE_AS_SELECT",
+        "CREATE_TABLE_AS_SELECT",
+        "DELETE",
+        "MERGE",
+        "OVERWRITE",
+        "REPLACE_TABLE_AS_SELECT",
+        "TRUNCATE",
+        "UPDATE",
+        "WRITE",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One committed state of a table, in the file `snapshot/snapshot-<id>`.
 
     A JSON object whose keys are the attributes in camelCase; None and empty values are left out, unknown keys are
     ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
-    id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown.
+    id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown. `operation` is one
+    of PAIMON_OPERATIONS: Paimon reads no table with another one.
     The file has the property `lakelog.digest` too, see `lakelog.filestore.io.integrity`.
     Source: Paimon spec, "Snapshot".
     """
@@ -110,6 +127,11 @@ class Snapshot:
             ("identifier", self.commit_identifier),
         ]
         return html_table(f"snapshot {self.id}", ("of the snapshot", "value"), rows)
+
+    @property
+    def operation_name(self) -> str | None:
+        """What made the snapshot, also by operations that Paimon has not, such as RESCALE; None is unknown."""
+        return self.properties.get(OPERATION_KEY, self.operation)
 
     @property
     def digest(self) -> str:

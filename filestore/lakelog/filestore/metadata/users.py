@@ -15,7 +15,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import OPERATION_KEY, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
@@ -26,10 +26,9 @@ LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
 UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
-MERGED_PREFIX = (
-    f"{PROPERTY_PREFIX}merged."  # what of a branch is merged, see `filestore.refs`; empty once it was deleted
-)
-_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY}  # they belong to one snapshot alone
+# What of a branch is merged, see `filestore.refs`; empty once the branch was deleted.
+MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
+_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY}  # they belong to one snapshot alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

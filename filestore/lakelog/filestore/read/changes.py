@@ -125,7 +125,7 @@ def change_files(
     """The files that hold the changes of a snapshot, bucket by bucket in the order of their sequence numbers."""
     if source is ChangeSource.AUTO:
         has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
-        is_in_changelog = has_producer or snapshot.operation == RESTORE_OPERATION
+        is_in_changelog = has_producer or snapshot.operation_name == RESTORE_OPERATION
         source = ChangeSource.CHANGELOG if is_in_changelog else ChangeSource.DELTA
     if source is ChangeSource.DELTA and snapshot.commit_kind is not CommitKind.APPEND:
         return []

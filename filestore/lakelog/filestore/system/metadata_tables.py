@@ -39,7 +39,7 @@ def snapshots(table: TableStore) -> Iterator[Row]:
                 one.changelog_record_count,
                 one.watermark,
                 one.next_row_id,
-                one.operation,
+                one.operation_name,
                 one.writer_version,
             )
 

@@ -112,7 +112,7 @@ def takes_states(table: TableStore, snapshot: Snapshot, source: ChangeSource) ->
         ChangelogProducer.FULL_COMPACTION,
     )
     has_changes = snapshot.changelog_manifest_list is not None or (
-        snapshot.operation == RESTORE_OPERATION and is_told_later
+        snapshot.operation_name == RESTORE_OPERATION and is_told_later
     )
     return source is ChangeSource.AUTO and snapshot.commit_kind is CommitKind.OVERWRITE and not has_changes
 
