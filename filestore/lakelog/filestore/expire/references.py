@@ -21,7 +21,7 @@ from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_holds import kept_by_tags
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
-from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 _NAME_BYTES = 128
 _MANIFEST_NAMES: NameCache[tuple[str, int]] = NameCache(32 << 20)  # what the manifests of such states add and delete
@@ -196,7 +196,11 @@ class References:
                     self.add_state(snapshot)
                 else:
                     self.add_metadata(snapshot)
-                self.add_changelog(snapshot)
+                try:
+                    self.add_changelog(snapshot)
+                except NotFoundError:  # another engine copies a tag, which keeps no changelog, as it is
+                    if history.branch == MAIN_BRANCH or number != ids[0]:
+                        raise
                 delta = entries_of(self._table, snapshot.delta_manifest_list)
                 removed = [entry for entry in delta if entry.kind is FileKind.DELETE]
             except NotFoundError as error:

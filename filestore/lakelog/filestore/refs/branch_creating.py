@@ -72,7 +72,7 @@ def plan_branch(
         step["timeMillis"] = created_millis
     if snapshot is not None:
         step["tags"] = _tag_texts(table, snapshot, fork)
-        step["snapshot"] = of_branch(table, snapshot).to_json()
+        step["snapshot"] = _without_changelog(of_branch(table, snapshot)).to_json()
         step["protected"] = snapshot.to_json()
     return step
 
@@ -143,6 +143,13 @@ def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
     own = {**carried, **snapshot.properties}
     kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or key in _KEPT}
     return snapshot if kept == snapshot.properties else replace(snapshot, properties=kept)
+
+
+def _without_changelog(snapshot: Snapshot) -> Snapshot:
+    """A tag keeps none, so the one of the fork may have expired: the changes of a branch begin behind it."""
+    return replace(
+        snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
+    )
 
 
 def _schema_at(table: TableStore, snapshot: Snapshot | None) -> TableSchema:
