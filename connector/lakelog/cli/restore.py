@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ToSnapshot = Annotated[int | None, typer.Option("--snapshot-id", help="To this snapshot.")]
 ToTimestamp = Annotated[str | None, typer.Option("--timestamp", help="To this time; UTC without a zone.")]
 ToTag = Annotated[str | None, typer.Option("--tag", help="To the snapshot that this tag keeps.")]
+ToWatermark = Annotated[
+    int | None, typer.Option("--watermark", help="To the first snapshot with this watermark or a later one.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
 RewindWriters = Annotated[
     bool, typer.Option("--rewind-writers", help="Let writers write their batches since then again.")
@@ -28,6 +31,7 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
     snapshot_id: ToSnapshot = None,
     timestamp: ToTimestamp = None,
     tag: ToTag = None,
+    watermark: ToWatermark = None,
     rewind_writers: RewindWriters = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -39,7 +43,7 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
     writers are rewound.
     """
     found = find_table(table, warehouse)
-    which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+    which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag, "watermark": watermark}
     with progress(f"restoring {found.name}"):
         restored = found.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     print_lines([to_json(_fields(restored))] if as_json else _lines(restored, is_dry_run=dry_run))
@@ -50,6 +54,7 @@ def rollback(  # noqa: PLR0917  # likewise
     snapshot_id: ToSnapshot = None,
     timestamp: ToTimestamp = None,
     tag: ToTag = None,
+    watermark: ToWatermark = None,
     rewind_writers: RewindWriters = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -60,7 +65,7 @@ def rollback(  # noqa: PLR0917  # likewise
     Not for tables with a log. Stop writers of other engines before. Data files are deleted by remove-orphan-files.
     """
     found = find_table(table, warehouse)
-    which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+    which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag, "watermark": watermark}
     with progress(f"rolling back {found.name}"):
         done = found.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if as_json:
