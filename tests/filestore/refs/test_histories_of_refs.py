@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakelog.catalog.table import Table
@@ -258,6 +258,7 @@ def clean(table: Table) -> None:
 
 
 KINDS: dict[str, dict[str, str]] = {"merged": {}, "changelog": {"changelog-producer": "lookup"}}
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a history is shrunk for minutes, and read as it is found
 histories = st.lists(steps, min_size=6, max_size=24)
 
 
@@ -274,7 +275,7 @@ def run_history(kind: str, history: list[Step]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12)
+@settings(max_examples=12, phases=PHASES)
 @given(history=histories)
 def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
@@ -283,7 +284,7 @@ def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind:
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=250)
+@settings(max_examples=250, phases=PHASES)
 @given(history=histories)
 def test_many_histories_of_tags_and_branches(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
