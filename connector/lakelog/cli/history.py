@@ -34,7 +34,10 @@ def log(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print the history: snapshots, newest first, with their tags, and the branches where they began."""
+    """Print snapshots, tags and branches as a tree.
+
+    The newest snapshot comes first; a branch stands where it began.
+    """
     found = find_table(table, warehouse, branch=branch)
     history = found.history(limit=limit)
     if as_json:
@@ -52,7 +55,10 @@ def diff(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print the rows in which two states of a table differ: added, changed by column, removed; and some of them."""
+    """Print the rows in which two states differ.
+
+    They are counted as added, changed by column, and removed, and some of them are shown.
+    """
     from lakelog.filestore.options.parsing import parse_names
 
     found = find_table(table, warehouse)

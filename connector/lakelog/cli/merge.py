@@ -35,10 +35,11 @@ def merge(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Bring what changed in a branch into the table, in one snapshot.
+    """Bring what changed in a branch into the table.
 
-    What changed is what differs from the snapshot that the branch was made from, or was merged at last. Rows that the
-    table has changed too, in another way, are conflicts. With --dry-run the exit code is 3 when some are left open.
+    That is one snapshot. What changed is what differs from the snapshot that the branch was made from, or was merged at
+    last. Rows that the table has changed too, in another way, are conflicts. With --dry-run the exit code is 3 when
+    some are left open.
     """
     found = find_table(table, warehouse)
     with progress(f"merging branch {branch} into {found.name}"):

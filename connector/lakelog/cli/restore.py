@@ -37,10 +37,10 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Bring an older state back in a new snapshot; the snapshots between stay.
+    """Bring an older state back in a new snapshot.
 
-    Streams that write the table go on with their next batch: what was restored away does not come again, unless the
-    writers are rewound.
+    The snapshots between stay. Streams that write the table go on with their next batch: what was restored away does
+    not come again, unless the writers are rewound.
     """
     found = find_table(table, warehouse)
     which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag, "watermark": watermark}
@@ -60,7 +60,9 @@ def rollback(  # noqa: PLR0917  # likewise
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete all snapshots, changelogs and tags after an older state. Prefer restore, which deletes nothing.
+    """Delete what came after an older state.
+
+    That is all snapshots, changelogs and tags. Prefer restore, which deletes nothing.
 
     Not for tables with a log. Stop writers of other engines before. Data files are deleted by remove-orphan-files.
     """

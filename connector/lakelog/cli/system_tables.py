@@ -57,7 +57,7 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print a system table: what a table, or a warehouse, is made of.
+    """Print what a table, or a warehouse, is made of.
 
     'db.t$files' and the two words 'db.t files' name the same; long values are cut unless --json is given.
     """

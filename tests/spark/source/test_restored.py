@@ -9,6 +9,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.spark.source import stream_head
 from tests.support.planned_reader import Reader
 from tests.support.small_tables import SCHEMA
 
@@ -18,6 +19,11 @@ KINDS = {
     "append": ([], {"bucket": "-1"}),
     "value count": ([], {"bucket": "2", "bucket-key": "id", "write-mode": "change-log"}),
 }
+
+
+@pytest.fixture(autouse=True)
+def every_look_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_head, "HEAD_SECONDS", 0.0)
 
 
 def make(folder: Path, kind: str = "input") -> Table:

@@ -45,8 +45,14 @@ class BranchMerge:
 
 
 class BranchConflictError(ConflictError):
-    """Table and branch have changed the same rows differently, and no rule decides. `merge` has the conflicts."""
+    """Table and branch have changed the same rows differently, and no rule decides.
 
-    def __init__(self, message: str, merge: BranchMerge) -> None:
+    `merge` has the conflicts; an error that has come through Spark as text has none.
+    """
+
+    merge: BranchMerge
+
+    def __init__(self, message: str, merge: BranchMerge | None = None) -> None:
         super().__init__(message)
-        self.merge = merge
+        if merge is not None:
+            self.merge = merge
