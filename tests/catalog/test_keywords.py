@@ -24,10 +24,6 @@ def table(tmp_path: Path) -> Table:
     ("method", "given", "message"),
     [
         ("snapshot", {"as_of": 1}, r"Table\.snapshot takes no keyword 'as_of'; .* timestamp, watermark, tag"),
-            "snapshot",
-            {"as_of": 1},
-            r"Table\.snapshot takes no keyword 'as_of'; .* snapshot_id, timestamp, watermark, tag",
-        ),
         ("to_arrow", {"column": "id"}, r"Table\.to_arrow takes no keyword 'column'.*did you mean 'columns'\?"),
         ("write", {"kinds": []}, r"rows, mode, where, row_kinds, merge_schema; did you mean 'row_kinds'\?"),
         ("expire_partitions", {"older": 1}, "its keywords are none$"),
