@@ -43,6 +43,11 @@ Version = Annotated[
     typer.Option("--version", help="Show this tag, snapshot, branch, or branch.tag, in this order."),
 ]
 Branch = Annotated[str | None, typer.Option("--branch", help="Show this branch.")]
+OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
+OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
+OfWatermark = Annotated[
+    int | None, typer.Option("--watermark", help="The first snapshot with this watermark or a later one.")
+]
 Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet this SQL condition.")]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, AsJson, SnapshotId, TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, AsJson, OfTag, OfTimestamp, SnapshotId, TableName, Warehouse, find_table, state
 from lakelog.cli.output import print_grid, print_lines, say, to_json
 from lakelog.common.timestamps import utc_of
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="BRANCH", help="The branch's name.")]
-OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
-OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
 Empty = Annotated[bool, typer.Option("--empty", help="Begin without rows.")]
 TimeRetained = Annotated[
     str | None, typer.Option("--time-retained", help="Let `branch expire` delete it when this has passed, as '30 d'.")
@@ -45,14 +43,12 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Make a branch of the newest snapshot, of the one that an option names, or an empty one."""
     found = find_table(table, warehouse)
-    which: dict[str, int | str | None] = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": of_tag}
-    named = {key: value for key, value in which.items() if value is not None}
     made = found.create_branch(
         branch,
         empty=empty,
         time_retained=time_retained,
         if_not_exists=if_not_exists,
-        **named,  # type: ignore[arg-type]  # each under its own key
+        **state(snapshot_id, timestamp, of_tag),
     )
     began = "is empty" if made.snapshot_id is None else f"begins at snapshot {made.snapshot_id}"
     say(as_json, f"branch {made.name} {began}", **_fields(made))

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table, state
 from lakelog.cli.output import print_lines, progress, to_json
 
 if TYPE_CHECKING:
     from lakelog.filestore.refs.restore import Restored, RestoredWriter
     from lakelog.filestore.refs.rollback import RolledBack
-    from lakelog.filestore.refs.travel import SnapshotChoice
 
 ToSnapshot = Annotated[int | None, typer.Option("--snapshot-id", help="To this snapshot.")]
 ToTimestamp = Annotated[str | None, typer.Option("--timestamp", help="To this time; UTC without a zone.")]
@@ -43,7 +42,7 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
     not come again, unless the writers are rewound.
     """
     found = find_table(table, warehouse)
-    which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag, "watermark": watermark}
+    which = state(snapshot_id, timestamp, tag, watermark)
     with progress(f"restoring {found.name}"):
         restored = found.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     print_lines([to_json(_fields(restored))] if as_json else _lines(restored, is_dry_run=dry_run))
@@ -67,7 +66,7 @@ def rollback(  # noqa: PLR0917  # likewise
     Not for tables with a log. Stop writers of other engines before. Data files are deleted by remove-orphan-files.
     """
     found = find_table(table, warehouse)
-    which: SnapshotChoice = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag, "watermark": watermark}
+    which = state(snapshot_id, timestamp, tag, watermark)
     with progress(f"rolling back {found.name}"):
         done = found.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if as_json:

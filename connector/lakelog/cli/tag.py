@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, AsJson, SnapshotId, TableName, Warehouse, find_table, state
+from lakelog.cli.arguments import (
+    HERE,
+    AsJson,
+    OfTag,
+    OfTimestamp,
+    OfWatermark,
+    SnapshotId,
+    TableName,
+    Warehouse,
+    find_table,
+    state,
+)
 from lakelog.cli.output import print_grid, print_lines, say, to_json
 from lakelog.common.timestamps import utc_of
 
@@ -20,11 +31,6 @@ Name = Annotated[str, typer.Argument(metavar="TAG", help="The tag's name; not a 
 TimeRetained = Annotated[
     str | None, typer.Option("--time-retained", help="Delete the tag when this has passed, such as '30 d'.")
 ]
-OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
-OfWatermark = Annotated[
-    int | None, typer.Option("--watermark", help="The first snapshot with this watermark or a later one.")
-]
-OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
 InBranch = Annotated[str | None, typer.Option("--branch", help="A tag of this branch.")]
 
 

@@ -505,8 +505,9 @@ class FileStoreTable(ReadableTable):
         """
         from lakelog.filestore.refs.branching import make_branch
 
-        if empty and which:
-            raise InvalidRequestError(f"branch {shown(name)} is made empty or from {listed(which)}, not both")
+        named = [key for key, value in which.items() if value is not None]
+        if empty and named:
+            raise InvalidRequestError(f"branch {shown(name)} is made empty or from {listed(named)}, not both")
         if which.get("branch"):
             raise InvalidRequestError(f"branch {shown(name)} is made from the table, not from another branch")
         return make_branch(

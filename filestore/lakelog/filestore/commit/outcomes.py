@@ -23,7 +23,7 @@ from lakelog.common.errors import (
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.identity import is_same_table
 from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 
 logger = logging.getLogger("lakelog.filestore")
@@ -42,7 +42,7 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, b
     NotFoundError when the snapshot itself has expired.
     """
     before = table.snapshots.find(snapshot.id - 1)
-    if before is not None and (base is None or _is_same_commit(before, base)):
+    if before is not None and (base is None or is_same_commit(before, base)):
         return True
     if before is not None:
         logger.warning("%s: snapshot %d was replaced: committing again", table.name, before.id)
@@ -70,10 +70,6 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, b
     logger.warning("%s: id %d was used and has expired: committing again", table.name, snapshot.id)
     table.file_io.delete(table.paths.snapshot(snapshot.id))
     return False
-
-
-def _is_same_commit(one: Snapshot, other: Snapshot) -> bool:
-    return (one.uuid, one.delta_manifest_list) == (other.uuid, other.delta_manifest_list)
 
 
 def _is_base_of(table: TableStore, live: LiveFiles, snapshot_id: int) -> bool:

@@ -219,3 +219,15 @@ _TAKEN: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
 def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
     take = _TAKEN.get(name)
     return string(given, key) if take is None else take(given, key)
+
+
+def is_same_commit(one: Snapshot | None, other: Snapshot | None) -> bool:
+    """Whether two snapshots, such as those of one id in a table and in its branch, are of one commit."""
+    if one is None or other is None:
+        return one is other
+    return (one.id, one.uuid, one.base_manifest_list, one.delta_manifest_list) == (
+        other.id,
+        other.uuid,
+        other.base_manifest_list,
+        other.delta_manifest_list,
+    )

@@ -17,7 +17,7 @@ from lakelog.filestore.expire.references import history_of
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork, read_fork
 from lakelog.filestore.metadata.identity import carried_anyhow
 from lakelog.filestore.metadata.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
-from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, USERS_KEY, parse_users, users_to_json
@@ -89,12 +89,7 @@ def _common_id(main: TableStore, branch: TableStore, ours: tuple[int, ...], thei
     """The newest snapshot that both lines have, also in a tag, for a branch of another engine."""
     found = {one.id: one for line in (branch,) for one in (*_living(line, theirs), *_tagged(line))}
     for snapshot in sorted((*_living(main, ours), *_tagged(main)), key=lambda one: one.id, reverse=True):
-        other = found.get(snapshot.id)
-        if (
-            other is not None
-            and other.uuid == snapshot.uuid
-            and other.delta_manifest_list == snapshot.delta_manifest_list
-        ):
+        if is_same_commit(snapshot, found.get(snapshot.id)):
             return snapshot.id
     if not ours:
         return 0

@@ -17,7 +17,7 @@ from lakelog.common.json_fields import COUNT, optional, parse_object, string, wh
 from lakelog.common.quoting import cause, listed, shown
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.identity import carried_by, latest_of
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import MERGED_PREFIX
 from lakelog.filestore.refs.net_change import State
@@ -232,18 +232,6 @@ def _key_of(name: str, fork: Fork | None) -> str:
     if fork is None:
         return f"{MERGED_PREFIX}branch-{name}"
     return f"{MERGED_PREFIX}{fork.protecting_tag or f'empty-{fork.created_millis}'}"
-
-
-def is_same_commit(one: Snapshot | None, other: Snapshot | None) -> bool:
-    """Whether two lines are at the same snapshot: then the branch has nothing new."""
-    if one is None or other is None:
-        return one is other
-    return (one.id, one.uuid, one.base_manifest_list, one.delta_manifest_list) == (
-        other.id,
-        other.uuid,
-        other.base_manifest_list,
-        other.delta_manifest_list,
-    )
 
 
 def _is_before(tag: str, merged: Merged | None) -> bool:

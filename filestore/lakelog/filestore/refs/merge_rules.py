@@ -14,7 +14,8 @@ from lakelog.common.arrow import to_arrow_field
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.common.types import DataField
-from lakelog.filestore.refs.row_equality import equal_columns, value_frame
+from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.refs.row_equality import equal_columns
 from lakelog.filestore.schema.schema import TableSchema
 
 OTHERS = "*"
@@ -130,7 +131,7 @@ def merged_columns(
 
 def _wins(column: DataField, main: pa.Table, branch: pa.Table, rule: Rule) -> np.ndarray:
     """For each row whether the branch's value is the larger or the smaller one; a null is neither."""
-    mine, yours = (value_frame(part, [column]).to_series() for part in (main, branch))
+    mine, yours = (key_frame(part, [column]).to_series() for part in (main, branch))
     is_larger = yours > mine if rule is Rule.MAX else yours < mine
     return (is_larger.fill_null(False) | (mine.is_null() & yours.is_not_null())).to_numpy()
 

@@ -16,13 +16,13 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import RowKind
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.metadata.identity import check_schema
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.conflict_list import shown_conflicts
 from lakelog.filestore.refs.counted_merge import CountedMerge, merge_counted
-from lakelog.filestore.refs.merge_base import BranchLine, is_same_commit
+from lakelog.filestore.refs.merge_base import BranchLine
 from lakelog.filestore.refs.merge_checks import check_mergeable
 from lakelog.filestore.refs.merge_rules import ConflictRules, parse_rules
 from lakelog.filestore.refs.net_change import State, StateFile

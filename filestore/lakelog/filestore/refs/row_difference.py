@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakelog.common.types import RowKind
 from lakelog.filestore.merge.order import is_last_of_key, key_frame
+from lakelog.filestore.refs.row_equality import are_equal
 from lakelog.filestore.schema.schema import TableSchema
 
 _ROW, _IS_AFTER, _SIGN = "row", "is after", "sign"
@@ -60,20 +61,10 @@ def _by_key(schema: TableSchema, rows: pa.Table, is_after: npt.NDArray[np.bool_]
     ).astype(np.int8)
     firsts = np.flatnonzero(leads_pair)
     stays = np.ones(len(places), np.bool_)
-    equal = firsts[_are_equal(schema, rows, places[firsts], places[firsts + 1])]
+    old, new = (rows.take(pa.array(places[at])) for at in (firsts, firsts + 1))
+    equal = firsts[are_equal(old, new, schema.fields)]
     stays[equal] = stays[equal + 1] = False
     return RowDifference(rows=rows.take(pa.array(places[stays])), kinds=kinds[stays])
-
-
-def _are_equal(
-    schema: TableSchema, rows: pa.Table, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    equal = np.ones(len(left), np.bool_)
-    if len(left):
-        for column in key_frame(rows, schema.fields).get_columns():
-            one, other = column.gather(pl.Series(left)), column.gather(pl.Series(right))
-            equal &= one.eq_missing(other).to_numpy()
-    return equal
 
 
 def _by_count(schema: TableSchema, rows: pa.Table, is_after: npt.NDArray[np.bool_]) -> RowDifference:

@@ -15,11 +15,6 @@ from lakelog.filestore.merge.order import key_frame
 Flags = npt.NDArray[np.bool_]
 
 
-def value_frame(rows: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
-    """The columns as polars compares them exactly: -0.0 is another value than 0.0, and NaN is equal to itself."""
-    return key_frame(rows, fields)
-
-
 def are_equal(left: pa.Table, right: pa.Table, fields: Sequence[DataField]) -> Flags:
     """For each place whether the two rows there are equal in these columns."""
     return np.asarray(equal_columns(left, right, fields).all(axis=1), np.bool_)
@@ -27,7 +22,7 @@ def are_equal(left: pa.Table, right: pa.Table, fields: Sequence[DataField]) -> F
 
 def equal_columns(left: pa.Table, right: pa.Table, fields: Sequence[DataField]) -> Flags:
     """For each place and column whether the two values there are equal."""
-    mine, yours = value_frame(left, fields), value_frame(right, fields)
+    mine, yours = key_frame(left, fields), key_frame(right, fields)
     found = np.ones((left.num_rows, len(fields)), np.bool_)
     for index, name in enumerate(mine.columns):
         found[:, index] = mine[name].eq_missing(yours[name]).to_numpy()

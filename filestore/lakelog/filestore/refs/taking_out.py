@@ -13,12 +13,12 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataField
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
+from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.refs.net_change import State, StateFile
-from lakelog.filestore.refs.row_equality import value_frame
 from lakelog.filestore.refs.sides import counted_rows
 from lakelog.filestore.write.places import partitions_of
 from lakelog.filestore.write.write import add_entry
@@ -31,7 +31,7 @@ class WantedRows:
 
     def __init__(self, rows: pa.Table, fields: Sequence[DataField]) -> None:
         self._fields = fields
-        values = value_frame(rows, fields)
+        values = key_frame(rows, fields)
         self._names = values.columns
         self._left = values.group_by(self._names).agg(pl.len().cast(pl.Int64).alias(_COUNT))
 
@@ -42,7 +42,7 @@ class WantedRows:
 
     def take_off(self, rows: pa.Table) -> np.ndarray:
         """Take the wanted rows off that are among these; for each of these whether it is one."""
-        values = value_frame(rows, self._fields)
+        values = key_frame(rows, self._fields)
         numbered = values.with_columns(pl.int_range(pl.len()).over(self._names).alias(_PLACE))
         found = numbered.join(self._left, on=self._names, how="left", nulls_equal=True, maintain_order="left")
         is_taken = (found[_PLACE] < found[_COUNT]).fill_null(False)
