@@ -12,7 +12,7 @@ from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.protocol.place import check_no_copy, original_of
 
 _COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False)])
@@ -63,6 +63,7 @@ class PlacedTable:
     path: str
     uuid: str
     file_io: Lake
+    branch: str = MAIN_BRANCH
 
     def check_no_copy(self, place: str | None) -> None:
         """Raise InvalidRequestError when this is a copy of the table at `place`."""
