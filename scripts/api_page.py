@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Unpack, is_typeddict  # Any: a class or an alias of types
+from typing import Any, Self, Unpack, is_typeddict  # Any: a class or an alias of types
 
 from lakelog.catalog import Table
 
@@ -37,6 +37,7 @@ TYPES = """## Types in signatures
 """
 _FIRST = ("Catalog", "Table", "open_table", "read", "write_stream", "LakelogSink", "FileStoreTable")
 _NAME = re.compile(r"\b[A-Z]\w+\b")
+_SELF = re.compile(r"\bSelf\b")  # in the signature of a method that gives back a handle of the same class
 _UNPACKED = re.compile(r"^Unpack\[(\w+)\]$")
 
 
@@ -45,7 +46,8 @@ def page() -> str:
     modules = [importlib.import_module(name) for name in FACES]
     faced = {name: getattr(module, name) for module in modules for name in module.__all__}
     named = dict(sorted(_named_by(faced.values()).items()))
-    more = {name: value for name, value in named.items() if name not in faced}
+    bases = {base for value in faced.values() if inspect.isclass(value) for base in value.__mro__}
+    more = {name: value for name, value in named.items() if name not in faced and value not in bases}
     results = {name: value for name, value in more.items() if inspect.isclass(value) and not is_typeddict(value)}
     aliases = {name: value for name, value in more.items() if name not in results}
     lines = [HEAD]
@@ -125,7 +127,7 @@ def _class(name: str, value: type) -> Iterator[str]:
             yield textwrap.fill(f"`{returned}`. {inspect.getdoc(function)}", DOC_LENGTH_MAX) + "\n"
         else:
             yield f"#### {name}.{member}\n"
-            yield from _callable(member, function)
+            yield from _callable(member, function, given_back=name)
 
 
 def _is_given(value: type) -> bool:
@@ -134,7 +136,12 @@ def _is_given(value: type) -> bool:
 
 
 def _members(value: type) -> Iterator[tuple[str, Callable[..., object] | property | cached_property[object]]]:
-    """The public properties and methods of a class, as they stand in the code, those of its bases last."""
+    """The public properties of a class, then its methods, each as they stand in the code, those of its bases last."""
+    found = list(_public(value))
+    yield from sorted(found, key=lambda member: inspect.isfunction(member[1]))
+
+
+def _public(value: type) -> Iterator[tuple[str, Callable[..., object] | property | cached_property[object]]]:
     seen: set[str] = set()
     for owner in value.__mro__:
         if not owner.__module__.startswith("lakelog"):
@@ -152,8 +159,10 @@ def _members(value: type) -> Iterator[tuple[str, Callable[..., object] | propert
                 yield name, plain
 
 
-def _callable(name: str, function: Callable[..., object], owner: type | None = None) -> Iterator[str]:
-    yield f"```text\n{signature(name, function)}\n```\n"
+def _callable(
+    name: str, function: Callable[..., object], owner: type | None = None, given_back: str = "Self"
+) -> Iterator[str]:
+    yield f"```text\n{_SELF.sub(given_back, signature(name, function))}\n```\n"
     doc = inspect.getdoc(function)
     if doc and not (owner is not None and dataclasses.is_dataclass(owner)):
         yield f"{doc}\n"
@@ -237,7 +246,7 @@ def _resolved(function: Callable[..., object], name: str) -> Any:
 def _is_ours(value: object) -> bool:
     if isinstance(value, type):
         return value.__module__.startswith("lakelog")
-    return value is not Unpack and ("typing" in type(value).__module__ or type(value).__name__ == "UnionType")
+    return value not in (Self, Unpack) and ("typing" in type(value).__module__ or type(value).__name__ == "UnionType")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "alter",
         "refs",
         "system",
+        "verbs",
     ),
     "logstore": ("codec", "kafka", "broker"),
     "spark": ("source", "compaction", "sink", "ingesting"),

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.handle import TableHandle
     from lakelog.filestore.refs.branch_merge import BranchMerge
 
 
 def merge_changes(
-    table: Table, branch: str, *, base: str | int | None, on_conflict: str | Mapping[str, str], dry_run: bool
+    table: TableHandle, branch: str, *, base: str | int | None, on_conflict: str | Mapping[str, str], dry_run: bool
 ) -> BranchMerge:
     """Merge a branch. See `Table.merge_changes`."""
     files = table._files

@@ -12,7 +12,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.branches import TableBranches
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
@@ -33,7 +33,7 @@ def create_branch(
     return files.create_branch(name, empty=empty, time_retained_millis=millis, if_not_exists=if_not_exists, **which)
 
 
-def expire_branches(table: Table, older_than: Age | None) -> list[str]:
+def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
     """Delete the branches whose time is over, and their topics."""
     now = system_millis()
     age = None if older_than is None else age_millis(older_than, now_millis=now)
@@ -44,7 +44,7 @@ def expire_branches(table: Table, older_than: Age | None) -> list[str]:
     return deleted
 
 
-def delete_branch(table: Table, name: str, *, if_exists: bool) -> None:
+def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
     is_there = name in {branch.name for branch in table.branches()}
     logs = _logs_of(table.branch(name)) if is_there else ()
@@ -52,19 +52,19 @@ def delete_branch(table: Table, name: str, *, if_exists: bool) -> None:
     drop_topics(logs)
 
 
-def logs_of_branches(table: Table) -> list[TableLog]:
+def logs_of_branches(table: TableBranches) -> list[TableLog]:
     """The logs that the branches of a table have, and had. Asks no Kafka."""
     return [log for branch in table.branches() for log in _logs_of(table.branch(branch.name))]
 
 
-def logs_of_lines(table: Table) -> list[tuple[FileStoreTable, TableLog]]:
+def logs_of_lines(table: TableBranches) -> list[tuple[FileStoreTable, TableLog]]:
     """The table and its branches, of those that have a log, each with its log."""
     main = table.branch(MAIN_BRANCH)
     lines = (main, *(main.branch(branch.name) for branch in main.branches()))
     return [(line._files, line.log) for line in lines if line.log is not None]
 
 
-def _logs_of(branch: Table) -> tuple[TableLog, ...]:
+def _logs_of(branch: TableBranches) -> tuple[TableLog, ...]:
     if branch.log is None and not LOG_BRANCH.of(branch.schema.options):
         return ()
     require_kafka_client()

@@ -17,7 +17,7 @@ from lakelog.logstore.options import (
 )
 
 if TYPE_CHECKING:
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.reading import TableReads
     from lakelog.filestore.metadata.manifest import ManifestEntry
 
 
@@ -75,7 +75,7 @@ class PartitionDescription:
     change_tracking: bool | None
 
 
-def describe_table(table: Table) -> TableDescription:
+def describe_table(table: TableReads) -> TableDescription:
     """See `Table.describe`."""
     files, schema, options = table._files, table.schema, table.schema.options
     snapshot = table.snapshot()
@@ -109,7 +109,7 @@ def describe_table(table: Table) -> TableDescription:
     )
 
 
-def describe_partitions(table: Table) -> list[PartitionDescription]:
+def describe_partitions(table: TableReads) -> list[PartitionDescription]:
     """See `Table.describe_partitions`."""
     from lakelog.filestore.encoding.key_order import comparable_key
     from lakelog.filestore.metadata.table_files import partition_values
@@ -138,7 +138,7 @@ def describe_partitions(table: Table) -> list[PartitionDescription]:
     ]
 
 
-def _folder(table: Table, entry: ManifestEntry) -> str:
+def _folder(table: TableReads, entry: ManifestEntry) -> str:
     """The folder of the partition of a file."""
     return table._files.bucket_dir(entry.bucket_id).rpartition("/")[0]
 
@@ -150,7 +150,7 @@ def _last_modified(entries: Sequence[ManifestEntry]) -> int | None:
     return millis_of_wall_clock(max(times)) if times else None
 
 
-def _is_compacted(table: Table, entries: Sequence[ManifestEntry]) -> bool:
+def _is_compacted(table: TableReads, entries: Sequence[ManifestEntry]) -> bool:
     from lakelog.filestore.compact.bucket_work import pick_unit
 
     buckets: dict[object, list[ManifestEntry]] = {}
@@ -160,7 +160,7 @@ def _is_compacted(table: Table, entries: Sequence[ManifestEntry]) -> bool:
     return all(pick_unit(table._files, files, is_full=True) is None for files in parts)
 
 
-def _tracked(table: Table, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:
+def _tracked(table: TableReads, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:
     """For each partition whether its changes are in the log."""
     if table.log is None:
         return iter([None] * len(partitions))

@@ -15,10 +15,16 @@ Class = TypeVar("Class", bound=type)
 
 
 def naming_keywords(cls: Class) -> Class:
-    """Let the public methods of a class raise InvalidRequestError, naming their keywords, when called with another."""
-    for name, method in list(vars(cls).items()):
-        if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, _checked(method, f"{cls.__name__}.{name}"))
+    """Let the public methods of a class raise InvalidRequestError, naming their keywords, when called with another.
+
+    So do those of its bases, by the name of the class.
+    """
+    seen: set[str] = set()
+    for owner in cls.__mro__:
+        for name, method in list(vars(owner).items()):
+            if name not in seen and inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, _checked(method, f"{cls.__name__}.{name}"))
+            seen.add(name)
     return cls
 
 
@@ -27,8 +33,8 @@ def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
     parameters = list(inspect.signature(method).parameters.values())[1:]
     found = [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
-        from lakelog.filestore.readable_table import Selection
         from lakelog.filestore.refs.travel import SnapshotChoice
+        from lakelog.filestore.verbs.reading import Selection
 
         unpacked = {"Unpack[Selection]": Selection, "Unpack[SnapshotChoice]": SnapshotChoice}
         found += unpacked[parameters[-1].annotation].__annotations__

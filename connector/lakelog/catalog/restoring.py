@@ -24,7 +24,7 @@ from lakelog.logstore.options import CHANGE_TRACKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.branches import TableBranches
     from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.refs.restore import Restored
     from lakelog.filestore.refs.restored_state import StateDifference
@@ -35,7 +35,7 @@ OPERATION = "RESTORE"
 
 
 def restore(
-    table: Table, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
+    table: TableBranches, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
 ) -> Restored:
     """Bring an older state back. See `Table.restore`."""
     left = _LogToAdd(table)
@@ -45,7 +45,7 @@ def restore(
     if table.log is None and options is None:
         return table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     from lakelog.filestore.refs.restore import restored_from
-    from lakelog.filestore.restore_target import target_of
+    from lakelog.filestore.verbs.restore_target import target_of
 
     found = _difference(table, target_of(table._files, which))
     if table.log is not None:
@@ -66,7 +66,7 @@ def restore(
     return replace(before, snapshot=restored.snapshot)
 
 
-def _difference(table: Table, target: Snapshot) -> StateDifference:
+def _difference(table: TableBranches, target: Snapshot) -> StateDifference:
     """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
     from lakelog.filestore.metadata.users import carried_properties
     from lakelog.filestore.refs.restored_state import StateDifference
@@ -89,14 +89,14 @@ def _size_bytes(found: StateDifference) -> int:
     return sum(entry.file.file_size_bytes for entry in (*found.removed, *found.added))
 
 
-def _stated(table: Table, found: StateDifference) -> Snapshot | None:
+def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.statements import run_statement
     from lakelog.filestore.refs.restore_plan import restore_plan
 
     return run_statement(table, OPERATION, restore_plan(table._files, found.target))
 
 
-def _become(table: Table, changed: Table) -> None:
+def _become(table: TableBranches, changed: TableBranches) -> None:
     """Let the user's handle be the changed table."""
     table._files = changed._files
     vars(table).pop("log", None)
@@ -105,7 +105,7 @@ def _become(table: Table, changed: Table) -> None:
 class _LogToAdd:
     """The options of a log that was ended for a restore, and is to be added again: {"options": {key: value}}."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableBranches) -> None:
         self._table = table
         self._path = f"{table.path}/lakelog/restored-log"
 

@@ -10,7 +10,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.handle import TableHandle
     from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.write.changing import Plan
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakelog.protocol.statement_runs import LoggedTable
 
 
-def run_statement(table: Table, operation: str, plan: Plan, *, commits_nothing: bool = False) -> Snapshot | None:
+def run_statement(table: TableHandle, operation: str, plan: Plan, *, commits_nothing: bool = False) -> Snapshot | None:
     """Run a statement; None for one that changes nothing, unless `commits_nothing` makes a snapshot of it too."""
     if table.log is None:
         return table._files._change(plan)
@@ -30,7 +30,7 @@ def run_statement(table: Table, operation: str, plan: Plan, *, commits_nothing: 
     return snapshot
 
 
-def logged_table(table: Table) -> LoggedTable:
+def logged_table(table: TableHandle) -> LoggedTable:
     """A table with a log as statements write it, once its topic is there. Raises UnavailableError, CorruptDataError."""
     require_kafka_client()
     from lakelog.protocol.statement_runs import LoggedTable, target_of
@@ -43,7 +43,7 @@ def logged_table(table: Table) -> LoggedTable:
     return LoggedTable.of(table._files, target_of(table.log), kafka=table.kafka)
 
 
-def check_takes_statements(table: Table) -> None:
+def check_takes_statements(table: TableHandle) -> None:
     """Raise UnsupportedError for a table whose log is eventual: it has one writer, and no transactions."""
     if table.log is not None and table.log.is_eventual:
         from lakelog.protocol.eventual import check_transactional
@@ -51,7 +51,7 @@ def check_takes_statements(table: Table) -> None:
         check_transactional(table.schema, "a batch statement", table_name=table.name)
 
 
-def after_statement(table: Table, snapshot: Snapshot) -> None:
+def after_statement(table: TableHandle, snapshot: Snapshot) -> None:
     """Publish, compact and expire what is due; errors are only logged, since the statement has taken effect."""
     from lakelog.filestore.expire.writer_expiry import expire_after_commit
     from lakelog.filestore.refs.auto_tags import tag_after_commit
@@ -74,7 +74,7 @@ class TableMerge:
     Each call gives a merge with one clause more. See `Table.merge`.
     """
 
-    _table: Table
+    _table: TableHandle
     _source: RowSource = field(repr=False)
     _on: Sequence[str]
     _clauses: MergeClauses

@@ -11,10 +11,10 @@ import pytest
 
 from lakelog.common.errors import NotFoundError, OptionError, UnsupportedError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.readable_table import Selection
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs.reading import Selection
 from tests.support.paimon_branches import take_as_branch
 
 IO = LocalFileIO(sync_data=False)

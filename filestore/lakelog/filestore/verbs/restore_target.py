@@ -5,8 +5,8 @@ from __future__ import annotations
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.readable_table import ReadableTable
 from lakelog.filestore.refs.travel import SnapshotChoice
+from lakelog.filestore.verbs.reading import ReadableTable
 
 _WAYS = ("snapshot_id", "tag", "timestamp", "watermark", "version")
 

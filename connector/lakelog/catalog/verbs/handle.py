@@ -1,0 +1,87 @@
+"""One table as all its verbs know it: its files, and its log where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from lakelog.catalog.identifier import Identifier
+from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.protocol.table_log import TableLog, log_of
+
+if TYPE_CHECKING:
+    from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.table import FileStoreTable
+
+
+class TableHandle:
+    """The files of a table and its log, and what both are called."""
+
+    def __init__(
+        self,
+        files: FileStoreTable,
+        *,
+        identifier: Identifier | None = None,
+        kafka: Mapping[str, str] | None = None,
+        bootstrap_servers: str | None = None,
+        is_to_be_mended: bool = False,
+    ) -> None:
+        """Join the files of a table with the log that its options name.
+
+        `kafka` are the user's own settings of Kafka clients, `bootstrap_servers` the brokers for a log that is added.
+        Raises OptionError for a table with settings that no table may hold; with `is_to_be_mended` only when its log is
+        used, so that the settings can be removed.
+        """
+        self._files = files
+        self.identifier = identifier or Identifier.of_path(files.path)
+        self.kafka = dict(kafka or {})
+        self._bootstrap_servers = bootstrap_servers
+        if not is_to_be_mended:
+            self.log  # noqa: B018  # raises
+
+    @cached_property
+    def log(self) -> TableLog | None:
+        """The table's log; None for a table without one, and for a branch whose schema names the table's."""
+        if self._files.has_foreign_log:
+            return None
+        return log_of(self._files.schema, self.warehouse, path=self._files.path, kafka=self.kafka)
+
+    @property
+    def path(self) -> str:
+        """The table's folder."""
+        return self._files.path
+
+    @property
+    def name(self) -> str:
+        """`database.table`, or the folder for a table outside of a warehouse; of a branch with `$branch_<name>`."""
+        branch = self._files.branch
+        return f"{self.identifier or self.path}{'' if branch == MAIN_BRANCH else f'{BRANCH_INFIX}{branch}'}"
+
+    @property
+    def warehouse(self) -> str:
+        """The folder of the table's warehouse; the folder that holds the table where there is no warehouse."""
+        return warehouse_of(self.path)
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that this table handle was opened with."""
+        return self._files.schema
+
+    @property
+    def uuid(self) -> str:
+        """The table's identity; a copied folder has that of its original until `new_identity` is called."""
+        return self._files.uuid
+
+    def _of(self, files: FileStoreTable) -> Self:
+        """This table with these files."""
+        servers = self._bootstrap_servers
+        return type(self)(files, identifier=self.identifier, kafka=self.kafka, bootstrap_servers=servers)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, path={self.path!r})"
+
+    def _repr_html_(self) -> str:
+        """Name, folder and columns, as notebooks show them; no I/O."""
+        return self.schema.columns_html(f"table {self.name} in {self.path}")

@@ -1,0 +1,158 @@
+"""The log of a table: read, checked, given, taken and renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+
+from lakelog.catalog.upkeep import Age
+from lakelog.catalog.verbs.handle import TableHandle
+from lakelog.common.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.common.timestamps import Timestamp
+    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.protocol.log_transactions import EndedTransactions, LogTransaction
+    from lakelog.protocol.log_verify import LogVerification
+
+
+class TableLogVerbs(TableHandle):
+    """The verbs of logs."""
+
+    def tail_log(
+        self,
+        *,
+        start: Timestamp | Mapping[int, int] = "now",
+        key: Mapping[str, object] | None = None,
+        follow: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes in the log as they are committed, without end; without `follow` those that are committed now.
+
+        They have the columns `_row_kind`, `_bucket`, `_offset`, `_timestamp`, `_user` and `_batch_id` (of the writer's
+        batch), then the table's. `start` is `now`, `earliest`, `snapshot` (behind the newest one), a timestamp, or
+        bucket -> offset for these buckets alone. `key` has a value for each primary key column; only its changes are
+        given. Raises InvalidRequestError for a table without a log, LogTruncatedError for deleted offsets,
+        UnavailableError.
+        """
+        from lakelog.catalog.log_verbs import changes_of, open_tail
+
+        return changes_of(open_tail(self._files, self.log, start=start, key=key, follow=follow))
+
+    def verify_log(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
+        """Compare log and files: the rows of one snapshot and the changes up to another one must be the other's rows.
+
+        By default from the oldest snapshot of the log that the table has now to the newest; 0 is the state before the
+        first one. The result has the number of differing rows and the first of them. Memory is bounded by
+        `read.memory-budget`; larger tables go through files in the temporary folder. Raises LogTruncatedError when
+        records of the range were deleted, NotFoundError for a snapshot that does not exist, InvalidRequestError for one
+        before the log, UnavailableError.
+        """
+        from lakelog.catalog.log_verbs import verify
+
+        return verify(self._files, self.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+
+    def open_transactions(self) -> list[LogTransaction]:
+        """The oldest open transaction of each bucket, which hides the records behind it from readers.
+
+        A running batch has one for moments. Each has the command of Apache Kafka that ends it.
+        """
+        from lakelog.catalog.log_verbs import transactions
+
+        return transactions(self._files, self.log)
+
+    def end_transactions(self, *, older_than: Age = timedelta(minutes=15)) -> EndedTransactions:
+        """Abort the open transactions that are older; gives those that were aborted, and those that are left.
+
+        Those of lakelog's writers are ended safely: a writer that is alive starts its batch again. Those of other
+        programs are ended on the embedded broker alone, and their records are lost if the program is alive.
+        """
+        from lakelog.catalog.log_verbs import end
+
+        return end(self._files, self.log, older_than=older_than)
+
+    def abandon_writer(self, user: str) -> Snapshot:
+        """Let streams with `stream.align=snapshot` wait no more for a writer that never comes back; gives a snapshot.
+
+        `user` is the commit user that their error names, whose batch the newest snapshot holds in part. Nothing is
+        dropped: the part stays, and should the writer come back, it completes the batch in a later snapshot. Raises
+        NotFoundError when no batch of the user is unfinished, InvalidRequestError for a table without a log.
+        """
+        from lakelog.protocol.unfinished import abandon_writer
+
+        if self.log is None:
+            raise InvalidRequestError(f"table {self.name} has no log: its snapshots hold no batch in part")
+        return abandon_writer(self._files, self.log.topic_id, user)
+
+    def add_log(self, options: Mapping[str, str] | None = None) -> Self:
+        """Give the table a log, which begins at its newest snapshot; gives the changed table.
+
+        `options` are those of the log: `log.*` and `change-tracking`. Its topic has a partition a bucket. Writers and
+        streams that opened the table before end with an error; when they are started again they continue, streams that
+        read it in the log once they have followed the snapshots before. A call that was cut off is made again.
+        Raises InvalidRequestError for a table that has a log, for options that do not fit, and for one without a fixed
+        number of buckets, UnsupportedError for one that does not keep the last row of a key, and UnavailableError when
+        Kafka does not answer; then nothing was changed. Source: FLIP-188, "Session Options".
+        """
+        from lakelog.catalog.log_life import add_log, identifier_for_topics
+
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
+        return self._of(
+            add_log(self._files, name, options or {}, kafka=self.kafka, bootstrap_servers=self._bootstrap_servers)
+        )
+
+    def remove_log(self, *, keep_topic: bool = False) -> Self:
+        """End the log of the table, and delete its topic unless `keep_topic`; gives the changed table.
+
+        What is logged and in no snapshot yet is taken into one first. Writers and streams that opened the table before
+        end with an error; when they are started again they continue with the files. A stream that had not read the log
+        up to its end needs the topic, or reads on from the snapshot that it had reached. A call that was cut off is
+        made again. Raises InvalidRequestError for a table without a log, and while a batch is logged in a part of the
+        buckets alone, which only its stream can finish; ConflictError while a stream writes the table; NotFoundError
+        without the topic, see `renew_log`; UnavailableError.
+        """
+        from lakelog.catalog.log_life import remove_log
+
+        return self._of(remove_log(self._files, keep_topic=keep_topic, kafka=self.kafka))
+
+    def renew_log(self, *, keep_topic: bool = False) -> Self:
+        """Give the table a new topic, which begins at its newest snapshot; gives the changed table.
+
+        For a topic that was lost, or that is to be made with other settings. The older topic is ended and deleted as by
+        `remove_log`. Where it does not exist, batches that were logged and in no snapshot are lost with it, and their
+        streams write them again. Raises InvalidRequestError for a table without a log, ConflictError while a stream
+        writes the table, UnavailableError.
+        """
+        from lakelog.catalog.log_life import identifier_for_topics, renew_log
+
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
+        return self._of(renew_log(self._files, name, keep_topic=keep_topic, kafka=self.kafka))
+
+    def drop_ended_logs(self, *, older_than: Age | None = None) -> list[str]:
+        """Delete the topics that the table had before, and that are still in Kafka; gives their names.
+
+        A rescale leaves the older topic for streams that have not read it to its end, and so do `renew_log` and
+        `remove_log` when they are asked to. Those that ended before `older_than` are deleted, by default before
+        `log.retention`: a timedelta, a duration such as `2 h`, or a datetime. What a stream that runs, or ended less
+        than a day ago, has still to read stays. Streams that come back later go on in the files, where they had read
+        up to a living snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
+        """
+        from lakelog.catalog.log_life import drop_ended_logs
+
+        return drop_ended_logs(self._files, older_than, kafka=self.kafka)
+
+    def new_identity(self) -> Self:
+        """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
+
+        For a copied folder, which would otherwise share the log of its original, and for a table that has lost
+        lakelog's state of its writers. The rows stay as they are; records of the old log that are in no snapshot are
+        left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
+        not answer; then nothing was changed.
+        """
+        from lakelog.catalog.log_life import identifier_for_topics
+        from lakelog.protocol.new_identity import new_identity
+
+        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
+        return self._of(new_identity(self._files, topic_of=name.topic, kafka=self.kafka))

@@ -1,0 +1,169 @@
+"""The reads of a table: rows, changes, and what the table is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.catalog.verbs.handle import TableHandle
+from lakelog.common.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from lakelog.catalog.describing import PartitionDescription, TableDescription
+    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.metadata.table_files import TableFile
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.read.change_source import ChangeSource
+    from lakelog.filestore.refs.ranges import RangeName
+    from lakelog.filestore.refs.travel import SnapshotChoice
+    from lakelog.filestore.system.history import History
+    from lakelog.filestore.system.system_table import SystemTable
+    from lakelog.filestore.system.table_diff import State, TableDiff
+    from lakelog.filestore.verbs.reading import Selection
+
+
+class TableReads(TableHandle):
+    """The verbs that read, without Kafka."""
+
+    def snapshots(self, *, branch: str | None = None) -> Iterator[Snapshot]:
+        """The snapshots that have not expired, oldest first, of the table or of a branch."""
+        manager = self._files.on_branch(branch).snapshots
+        return (manager.get(snapshot_id) for snapshot_id in manager.ids())
+
+    def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
+        """The newest snapshot, or the one that the arguments name; None for a table without snapshots.
+
+        Raises NotFoundError for a snapshot, tag or branch that does not exist, and for a time before the oldest one.
+        """
+        return self._files.snapshot(**which)
+
+    def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
+        """The rows as an Arrow table; without arguments all rows of the newest snapshot."""
+        return self._files.to_arrow(**what)
+
+    def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
+        """The rows piece by piece, for tables larger than memory."""
+        return self._files.to_batches(**what)
+
+    def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
+        """The exact number of rows, or of the rows that meet a condition.
+
+        Reads files only where metadata are not enough: with a condition, and where rows are not merged yet.
+        """
+        return self._files.count(where=where, **which)
+
+    def describe(self) -> TableDescription:
+        """The table at its newest snapshot: keys, files, log, watermark and change tracking. Asks no Kafka.
+
+        Source: FLIP-188, "DESCRIBE".
+        """
+        from lakelog.catalog.describing import describe_table
+
+        return describe_table(self)
+
+    def describe_partitions(self) -> list[PartitionDescription]:
+        """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
+
+        A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
+        """
+        from lakelog.catalog.describing import describe_partitions
+
+        return describe_partitions(self)
+
+    def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
+        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
+        return self._files.files(**which)
+
+    def system_table(
+        self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
+    ) -> SystemTable:
+        """A system table: what the table is made of, with Paimon's columns; `to_arrow`, `to_polars` read it.
+
+        `name` is one of `snapshots`, `schemas`, `options`, `files`, `manifests`, `tags`, `branches`, `partitions`,
+        `buckets`, `consumers`, `audit_log`, `binlog`, `ro`, `statistics`, `aggregation_fields`, `file_key_ranges`,
+        `row_tracking` and `table_indexes`. Those of files and rows show the newest snapshot, or the one that the
+        arguments name; with `branch` all are those of a branch. `audit_log` and `binlog` show with `after` and `up_to`
+        the changes after one snapshot, up to and with another one, deletes among them. Timestamps are in UTC.
+        Raises NotFoundError for an unknown name, InvalidRequestError for an argument that it does not take.
+
+            table.system_table("files").to_polars().collect()
+        """
+        return self._files.system_table(name, after=after, up_to=up_to, **which)
+
+    def diff(
+        self, from_: State, to: State | None = None, *, columns: str | Sequence[str] | None = None, sample: int = 10
+    ) -> TableDiff:
+        """The rows in which two states differ, by default up to the newest one: added, changed by column, removed.
+
+        A state is a version (a tag, a snapshot's number, `branch.tag`, `branch.snapshot` or a branch), a timestamp, a
+        `Snapshot`, or keywords such as `{"watermark": 5}`; 0 is the table before its first snapshot. Rows are compared
+        by primary key, without one by how often they are there; in the columns of `to`, or in `columns` alone. Only
+        files that the states do not share are read, bucket by bucket, within `read.memory-budget`. `sample` is how
+        many rows of each kind the result keeps; its `to_batches` gives all. Raises NotFoundError, InvalidRequestError.
+        """
+        return self._files.diff(from_, to, columns=columns, sample=sample)
+
+    def history(self, *, limit: int | None = None) -> History:
+        """The snapshots of the table and of its branches, newest first, with their tags and where branches began.
+
+        With `limit` only so many of each, and those that a tag names or a branch began at.
+        """
+        return self._files.history(limit=limit)
+
+    def changes(
+        self,
+        *,
+        after: RangeName | None = None,
+        up_to: RangeName | None = None,
+        source: ChangeSource | str = "auto",
+        columns: str | Sequence[str] | None = None,
+        branch: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes after the state `after`, up to the state `up_to`; `_row_kind` is the first column.
+
+        A state is a snapshot's number (0 before the first one), the name of a tag, a datetime or its string. With a
+        changelog producer these are all changes with their old values, else the last change of each key; an overwrite
+        without changelog gives what it made different. A value-count table gives each row as often as it was inserted
+        or deleted. Raises NotFoundError for a snapshot that is not there yet, and for one whose changes are not kept
+        any more: a range is never given in part.
+
+        With the source `difference`, and between two tags, it is the net difference of the two states: one change a
+        key, deletes too, in memory bounded by `read.memory-budget`; only the two states must be kept.
+        """
+        return self._files.changes(after=after, up_to=up_to, source=source, columns=columns, branch=branch)
+
+    def rows_between(
+        self,
+        after: RangeName | None = None,
+        up_to: RangeName | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        branch: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that are new or changed from the state `after` to the state `up_to`, each once; see `changes`."""
+        return self._files.rows_between(after, up_to, columns=columns, branch=branch)
+
+    def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
+        """The rows as a pandas frame. Needs pandas."""
+        if find_spec("pandas") is None:
+            raise InvalidRequestError("to_pandas needs pandas: pip install pandas")
+        frame: pd.DataFrame = self._files.to_arrow(**what).to_pandas()
+        return frame
+
+    def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
+        """The rows as a lazy polars frame: `collect()` reads what the query needs."""
+        return self._files.to_polars(**what)
+
+    def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, whose queries read them as a stream."""
+        return self._files.to_duckdb(**what)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows of the newest snapshot for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""
+        return self._files.__arrow_c_stream__(requested_schema)

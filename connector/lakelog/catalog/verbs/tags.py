@@ -1,0 +1,79 @@
+"""The tags of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.catalog.verbs.handle import TableHandle
+
+if TYPE_CHECKING:
+    from lakelog.catalog.tagging import Kept
+    from lakelog.filestore.metadata.tag_file import Tag
+    from lakelog.filestore.refs.travel import SnapshotChoice
+
+
+class TableTags(TableHandle):
+    """The verbs of tags."""
+
+    def create_tag(
+        self, name: str, *, time_retained: Kept | None = None, replace: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> Tag:
+        """Give a snapshot a name, under which it is read when it has expired; its files are kept.
+
+        By default it is the newest one; `snapshot_id`, `timestamp`, `watermark`, `tag` and `branch` name another. With
+        `time_retained`, a timedelta or a duration such as `30 d`, the tag expires that long after now. With `replace`
+        an existing tag of this name is replaced. A tag keeps the state of the writers and the log offsets, and no
+        record of the log. Raises InvalidRequestError for a name that is a number or cannot be a file's, ConflictError
+        for a tag that exists, NotFoundError for a snapshot that does not, and for one that expires meanwhile.
+        """
+        from lakelog.catalog.tagging import create_tag
+
+        return create_tag(self._files, name, time_retained=time_retained, replaces=replace, **which)
+
+    def replace_tag(self, name: str, *, time_retained: Kept | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
+        """Let an existing tag keep another snapshot, see `create_tag`. Raises NotFoundError for an unknown tag."""
+        return self.create_tag(name, time_retained=time_retained, replace=True, **which)
+
+    def rename_tag(self, name: str, new_name: str, *, branch: str | None = None) -> Tag:
+        """Give a tag another name. Raises NotFoundError for an unknown tag, ConflictError for a name that is taken."""
+        from lakelog.filestore.refs.tags import rename_tag
+
+        return rename_tag(self._files.on_branch(branch), name, new_name)
+
+    def delete_tag(self, name: str, *, branch: str | None = None) -> None:
+        """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag."""
+        from lakelog.filestore.refs.tags import drop_tag
+
+        drop_tag(self._files.on_branch(branch), name)
+
+    def tags(self, *, branch: str | None = None) -> list[Tag]:
+        """The tags of the table or of a branch, by their snapshots."""
+        from lakelog.filestore.refs.tags import tags_of
+
+        return tags_of(self._files.on_branch(branch))
+
+    def tag(self, name: str, *, branch: str | None = None) -> Tag:
+        """One tag. Raises NotFoundError, naming the tags."""
+        return self._files.on_branch(branch).snapshots.tag(name)
+
+    def has_tag(self, name: str, *, branch: str | None = None) -> bool:
+        """Whether there is a tag of this name."""
+        return self._files.on_branch(branch).snapshots.find_tag(name) is not None
+
+    def previous_tag(self, name: str, *, branch: str | None = None) -> Tag | None:
+        """The tag of the largest snapshot before that of the tag `name`; None for the oldest."""
+        from lakelog.filestore.refs.tags import previous_tag
+
+        return previous_tag(self._files.on_branch(branch), name)
+
+    def next_tag(self, name: str, *, branch: str | None = None) -> Tag | None:
+        """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest."""
+        from lakelog.filestore.refs.tags import next_tag
+
+        return next_tag(self._files.on_branch(branch), name)
+
+    def expire_tags(self, *, branch: str | None = None) -> list[str]:
+        """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too."""
+        from lakelog.filestore.refs.tags import expire_tags
+
+        return expire_tags(self._files.on_branch(branch))

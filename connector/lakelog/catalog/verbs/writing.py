@@ -1,0 +1,188 @@
+"""The writes of a table, and changes of its columns: through its files, or where it has a log through log and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self, Unpack
+
+from lakelog.catalog.verbs.handle import TableHandle
+from lakelog.common.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.catalog.added_columns import Found
+    from lakelog.catalog.statements import TableMerge
+    from lakelog.filestore.alter.schema_changes import SchemaChange
+    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.verbs.writing import WriteMode
+    from lakelog.filestore.write.row_kinds import RowKinds
+    from lakelog.filestore.write.row_source import Rows
+
+
+class TableWrites(TableHandle):
+    """The verbs that write rows and columns."""
+
+    def write(
+        self,
+        rows: Rows,
+        *,
+        mode: WriteMode = "append",
+        where: str | Predicate | None = None,
+        row_kinds: RowKinds | None = None,
+        merge_schema: bool = False,
+    ) -> Snapshot:
+        """Write rows and commit them in one snapshot.
+
+        `rows` are an Arrow table, record batch or reader, a polars DataFrame or LazyFrame, a pandas DataFrame, a DuckDB
+        relation, or anything with `__arrow_c_stream__` or `__arrow_c_array__`. Readers, lazy frames and relations are
+        written as their rows come, in the memory of `write-buffer-size`. Columns are found by name, in any order; a
+        nullable column that rows lack is null. With `merge_schema` columns that the table lacks are added to it first,
+        nullable, in one schema change, which stays when the write fails.
+
+        Each row is an upsert, unless `row_kinds` or a column `_row_kind` names another kind: `+I`, `-U`, `+U`, `-D`, or
+        the numbers 0 to 3; one for all rows or one a row.
+
+        `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
+        partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
+        new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
+        the table is write-only.
+        On a table with a log it is a batch statement: rows are held in memory, an overwrite deletes the old rows in the
+        log too, and append-only tables take none.
+        Raises InvalidRequestError for rows that do not fit, ConflictError for an overwrite of a table without a log
+        that another writer changed meanwhile, UnknownOutcomeError for a statement that the next writer decides.
+        """
+        from lakelog.filestore.write.row_kinds import parsed_kinds
+        from lakelog.filestore.write.row_source import row_source
+
+        source, kinds = row_source(rows), parsed_kinds(row_kinds)
+        if merge_schema:
+            self._files._replaced(mode, where)
+            self._files = self._with_new_columns(source.columns)._files
+        if self.log is None:
+            return self._files.write(source, mode=mode, where=where, kinds=kinds)
+        from lakelog.catalog.statements import run_statement
+        from lakelog.filestore.write.changing import overwrite_plan, write_plan
+
+        files = self._files
+        replaces = files._replaced(mode, where)
+        if replaces is None:
+            snapshot = run_statement(self, "INSERT", write_plan(files, source, kinds), commits_nothing=True)
+        else:
+            plan = overwrite_plan(files, source, kinds, replaces)
+            snapshot = run_statement(self, "OVERWRITE", plan, commits_nothing=True)
+        assert snapshot is not None, "a write of nothing makes a snapshot too"
+        return snapshot
+
+    def delete(self, where: str | Predicate) -> Snapshot | None:
+        """Delete the rows that meet a condition, in one snapshot; None when no row does.
+
+        The rows are read, must fit in memory, and are written as retractions; when another commit came first, they are
+        read again. On a table with a log it is a batch statement, one delete a row in the log. Without a log it raises
+        UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those of other
+        merge engines than deduplicate; ConflictError when other writers commit all the time.
+        """
+        if self.log is None:
+            return self._files.delete(where)
+        from lakelog.catalog.statements import run_statement
+        from lakelog.filestore.predicate import required_predicate
+        from lakelog.filestore.write.changing import delete_plan
+
+        return run_statement(self, "DELETE", delete_plan(self._files, required_predicate(where)))
+
+    def update(self, set: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
+        """Give columns new values in the rows that meet a condition, or in all, in one snapshot; None when none does.
+
+        `set` is {column: value}: a plain value, or a polars expression over the old row, such as `pl.col("n") + 1`. The
+        rows are read and must fit in memory. Columns of the primary key stay as they are. Raises InvalidRequestError
+        for columns and values that do not fit, UnsupportedError for append-only tables, and for tables without a log
+        whose merge engine combines the rows of a key.
+        """
+        from lakelog.catalog.statements import run_statement
+        from lakelog.filestore.predicate import predicate_of
+        from lakelog.filestore.write.changing import update_plan
+
+        return run_statement(self, "UPDATE", update_plan(self._files, set, predicate_of(where)))
+
+    def merge(self, rows: Rows, *, on: str | Sequence[str] | None = None) -> TableMerge:
+        """Begin a merge of rows into the table; name its clauses, then call `execute()`.
+
+        `rows` are as in `write`. A source row and a row of the table match where their columns `on` are equal, by
+        default those of the primary key; a null equals nothing. The rows of both must fit in memory. Raises
+        InvalidRequestError without `on` and primary key.
+
+            table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
+        """
+        from lakelog.catalog.statements import TableMerge
+        from lakelog.filestore.write.merging import MergeClauses
+        from lakelog.filestore.write.row_source import row_source
+
+        columns = self.schema.primary_keys if on is None else (on,) if isinstance(on, str) else tuple(on)
+        if not columns:
+            raise InvalidRequestError(
+                f"table {self.name} has no primary key: name the columns that match rows with on="
+            )
+        return TableMerge(_table=self, _source=row_source(rows), _on=columns, _clauses=MergeClauses())
+
+    def truncate(self) -> Snapshot | None:
+        """Delete all rows, in one snapshot; None when there is none. Older snapshots still show them.
+
+        In the log of a table each row is a delete.
+        """
+        from lakelog.filestore.write.changing import delete_plan
+
+        if self.log is None:
+            empty = self.schema.arrow_schema.empty_table()
+            return None if self._files.snapshot() is None else self._files.write(empty, mode="overwrite")
+        from lakelog.catalog.statements import run_statement
+
+        return run_statement(self, "TRUNCATE", delete_plan(self._files, None))
+
+    def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
+        """Delete the partitions that meet a condition on partition columns; None when no partition does.
+
+        On a table with a log it is a batch statement, one delete a row in the log. Raises InvalidRequestError for a
+        condition on other columns, ConflictError for a table without a log that changed meanwhile.
+        """
+        if self.log is None:
+            return self._files.drop_partitions(where)
+        from lakelog.catalog.statements import run_statement
+        from lakelog.filestore.write.changing import drop_plan
+
+        choose = self._files._partitions_where(where).matching
+        return run_statement(self, "DROP PARTITION", drop_plan(self._files, choose))
+
+    def expire_partitions(self) -> Snapshot | None:
+        """Delete the partitions that are older than `partition.expiration-time`; None when no partition is.
+
+        Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
+        option.
+        """
+        if self.log is None:
+            return self._files.expire_partitions()
+        from lakelog.catalog.statements import run_statement
+        from lakelog.filestore.write.changing import drop_plan
+
+        return run_statement(self, "EXPIRE PARTITIONS", drop_plan(self._files, self._files._expired_partitions()))
+
+    def alter(self, *changes: SchemaChange) -> Self:
+        """Change columns, options or comments, all or none; gives the table with the new schema.
+
+        `changes` are values such as `AddColumn` and `SetOption` of `lakelog.catalog`. No row is rewritten. This handle
+        and running streams keep the schema that they started with. In a table with a log columns can be added, moved
+        and dropped, and comments and options be set; other changes would make the records in its log unreadable. Raises
+        InvalidRequestError and UnsupportedError.
+        """
+        from lakelog.catalog.altering import alter_table
+
+        schema = alter_table(self._files, self.warehouse, changes, kafka=self.kafka)
+        return self._of(replace(self._files, schema=schema))
+
+    def _with_new_columns(self, found: pa.Schema, **how: Unpack[Found]) -> Self:
+        """The table with the new columns of `found`, see `add_new_columns`."""
+        from lakelog.catalog.added_columns import add_new_columns
+
+        schema = add_new_columns(self._files, self.warehouse, found, kafka=self.kafka, **how)
+        return self._of(replace(self._files, schema=schema))

@@ -1,0 +1,152 @@
+"""The branches of a table, and older states of it that are brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.refs.travel import SnapshotChoice
+from lakelog.filestore.verbs.writing import WritableTable
+
+if TYPE_CHECKING:
+    from lakelog.filestore.commit.commit_clock import CommitClock
+    from lakelog.filestore.refs.branch_merge import BranchMerge
+    from lakelog.filestore.refs.branches import Branch
+    from lakelog.filestore.refs.restore import Restored
+    from lakelog.filestore.refs.rollback import RolledBack
+
+
+class BranchedTable(WritableTable):
+    """A table with the verbs of branches, and those that bring a state back."""
+
+    def create_branch(
+        self,
+        name: str,
+        *,
+        empty: bool = False,
+        time_retained_millis: int | None = None,
+        if_not_exists: bool = False,
+        **which: Unpack[SnapshotChoice],
+    ) -> Branch:
+        """Make a branch of the newest snapshot, of the one that arguments name, or an `empty` one with the columns.
+
+        It shares the files of the table and copies metadata alone. Raises InvalidRequestError for a name that cannot
+        be, ConflictError for one that is taken.
+        """
+        from lakelog.filestore.refs.branching import make_branch
+
+        named = [key for key, value in which.items() if value is not None]
+        if empty and named:
+            raise InvalidRequestError(f"branch {shown(name)} is made empty or from {listed(named)}, not both")
+        if which.get("branch"):
+            raise InvalidRequestError(f"branch {shown(name)} is made from the table, not from another branch")
+        return make_branch(
+            self,
+            name,
+            None if empty else self.snapshot(**which),
+            tag=which.get("tag"),
+            retained_millis=time_retained_millis,
+            if_not_exists=if_not_exists,
+        )
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        """Rename a branch; its writers are stopped before. Raises NotFoundError, ConflictError, InvalidRequestError."""
+        from lakelog.filestore.refs.branching import renamed
+
+        renamed(self, name, new_name)
+
+    def delete_branch(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a branch; `remove_orphan_files` deletes the files that it alone named. Raises NotFoundError."""
+        from lakelog.filestore.refs.branching import deleted
+
+        deleted(self, name, if_exists=if_exists)
+
+    def branches(self) -> list[Branch]:
+        """The branches of the table, without the main one, by name."""
+        from lakelog.filestore.refs.branches import branch_list
+
+        return branch_list(self)
+
+    def expire_branches(self, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
+        """Delete the branches whose time is over, and those not written for an age; gives their names."""
+        from lakelog.filestore.refs.branching import expire_branches
+
+        return expire_branches(self, age_millis=age_millis, now_millis=now_millis)
+
+    def merge_changes(
+        self,
+        branch: str,
+        *,
+        base: str | int | None = None,
+        on_conflict: str | Mapping[str, str] = "fail",
+        dry_run: bool = False,
+        clock: CommitClock | None = None,
+    ) -> BranchMerge:
+        """Merge what changed in a branch since it began, or since the last merge, into the table, in one snapshot.
+
+        See `lakelog.catalog.Table.merge_changes`. Raises InvalidRequestError for tables with a log.
+        """
+        from lakelog.filestore.refs.merge_commit import MergeCommit
+        from lakelog.filestore.refs.merging import BranchMerger
+
+        merger = BranchMerger.of(self, self.on_branch(branch), base=base, on_conflict=on_conflict)
+        if dry_run:
+            return merger.plan(latest_of(self)).result
+        self._check_has_no_log()
+        commit = MergeCommit(self, merger)
+        return commit.done(self._committed(commit, clock))
+
+    def fast_forward(self, branch: str) -> Snapshot:
+        """Give the table what a branch has since it began; gives the newest snapshot.
+
+        Raises ConflictError where the table has changed since, and while a writer commits to either of them.
+        """
+        from lakelog.filestore.refs.from_branch import fast_forward
+
+        return fast_forward(self, self.on_branch(branch))
+
+    def merge_branch(self, branch: str) -> Snapshot:
+        """As `fast_forward`, and what the table has since the branch began gives way. The branch stays."""
+        from lakelog.filestore.refs.from_branch import merge_branch
+
+        return merge_branch(self, self.on_branch(branch))
+
+    def replace_main(self, branch: str) -> Snapshot:
+        """As `merge_branch`, and the branch is deleted."""
+        from lakelog.filestore.refs.from_branch import replace_main
+
+        return replace_main(self, self.on_branch(branch))
+
+    def restore(
+        self,
+        *,
+        rewind_writers: bool = False,
+        dry_run: bool = False,
+        clock: CommitClock | None = None,
+        **which: Unpack[SnapshotChoice],
+    ) -> Restored:
+        """Bring an older state back, in a new snapshot. See `lakelog.catalog.Table.restore`."""
+        from lakelog.filestore.refs.restore import restore_table
+        from lakelog.filestore.verbs.restore_target import target_of
+
+        self._check_has_no_log()
+        target = target_of(self, which)
+        return restore_table(self, target, rewind_writers=rewind_writers, dry_run=dry_run, clock=clock)
+
+    def rollback(
+        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> RolledBack:
+        """Delete all that is younger than a snapshot or tag. See `lakelog.catalog.Table.rollback`."""
+        from lakelog.filestore.refs.rollback import roll_back
+        from lakelog.filestore.verbs.restore_target import target_of
+
+        if self.has_log:
+            raise InvalidRequestError(
+                f"table {self.name} has a log, which would still hold what a rollback deletes: use restore, which "
+                "writes log and files"
+            )
+        return roll_back(self, target_of(self, which), rewind_writers=rewind_writers, dry_run=dry_run)

@@ -1,0 +1,197 @@
+"""The upkeep of a table without a log: compaction, expiry, consumers, and files that nothing names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.log_system import LOG_SYSTEM_KEY
+from lakelog.common.quoting import listed
+from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
+from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.restored import RESTORED_KEY
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.options.writing import WRITE_ONLY
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.verbs.reading import ReadableTable
+
+if TYPE_CHECKING:
+    from lakelog.filestore.commit.commit_clock import CommitClock
+    from lakelog.filestore.commit.outcomes import FoundCommit
+    from lakelog.filestore.compact.picking import CompactUnit
+    from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
+    from lakelog.filestore.expire.retention import Expired, Retention
+    from lakelog.filestore.metadata.data_file import DataFileMeta
+    from lakelog.filestore.metadata.manifest_entries import BucketId
+
+
+class KeptTable(ReadableTable):
+    """A table with its upkeep."""
+
+    def compact(self, *, full: bool = False, clock: CommitClock | None = None) -> Snapshot | None:
+        """Merge what is due. See `lakelog.catalog.Table.compact`."""
+        snapshot = self._compact(None, is_full=full, clock=clock)
+        if snapshot is not None:
+            self._expire_after(snapshot, is_upkeep=True)
+        return snapshot
+
+    def rescale(self, bucket_count: int, *, clock: CommitClock | None = None) -> Self:
+        """Change the number of buckets, and give the changed table: every row is rewritten.
+
+        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off.
+        Moved rows are in no changelog; changes that are not in a changelog yet are compacted into one first, also when
+        the table is write-only.
+        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
+        ConflictError when other writers commit all the time.
+        """
+        from lakelog.filestore.alter.rescale import move_rows, rescale_schema
+        from lakelog.filestore.commit.commit_clock import CommitClock
+
+        self._check_has_no_log()
+        clock = clock or CommitClock()
+        rescaled = replace(self, schema=rescale_schema(self, bucket_count, clock=clock))
+        is_moved = move_rows(rescaled, clock=clock) is not None
+        if is_moved and not rescaled.schema.primary_keys and not WRITE_ONLY.of(rescaled.schema.options):
+            rescaled._compact(None, is_full=False, clock=clock)
+        return rescaled
+
+    def _compact(
+        self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
+    ) -> Snapshot | None:
+        from lakelog.filestore.compact.bucket_work import due_work, pick_unit
+        from lakelog.filestore.compact.buckets import compact_buckets
+        from lakelog.filestore.compact.committing import commit_results, log_compaction
+
+        def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
+            return pick_unit(self, files, is_full=is_full, marked=marked)
+
+        lasted = Stopwatch()
+        work = due_work(self, latest_of(self), buckets, pick)
+        results = compact_buckets(self, work)
+        if not results:
+            return None
+        snapshot = commit_results(self, results, clock=clock)
+        log_compaction(self, results, snapshot_id=snapshot.id, lasted=lasted)
+        return snapshot
+
+    def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None = None) -> None:
+        """Compact buckets unless the table is write-only; errors are only logged, since the write has succeeded."""
+        if WRITE_ONLY.of(self.schema.options):
+            return
+        from lakelog.filestore.compact.committing import log_failed_compaction
+
+        try:
+            self._compact(buckets, is_full=False, clock=clock)
+        except LakelogError as error:
+            log_failed_compaction(self, "a write", error)
+
+    def _expire_after(self, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
+        """Create the tags that are due after a commit, then expire what is; errors are only logged."""
+        from lakelog.filestore.expire.writer_expiry import expire_after_commit
+        from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
+
+        tag_after_commit(self, snapshot, is_upkeep=is_upkeep)
+
+        if not expire_after_commit(self, snapshot.id, is_upkeep=is_upkeep):
+            return
+        expire_tags_by_writer(self)
+        if snapshot.properties.get(RESTORED_KEY):
+            from lakelog.filestore.refs.restore_tags import release_after_commit
+
+            release_after_commit(self)
+
+    def expire_snapshots(self, *, retention: Retention | None = None, now_millis: int | None = None) -> Expired:
+        """Delete snapshots that are too old or too many by the table's options, or by `retention`.
+
+        Files that a consumer, a tag, a branch or a newer snapshot needs are kept. Reads can only name kept snapshots.
+        """
+        from lakelog.filestore.expire.expiry import expire_snapshots
+        from lakelog.filestore.refs.restore_tags import release_restore_tags
+
+        now = system_millis() if now_millis is None else now_millis
+        expired = expire_snapshots(self, retention=retention, now_millis=now)
+        release_restore_tags(self, now_millis=now)
+        return expired
+
+    def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
+        """What became of a commit. See `lakelog.catalog.Table.find_commit`."""
+        from lakelog.filestore.commit.outcomes import find_commit
+
+        return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
+
+    def consumers(self) -> list[Consumer]:
+        """The consumers. See `lakelog.catalog.Table.consumers`."""
+        return ConsumerManager(self.file_io, self.paths).all()
+
+    def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
+        """Set or create a consumer. See `lakelog.catalog.Table.reset_consumer`."""
+        reset_consumer(self, consumer_id, next_snapshot)
+
+    def delete_consumer(self, consumer_id: str) -> None:
+        """Delete a consumer. See `lakelog.catalog.Table.delete_consumer`."""
+        consumers = ConsumerManager(self.file_io, self.paths)
+        if consumer_id not in consumers.ids():
+            known = listed(consumers.ids()) or "none"
+            raise NotFoundError(f"table {self.name} has no consumer {consumer_id!r}; its consumers are {known}")
+        consumers.delete(consumer_id)
+
+    def remove_orphan_files(
+        self,
+        *,
+        older_than_millis: int = DEFAULT_AGE_MILLIS,
+        dry_run: bool = True,
+        allow_young: bool = False,
+        named_elsewhere: NamedElsewhere | None = None,
+        now_millis: int | None = None,
+    ) -> Orphans:
+        """Find the files that no snapshot, changelog, tag or branch names, or without `dry_run` delete them.
+
+        Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
+        """
+        from lakelog.filestore.expire.orphans import remove_orphan_files
+        from lakelog.filestore.refs.branch_finishing import drop_stale_tags, finish_cut_off
+
+        if named_elsewhere is None:
+            if self.has_log:
+                raise InvalidRequestError(
+                    f"table {self.name} has a log, which names files that no snapshot names yet: give named_elsewhere, "
+                    "see lakelog.protocol.orphans, or use `lakelog table remove-orphan-files`"
+                )
+            logged = [name for name in self.branch_names()[1:] if self._line_has_log(name)]
+            if logged:
+                raise InvalidRequestError(
+                    f"branch {logged[0]!r} of table {self.name} has a log, which names files that no snapshot names "
+                    "yet: give named_elsewhere, or use `lakelog table remove-orphan-files`"
+                )
+            named_elsewhere = frozenset
+        if not dry_run:
+            finish_cut_off(self)
+            drop_stale_tags(self)
+        return remove_orphan_files(
+            self,
+            named_elsewhere=named_elsewhere,
+            older_than_millis=older_than_millis,
+            is_dry_run=dry_run,
+            allows_young=allow_young,
+            now_millis=now_millis,
+        )
+
+    def _line_has_log(self, branch: str) -> bool:
+        schema = SchemaManager(self.file_io, TablePaths(self.path, branch)).latest()
+        if schema is None:
+            return False
+        line = replace(self, schema=schema, branch=branch)
+        return line.has_log and not line.has_foreign_log
+
+    def _check_has_no_log(self) -> None:
+        if self.has_log:
+            raise InvalidRequestError(
+                f"table {self.name} has {LOG_SYSTEM_KEY}={self.schema.options[LOG_SYSTEM_KEY]}: a write must go "
+                "through the log too; use the stream writer of lakelog.spark"
+            )

@@ -1,0 +1,192 @@
+"""The writes of a table without a log, each followed by the upkeep that is due."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.quoting import shown
+from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME
+from lakelog.filestore.verbs.upkeep import KeptTable
+
+if TYPE_CHECKING:
+    from lakelog.filestore.commit.commit_clock import CommitClock
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.write.changing import Plan
+    from lakelog.filestore.write.deleting import TableChange
+    from lakelog.filestore.write.row_kinds import RowKinds
+    from lakelog.filestore.write.row_source import Rows
+    from lakelog.filestore.write.table_write import PartitionFilter, Replaced, TableWrite
+
+WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
+
+
+class WritableTable(KeptTable):
+    """A table with its writes."""
+
+    def write(
+        self,
+        rows: Rows,
+        *,
+        mode: WriteMode = "append",
+        where: str | Predicate | None = None,
+        kinds: RowKinds | None = None,
+        clock: CommitClock | None = None,
+    ) -> Snapshot:
+        """Write rows and commit them in one snapshot; `kinds` are row kinds, for all rows or one a row.
+
+        `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
+        partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
+        new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
+        the table is write-only.
+        Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
+        a table that another writer changed meanwhile.
+        """
+        from lakelog.filestore.write.table_write import TableWrite
+
+        write = TableWrite(self, rows, kinds, replaces=self.check_write(mode, where))
+        snapshot = self._committed(write, clock)
+        assert snapshot is not None
+        return snapshot
+
+    def delete(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
+        """Delete the rows that meet a condition, in one snapshot; None when no row does.
+
+        The rows are read and written again as retractions; when another commit came first, they are read again. They
+        must fit in memory. Afterwards buckets are compacted and snapshots expire as after a write.
+        Raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those
+        of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when other
+        writers commit all the time.
+        """
+        self._check_has_no_log()
+        from lakelog.filestore.predicate import required_predicate
+        from lakelog.filestore.write.changing import delete_plan
+        from lakelog.filestore.write.deleting import check_deletable
+
+        check_deletable(self.schema, table_name=self.name)
+        return self._change(delete_plan(self, required_predicate(where)), clock=clock)
+
+    def _change(self, plan: Plan, *, clock: CommitClock | None = None) -> Snapshot | None:
+        """Commit the changes of a statement of `lakelog.filestore.write.changing`; None when there are none.
+
+        Planned again when another commit came first. Afterwards buckets are compacted and snapshots expire as after a
+        write. Raises InvalidRequestError for tables with a log, ConflictError when other writers commit all the time.
+        """
+        self._check_has_no_log()
+        from lakelog.filestore.write.deleting import TableChange
+
+        latest_of(self)  # raises for a table that was created again
+        return self._committed(TableChange(self, plan), clock)
+
+    def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
+        """Commit, then compact and expire what is due. None when nothing is to be committed."""
+        from lakelog.filestore.commit.commit import TableCommit
+
+        snapshot = TableCommit(self, clock=clock).commit(
+            write.resolve, discard=lambda: write.discard([*write.superseded, *write.paths])
+        )
+        write.discard(write.superseded)
+        if snapshot is None:
+            return None
+        self._compact_after_write({entry.bucket_id for entry in write.entries}, clock)
+        self._expire_after(snapshot)
+        return snapshot
+
+    def check_write(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
+        """The partitions that a write replaces; None for a write that adds rows.
+
+        Raises InvalidRequestError for a mode and a condition that do not fit, and for tables with a log.
+        """
+        self._check_has_no_log()
+        return self._replaced(mode, where)
+
+    def _replaced(self, mode: WriteMode, where: str | Predicate | None) -> Replaced | None:
+        """As `check_write`, also for tables with a log."""
+        if mode not in get_args(WriteMode):
+            raise InvalidRequestError(f"write mode {shown(mode)} is not known; use {', '.join(get_args(WriteMode))}")
+        if where is not None and mode != "overwrite":
+            raise InvalidRequestError(f"a write with mode {mode!r} takes no condition; use mode='overwrite'")
+        if mode == "append":
+            return None
+        from lakelog.filestore.write.table_write import Overwrite
+
+        if where is None:
+            return Overwrite.EVERYTHING if mode == "overwrite" else Overwrite.WRITTEN_PARTITIONS
+        return self._partitions_where(where)
+
+    def _partitions_where(self, where: str | Predicate) -> PartitionFilter:
+        """The partitions that meet a condition."""
+        from lakelog.filestore.predicate import required_predicate
+        from lakelog.filestore.write.table_write import PartitionFilter
+
+        return PartitionFilter(self.schema, required_predicate(where))
+
+    def drop_partitions(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
+        """Delete the partitions that meet a condition on partition columns; None when none does.
+
+        Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
+        that changed meanwhile.
+        """
+        return self._drop(self._partitions_where(where).matching, clock)
+
+    def expire_partitions(self, *, now_millis: int | None = None, clock: CommitClock | None = None) -> Snapshot | None:
+        """Delete partitions by their age. See `lakelog.catalog.Table.expire_partitions`."""
+        self._check_has_no_log()
+        return self._drop(self._expired_partitions(now_millis=now_millis), clock)
+
+    def _expired_partitions(self, *, now_millis: int | None = None) -> Callable[[set[bytes]], set[bytes]]:
+        """The function that picks the partitions that are older than `partition.expiration-time`.
+
+        Raises InvalidRequestError without partitions and without the option.
+        """
+        age = PARTITION_EXPIRATION_TIME.of(self.schema.options)
+        if not self.schema.partition_keys:
+            raise InvalidRequestError(f"table {self.name} has no partition columns, so no partition can expire")
+        if age is None:
+            raise InvalidRequestError(
+                f"table {self.name} has no option {PARTITION_EXPIRATION_TIME.key}; set it, such as to '30 d'"
+            )
+        from lakelog.filestore.expire.partition_times import expired_partitions
+
+        now = system_millis() if now_millis is None else now_millis
+        return lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now)
+
+    def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
+        from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+        from lakelog.filestore.index.hash_index import HashIndexChange
+        from lakelog.filestore.metadata.manifest import FileKind
+        from lakelog.filestore.write.table_write import partitions_of
+        from lakelog.filestore.write.write import check_table_writable
+
+        self._check_has_no_log()
+        check_table_writable(self)
+        base = latest_of(self)
+        live = self.live_files.of(base)
+        dropped = choose(partitions_of(self, base))
+        entries = [replace(entry, kind=FileKind.DELETE) for entry in live.entries() if entry.partition in dropped]
+        if not entries:
+            return None
+        request = CommitRequest(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE,
+            entries=entries,
+            hashes=HashIndexChange(replaced=dropped),
+            operation="OVERWRITE",
+        )
+
+        def resolve(latest: Snapshot | None) -> CommitRequest:
+            if latest != base:
+                raise ConflictError(f"{self.name} changed while partitions were dropped; drop them again")
+            return request
+
+        snapshot = TableCommit(self, clock=clock).commit(resolve)
+        assert snapshot is not None
+        self._expire_after(snapshot)
+        return snapshot
