@@ -18,6 +18,7 @@ from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
+from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
@@ -369,10 +370,29 @@ def test_a_branch_of_another_engine_needs_its_base_once(tmp_path: Path) -> None:
     put(branch, (3, 3))
     assert table.merge_changes("foreign").inserted == 1
     assert [row[0] for row in rows(table)] == [1, 2, 3]
-    with pytest.raises(NotFoundError, match=r"base=99 is no snapshot of table t \(it has 1, 2, 3\)"):
+    with pytest.raises(NotFoundError, match=r"base=99 is no state of branch 'foreign' or of its table: .*1 to 3"):
         table.merge_changes("foreign", base=99)
-    with pytest.raises(NotFoundError, match="base='x' is no tag"):
+    with pytest.raises(NotFoundError, match=r"base='x' is no state of branch .*has no version 'x'"):
         table.merge_changes("foreign", base="x")
+
+
+@pytest.mark.parametrize("base", [1, "1", "begin", "foreign.1", "main.begin"])
+def test_a_base_is_named_as_any_other_state(tmp_path: Path, base: int | str) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    write_tag(table, "begin", table.snapshots.get(1))
+    branch = fork(table, "foreign", is_known=False)
+    put(branch, (2, 2))
+
+    assert table.merge_changes("foreign", base=base, dry_run=True).inserted == 1
+
+
+def test_a_base_in_a_third_branch_is_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(fork(table, "foreign", is_known=False), (2, 2))
+    fork(table, "other")
+
+    with pytest.raises(InvalidRequestError, match=r"base='other\.1' is a state of branch 'other'"):
+        table.merge_changes("foreign", base="other.1")
 
 
 def test_a_branch_of_paimon_is_merged_from_its_tag(tmp_path: Path) -> None:

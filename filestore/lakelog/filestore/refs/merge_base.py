@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
-from lakelog.common.quoting import cause, listed, shown
+from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.identity import carried_by, latest_of
 from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
@@ -22,6 +22,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import MERGED_PREFIX
 from lakelog.filestore.refs.net_change import State
 from lakelog.filestore.refs.tags import drop_tag, write_tag
+from lakelog.filestore.refs.travel import at_version
 
 TAG_PREFIX = "lakelog-merged-"
 
@@ -190,30 +191,23 @@ class BranchLine:
         )
 
     def _given(self, given: str | int) -> State:
-        """The state that a user names: of the branch, where it has one of that name, else of the table."""
+        """The state that a user names: a version, see `travel`, of the branch, where it has one, else of the table."""
         if given == 0:
             return State(table=self.main, snapshot=None)
-        lines = (self.branch, self.main)
-        if isinstance(given, str):
-            for line in lines:
-                if given in line.snapshots.tags():
-                    return State(table=line, snapshot=line.snapshots.tagged(given))
-            if not given.isdecimal():
-                tags = sorted({tag for line in lines for tag in line.snapshots.tags()})
-                raise NotFoundError(
-                    f"base={shown(given)} is no tag of table {self.main.name} or its branch {self.name!r}; the tags "
-                    f"are {listed(tags) or 'none'}"
+        missing: list[str] = []
+        for line in (self.branch, self.main):
+            try:
+                table, snapshot = at_version(line, given)
+            except NotFoundError as error:
+                missing.append(str(error))
+                continue
+            if table.branch not in (self.name, self.main.branch):
+                raise InvalidRequestError(
+                    f"base={shown(given)} is a state of branch {table.branch!r}: a merge of branch {self.name!r} "
+                    f"begins at a state of that branch or of table {self.main.name}"
                 )
-            given = int(given)
-        for line in lines:
-            snapshot = line.snapshots.find(given)
-            if snapshot is not None:
-                return State(table=line, snapshot=snapshot)
-        ids = {line.branch: listed(str(number) for number in line.snapshots.ids()) for line in lines}
-        raise NotFoundError(
-            f"base={given} is no snapshot of table {self.main.name} (it has {ids[self.main.branch]}) or of its branch "
-            f"{self.name!r} (it has {ids[self.name]})"
-        )
+            return State(table=table, snapshot=snapshot)
+        raise NotFoundError(f"base={shown(given)} is no state of branch {self.name!r} or of its table: {missing[-1]}")
 
     def keep(self) -> None:
         """Let a tag of the branch keep the snapshot that is merged: the next merge begins there."""

@@ -51,11 +51,7 @@ def state_of(table: TableStore, end: RangeEnd) -> Snapshot | None:
     """
     if end.snapshot is not None or end.number == 0:
         return end.snapshot
-    living = table.snapshots.find(end.number)
-    if living is not None:
-        return living
-    tagged = [tag.snapshot for tag in table.snapshots.all_tags() if tag.snapshot.id == end.number]
-    return tagged[0] if tagged else at_number(table, end.number)
+    return at_number(table, end.number, or_tagged=True)
 
 
 def _of_version(table: TableStore, text: str, what: str) -> RangeEnd:

@@ -99,18 +99,23 @@ def _state(table: TableStore, which: SnapshotChoice) -> Snapshot | None:
     return latest_of(table)
 
 
-def at_number(table: TableStore, snapshot_id: int) -> Snapshot:
-    """The living snapshot of a number. Raises NotFoundError, naming the tags that keep an expired one."""
-    try:
-        return table.snapshots.get(snapshot_id)
-    except NotFoundError:
-        kept = [tag.name for tag in table.snapshots.all_tags() if tag.snapshot.id == snapshot_id]
-        if not kept:
-            raise
+def at_number(table: TableStore, snapshot_id: int, *, or_tagged: bool = False) -> Snapshot:
+    """The living snapshot of a number, or with `or_tagged` the one that a tag keeps.
+
+    Raises NotFoundError, naming the tags that keep an expired one.
+    """
+    living = table.snapshots.find(snapshot_id)
+    if living is not None:
+        return living
+    kept = [tag for tag in table.snapshots.all_tags() if tag.snapshot.id == snapshot_id]
+    if kept and or_tagged:
+        return kept[0].snapshot
+    if kept:
         raise NotFoundError(
-            f"snapshot {snapshot_id} of {table.name} has expired; it is kept by the tags {listed(kept)}: name one "
-            "of these"
-        ) from None
+            f"snapshot {snapshot_id} of {table.name} has expired; it is kept by the tags "
+            f"{listed(tag.name for tag in kept)}: name one of these"
+        )
+    return table.snapshots.get(snapshot_id)  # raises, naming the living ones
 
 
 def at_timestamp(table: TableStore, time_millis: int) -> Snapshot:
