@@ -11,7 +11,12 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakelog.filestore.refs import auto_tags
-from lakelog.filestore.refs.auto_tags import create_due_tags, expire_tags_by_writer, tag_after_commit
+from lakelog.filestore.refs.auto_tags import (
+    create_due_tags,
+    expire_tags_by_writer,
+    is_snapshot_due,
+    tag_after_commit,
+)
 from lakelog.filestore.refs.tag_periods import TagPeriods
 from lakelog.filestore.refs.tags import tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
@@ -213,3 +218,47 @@ def test_tags_of_a_write_only_table_are_created_by_upkeep(tmp_path: Path) -> Non
     table.compact(full=True)
 
     assert [tag.snapshot.id for tag in tags_of(table)] == [1]
+
+
+def due(clocked: Clocked, *, now: str, watermark: str | None = None) -> bool:
+    """Whether a batch without rows makes a snapshot."""
+    mark = None if watermark is None else millis(watermark)
+    options = {**clocked.table.schema.options, "write-only": "false"}
+    table = dataclasses.replace(clocked.table, schema=dataclasses.replace(clocked.table.schema, options=options))
+    return is_snapshot_due(table, watermark=mark, now_millis=millis(now))
+
+
+def test_an_empty_batch_makes_the_snapshot_that_a_watermark_waits_for(tmp_path: Path) -> None:
+    options = {"tag_automatic_creation": "watermark", "snapshot.watermark-idle-timeout": "10 min"}
+    clocked = Clocked(tmp_path, **options)
+    clocked.commit("2026-01-10 15:00", watermark="2026-01-10 14:59")
+    assert not due(clocked, now="2026-01-10 15:08", watermark="2026-01-10 15:01")  # rows may come yet
+    assert due(clocked, now="2026-01-10 15:09", watermark="2026-01-10 15:01")
+    assert not due(clocked, now="2026-01-10 15:09", watermark="2026-01-10 14:59")  # it would have the same watermark
+    assert not due(clocked, now="2026-01-10 15:09")
+
+
+def test_an_empty_batch_makes_no_snapshot_without_the_timeout(tmp_path: Path) -> None:
+    clocked = Clocked(tmp_path, tag_automatic_creation="watermark")
+    clocked.commit("2026-01-10 15:00", watermark="2026-01-10 14:59")
+    assert not due(clocked, now="2026-02-10 15:00", watermark="2026-01-11 15:00")
+
+
+def test_an_empty_batch_makes_the_snapshot_that_a_period_waits_for(tmp_path: Path) -> None:
+    clocked = Clocked(tmp_path, tag_automatic_creation="process-time", tag_creation_delay="10 min")
+    clocked.commit("2026-01-10 15:00")
+    assert not due(clocked, now="2026-01-11 00:09")
+    assert due(clocked, now="2026-01-11 00:10")
+
+
+def test_writers_of_a_write_only_table_leave_tags_to_its_upkeep(tmp_path: Path) -> None:
+    clocked = Clocked(tmp_path, tag_automatic_creation="process-time")
+    clocked.commit("2026-01-10 15:00")
+    assert not is_snapshot_due(clocked.table, watermark=None, now_millis=millis("2026-01-11 00:10"))
+
+
+def test_an_empty_batch_makes_no_snapshot_of_an_empty_or_untagged_table(tmp_path: Path) -> None:
+    assert not due(Clocked(tmp_path / "a", tag_automatic_creation="process-time"), now="2026-01-11 00:10")
+    plain = Clocked(tmp_path / "b")
+    plain.commit("2026-01-10 15:00", watermark="2026-01-10 14:59")
+    assert not due(plain, now="2026-02-10 15:00", watermark="2026-01-11 15:00")

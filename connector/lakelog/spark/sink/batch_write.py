@@ -15,6 +15,7 @@ from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
 from lakelog.filestore.index.hash_index import HashIndex, joined_changes
 from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.refs.auto_tags import is_snapshot_due, tag_after_commit
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, checked_index
 from lakelog.logstore.kafka.eventual_writer import authors_behind
@@ -148,6 +149,8 @@ class BatchWrite:
         if done.snapshot_id is not None:
             is_latest = latest is not None and latest.id == done.snapshot_id
             snapshot = latest if is_latest else self.table.snapshots.find(done.snapshot_id)
+        if snapshot is not None and not files:  # with files the compaction beside does so
+            tag_after_commit(self.table, snapshot)
         beside = compaction_beside(self.snapshots)
         live = self.table.live_files.of(latest)
         beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
@@ -164,9 +167,14 @@ class BatchWrite:
         )
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
-        """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed."""
+        """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed.
+
+        True where a tag waits for a snapshot, see `is_snapshot_due`.
+        """
         has_rows = any(message.row_count for message in messages)
-        return has_rows or any(answer.base != answer.end for answer in answers) or bool(self.batch.lineage)
+        if has_rows or any(answer.base != answer.end for answer in answers) or self.batch.lineage:
+            return True
+        return is_snapshot_due(self.table, watermark=self.batch.watermark_millis)
 
 
 def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -> list[BucketAnswer]:

@@ -24,6 +24,7 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, joined_changes
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.refs.auto_tags import is_snapshot_due
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.columns import places_of_columns
 from lakelog.filestore.write.row_kinds import with_kind_numbers
@@ -261,15 +262,20 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
 
     @sentence_first()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say."""
+        """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say.
+
+        One without rows makes a snapshot where a tag waits for it.
+        """
         written = _written(messages)
         users = {message.query_id for message in written if message.query_id}
         query_id = next(iter(users), None)
         user = self._commit_user or query_id
-        if user is None or not (self._plan.is_overwrite or any(message.row_count for message in written)):
+        if user is None:
             return
         batch = self._identified(Batch(user=user, identifier=batchId, source_digest=None), query_id)
-        self._plan.commit(written, batch, is_stream=True)
+        has_rows = self._plan.is_overwrite or any(message.row_count for message in written)
+        if has_rows or is_snapshot_due(self._plan.table, watermark=batch.watermark_millis):
+            self._plan.commit(written, batch, is_stream=True)
 
     def _identified(self, batch: Batch, query_id: str | None) -> Batch:
         """The batch with the digest of its source offsets and its watermark.

@@ -1,6 +1,7 @@
 """A cache of what small files parse to, for files that may be replaced: an item is given for the same bytes alone.
 
-An expiry beside 1,000 tags reads each of them; to parse them takes five times as long as to read them.
+Snapshots are read by every commit and read, and to parse one takes longer than to read it. Tags have a cache of their
+own, which needs no read: `lakelog.filestore.metadata.tag_cache`.
 """
 
 from __future__ import annotations

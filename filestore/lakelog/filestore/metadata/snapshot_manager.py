@@ -17,14 +17,13 @@ from lakelog.filestore.metadata.parsed_files import ParsedFiles
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.tag_cache import cache_tag, cached_tag
 from lakelog.filestore.metadata.tag_file import Tag
-from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths
+from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths, is_tag_file
 
 _READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes long for each
 _READERS = 16
 _PARSED_BYTES_MAX = 1 << 20  # a larger file is not kept in memory for the next read
 _PROBES_MAX = 64  # for an older hint the folder is listed instead
 
-PARSED_TAGS: ParsedFiles[tuple[Tag, str]] = ParsedFiles(32 << 20)
 PARSED_SNAPSHOTS: ParsedFiles[Snapshot] = ParsedFiles(16 << 20)
 
 
@@ -120,7 +119,7 @@ class SnapshotManager:
     def tags(self) -> list[str]:
         """The names of all tags, in order. Lists the folder."""
         names = self._file_io.list_names(self._paths.tag_dir)
-        return sorted(name.removeprefix(TAG_PREFIX) for name in names if name.startswith(TAG_PREFIX))
+        return sorted(name.removeprefix(TAG_PREFIX) for name in names if is_tag_file(name))
 
     def tagged(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
@@ -141,7 +140,7 @@ class SnapshotManager:
     def all_tags(self) -> list[Tag]:
         """All tags, by snapshot, then by name. Raises CorruptDataError."""
         entries = self._file_io.list_entries(self._paths.tag_dir)
-        found = [self.listed_tag(entry) for entry in entries if entry.name.startswith(TAG_PREFIX)]
+        found = [self.listed_tag(entry) for entry in entries if is_tag_file(entry.name)]
         return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
 
     def listed_tag(self, entry: FileEntry) -> Tag | None:
@@ -159,15 +158,13 @@ class SnapshotManager:
     def find_tag(self, name: str) -> Tag | None:
         """The tag of a name, None for a missing one. Raises CorruptDataError."""
         path = self._paths.tag(name)
+        if not is_tag_file(f"{TAG_PREFIX}{name}"):
+            return None
         try:
             data = self._file_io.read_bytes(path)
         except NotFoundError:
             return None
-        held = PARSED_TAGS.get(path, data)
-        if held is None:
-            held = Tag.from_json(data, path=path, name=name)
-            PARSED_TAGS.put(path, data, held)
-        tag, named = held
+        tag, named = Tag.from_json(data, path=path, name=name)
         if named != name and self._is_swapped(name, data, named):
             raise damaged(path, f"it is the file of tag {shown(named)}")
         return tag

@@ -18,7 +18,7 @@ from lakelog.common.errors import NotFoundError
 from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.schema.paths import TAG_PREFIX, TablePaths
+from lakelog.filestore.schema.paths import TAG_PREFIX, TablePaths, is_tag_file
 
 _PREFIX = ".hold-"
 _SUFFIX = ".tmp"
@@ -60,7 +60,7 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
 
 
 def _tags(file_io: FileIO, paths: TablePaths) -> list[FileEntry]:
-    return [entry for entry in file_io.list_entries(paths.tag_dir) if entry.name.startswith(TAG_PREFIX)]
+    return [entry for entry in file_io.list_entries(paths.tag_dir) if is_tag_file(entry.name)]
 
 
 def _holds(file_io: FileIO, paths: TablePaths, after_millis: int | None) -> list[str]:

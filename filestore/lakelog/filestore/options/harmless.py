@@ -51,7 +51,7 @@ _KEYS = {
         sink.writer-coordinator.cache-expire-after-access sink.writer-coordinator.cache-memory
         sink.writer-coordinator.cache-soft-values sink.writer-coordinator.enabled
         sink.writer-coordinator.page-size sink.writer-coordinator.prefetch-manifests sink.writer-cpu
-        sink.writer-memory sink.writer-refresh-detectors snapshot.watermark-idle-timeout
+        sink.writer-memory sink.writer-refresh-detectors
         source.checkpoint-align.enabled source.checkpoint-align.timeout source.operator-uid.suffix
         streaming-read-atomic streaming-read.shuffle-bucket-with-partition
         unaware-bucket.compaction.parallelism unaware-bucket.no-shuffle
@@ -126,7 +126,7 @@ _KEYS = {
         partition.mark-done-action.http.timeout partition.mark-done-action.http.url
         partition.mark-done-action.mode partition.mark-done.recover-from-state partition.time-interval
         snapshot.ignore-empty-commit
-        tag.callback.#.param tag.callbacks tag.create-success-file
+        tag.callback.#.param tag.callbacks
         visibility-callback.check-interval
         visibility-callback.enabled visibility-callback.timeout
     """,

@@ -110,6 +110,22 @@ TAG_AUTOMATIC_COMPLETION = Option(
     doc="Whether periods without a snapshot get tags too, one a snapshot, those of the snapshots behind them.",
     kind="true or false",
 )
+TAG_CREATE_SUCCESS_FILE = Option(
+    key="tag.create-success-file",
+    parse=parse_bool,
+    default=False,
+    doc="Whether the creation of a tag is followed by the file `tag/tag-success-file/<tag>_SUCCESS`, for schedulers "
+    "that wait for it. It is deleted with the tag.",
+    kind="true or false",
+)
+SNAPSHOT_WATERMARK_IDLE_TIMEOUT: Option[int | None] = Option(
+    key="snapshot.watermark-idle-timeout",
+    parse=parse_duration_millis,
+    default=None,
+    doc="With `tag.automatic-creation=watermark`: when the newest snapshot's watermark is this much older than now, a "
+    "batch without rows makes a snapshot too if it has a later watermark, so that the tags up to it are created.",
+    kind="a duration such as 10 min",
+)
 TAG_BATCH_CUSTOMIZED_NAME: Option[str | None] = Option(
     key="tag.batch.customized-name",
     parse=str,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from lakelog.common.clock import system_millis
@@ -23,6 +23,7 @@ from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.options import tagging
 from lakelog.filestore.options.tagging import TagCreation
 from lakelog.filestore.options.writing import WRITE_ONLY
+from lakelog.filestore.refs.success_files import complete_success_file
 from lakelog.filestore.refs.tag_periods import TagPeriods
 from lakelog.filestore.refs.tags import drop_tag, expire_tags, write_tag
 from lakelog.filestore.refs.travel import NO_WATERMARK
@@ -93,6 +94,31 @@ def create_due_tags(table: TableStore, newest: Snapshot) -> list[str]:
     return _AutoTags(table, creation).create_up_to(newest)
 
 
+def is_snapshot_due(table: TableStore, *, watermark: int | None, now_millis: int | None = None) -> bool:
+    """Whether a batch without rows is to make a snapshot, so that a tag can be created: no row comes meanwhile.
+
+    With tags by the time of commits, when one is due now. With tags by watermarks, when the newest snapshot's watermark
+    is `snapshot.watermark-idle-timeout` behind now, and the batch has a later `watermark`. Asks the table for nothing
+    where the options rule it out. Source: Paimon, `TagAutoCreation`, "forceCreatingSnapshot".
+    """
+    options = table.schema.options
+    creation, timeout = creation_of(options), tagging.SNAPSHOT_WATERMARK_IDLE_TIMEOUT.of(options)
+    if WRITE_ONLY.of(options) or creation not in (TagCreation.PROCESS_TIME, TagCreation.WATERMARK):
+        return False
+    if creation is TagCreation.WATERMARK and (timeout is None or watermark is None):
+        return False
+    newest = table.snapshots.latest()
+    if newest is None:
+        return False
+    now = system_millis() if now_millis is None else now_millis
+    if creation is TagCreation.PROCESS_TIME:
+        return _AutoTags(table, creation).is_due_at(now, newest)
+    assert timeout is not None, "checked above"
+    assert watermark is not None, "checked above"
+    known = newest.watermark
+    return known is not None and known < watermark and known <= now - timeout
+
+
 def creation_of(options: Mapping[str, str]) -> TagCreation:
     """When tags are created by these options; the proposal's options mean the time of commits."""
     creation = tagging.TAG_AUTOMATIC_CREATION.of(options)
@@ -115,11 +141,8 @@ class _AutoTags:
     def create_up_to(self, newest: Snapshot) -> list[str]:
         """Look at the snapshots up to `newest` that no process has looked at, oldest first."""
         key = (self._table.path, self._table.branch)
-        at = _next.get(key)
-        if at is None or at.snapshot_id > newest.id + 1:  # another table in the same folder, or a rollback
-            at = self._begin()
+        at = self._known(newest)
         if not self._is_due(newest, at):
-            _next[key] = at
             return []
         at = self._begin()  # another process may have created tags meanwhile
         made: list[str] = []
@@ -132,11 +155,25 @@ class _AutoTags:
         _next[key] = at
         return made
 
+    def is_due_at(self, now_millis: int, newest: Snapshot) -> bool:
+        """Whether a snapshot of this time, behind the newest one, would get a tag."""
+        at = self._known(newest)
+        return self._is_due(replace(newest, id=newest.id + 1, time_millis=now_millis), at)
+
+    def _known(self, newest: Snapshot) -> _Next:
+        """What this process knows of the next tag, or finds out."""
+        key = (self._table.path, self._table.branch)
+        at = _next.get(key)
+        if at is None or at.snapshot_id > newest.id + 1:  # another table in the same folder, or a rollback
+            at = _next[key] = self._begin()
+        return at
+
     def _begin(self) -> _Next:
         tags = self._tags()
         if not tags:
             return _Next(self._table.snapshots.earliest_id() or 1, None)
         last = tags[-1]
+        complete_success_file(self._table, last.name)
         time = self._periods.time_of(last.name)
         assert time is not None, "automatic tags have a time"
         return _Next(last.snapshot.id + 1, time + self._periods.length)

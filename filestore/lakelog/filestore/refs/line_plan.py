@@ -21,6 +21,7 @@ from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, S
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, USERS_KEY, parse_users, users_to_json
+from lakelog.filestore.options.tagging import TAG_CREATE_SUCCESS_FILE
 from lakelog.filestore.refs.tags import tags_of
 from lakelog.filestore.schema.schema import DIGEST_KEY
 from lakelog.filestore.schema.stored_schema import stored_schema
@@ -202,6 +203,8 @@ def _tag_acts(lines: Lines) -> list[Act]:
     acts: list[Act] = []
     for tag in tags_of(main):
         if tag.snapshot.id > lines.base_id and tag.name not in theirs and not _is_own(tag.name):
+            if TAG_CREATE_SUCCESS_FILE.of(main.schema.options):
+                acts.append((DELETE, _below(main, main.paths.tag_success(tag.name)), None))
             acts.append((DELETE, _below(main, main.paths.tag(tag.name)), None))
     for name in theirs:
         text = branch.file_io.read_bytes(branch.paths.tag(name)).decode()

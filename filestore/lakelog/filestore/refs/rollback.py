@@ -40,6 +40,7 @@ from lakelog.filestore.metadata.users import (
 )
 from lakelog.filestore.refs.restore import RestoredWriter, writers_since
 from lakelog.filestore.refs.restored_state import StateDifference, row_counts
+from lakelog.filestore.refs.success_files import delete_success_file
 from lakelog.filestore.refs.tags import tags_of
 from lakelog.filestore.write.write import check_table_writable
 
@@ -138,6 +139,7 @@ class _Rollback:
 
     def _delete_tags(self) -> None:
         for name in self._younger_tags():
+            delete_success_file(self._table, name)
             self._table.file_io.delete(self._table.paths.tag(name))
 
     def _put_target(self) -> None:

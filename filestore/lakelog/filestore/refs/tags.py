@@ -23,6 +23,8 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.tag_holds import hold
 from lakelog.filestore.refs.freeing import free_files
+from lakelog.filestore.refs.success_files import delete_success_file, write_success_file
+from lakelog.filestore.schema.paths import SUCCESS_FOLDER, TAG_PREFIX, is_tag_file
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -50,8 +52,10 @@ def check_new_name(name: str) -> str:
     A number would be taken for a snapshot's id. A surrounding space is not seen in a list.
     """
     check_user_name(name, "tag")
-    if name.isnumeric() or name != name.strip():
+    is_folder = not is_tag_file(f"{TAG_PREFIX}{name}")
+    if name.isnumeric() or name != name.strip() or is_folder:
         what = "a number, as snapshots have" if name.isnumeric() else "surrounded by space"
+        what = f"in the file of the folder {SUCCESS_FOLDER}" if is_folder else what
         raise InvalidRequestError(f"tag {shown(name)} is {what}; expected a name such as 2026-01-31 or release-5")
     return name
 
@@ -97,6 +101,7 @@ def write_tag(
             )
     if older is not None and older.snapshot != snapshot:
         free_files(table, older.snapshot)
+    write_success_file(table, name, now_millis=now)
     return tag
 
 
@@ -114,7 +119,9 @@ def rename_tag(table: TableStore, name: str, new_name: str) -> Tag:
     is_continued = made == renamed
     if not is_continued and not table.file_io.create_new(table.paths.tag(new_name), renamed.to_json().encode()):
         raise ConflictError(f"table {table.name} has a tag {new_name!r} already; delete it, or choose another name")
+    delete_success_file(table, name)
     table.file_io.delete(table.paths.tag(name))
+    write_success_file(table, new_name)
     return renamed
 
 
@@ -124,6 +131,7 @@ def drop_tag(table: TableStore, name: str) -> None:
     Of a tag whose file is damaged, or that misses files, only its own file is deleted.
     """
     dropped = _found(table, name)
+    delete_success_file(table, name)
     table.file_io.delete(table.paths.tag(name))
     if dropped is not None:
         free_files(table, dropped.snapshot)

@@ -4,7 +4,8 @@
     <root>/snapshot/snapshot-N, LATEST, EARLIEST        manifest/index-manifest-<uuid>-<n>, index/index-<uuid>-<n>
     <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>, statistics/stat-<uuid>-<n>
                                                         manifest/header-<uuid>-<n> (lakelog's own)
-    <root>/tag/tag-<name>, branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.state_keeping`)
+    <root>/tag/tag-<name>, tag/tag-success-file/<name>_SUCCESS
+    <root>/branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.state_keeping`)
     <root>/branch/.lakelog-<name>, branch/branch-<name>/lakelog/fork (see `lakelog.filestore.refs`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
 TAG_PREFIX = "tag-"
+SUCCESS_FOLDER = "tag-success-file"  # in the folder of tags, and none of them
 CHANGELOG_PREFIX = "changelog-"
 CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
@@ -43,6 +45,11 @@ BRANCH_STEP_PREFIX = ".lakelog-"  # of a branch that is made, renamed or deleted
 MAIN_BRANCH = "main"
 INDEX_BESIDE_DATA = "index-file-in-data-file-dir"  # an option of Paimon: index files are in the folders of buckets
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
+
+
+def is_tag_file(name: str) -> bool:
+    """Whether a name in the folder of tags is that of a tag."""
+    return name.startswith(TAG_PREFIX) and name != SUCCESS_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +155,11 @@ class TablePaths:
     def statistics(self, name: str) -> str:
         """A statistics file."""
         return f"{self.root}/statistics/{name}"
+
+    def tag_success(self, name: str) -> str:
+        """The file that says that a tag exists. Raises InvalidRequestError for a name that cannot be a file's."""
+        check_user_name(name, "tag")
+        return f"{self.tag_dir}/{SUCCESS_FOLDER}/{name}_SUCCESS"
 
     def tag(self, name: str) -> str:
         """The file of one tag. Raises InvalidRequestError for a name that cannot be a file's."""

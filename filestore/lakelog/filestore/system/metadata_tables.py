@@ -66,13 +66,10 @@ def options(table: TableStore) -> Iterator[Row]:
 
 def tags(table: TableStore) -> Iterator[Row]:
     """The rows of `tags`, in the order of their names."""
-    for name in table.snapshots.tags():
-        tag = table.snapshots.find_tag(name)
-        if tag is None:  # deleted since the folder was listed
-            continue
+    for tag in sorted(table.snapshots.all_tags(), key=lambda tag: tag.name):
         created, retained = tag.create_time, tag.time_retained
         yield (
-            name,
+            tag.name,
             tag.snapshot.id,
             tag.snapshot.schema_id,
             tag.snapshot.time_millis,
