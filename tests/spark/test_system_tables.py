@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any  # Any: values of a test
 
 import pyarrow as pa
 import pytest
@@ -57,3 +58,60 @@ def test_the_helper_reads_system_tables_of_a_table_and_of_the_warehouse(
 def test_an_unknown_system_table_is_an_error_at_load(spark: SparkSession, catalog: Catalog, table: Table) -> None:
     with pytest.raises(PySparkException, match="did you mean 'files'"):
         spark.read.format("lakelog").option("warehouse", catalog.warehouse).load(f"{table.name}$fils")
+
+
+def streamed(spark: SparkSession, table: Table, name: str, folder: Path, **options: str) -> list[tuple[Any, ...]]:
+    """What one run of a stream gives, in the order of ids; a second run goes on behind it."""
+    rows = spark.readStream.format("lakelog").options(**options).load(f"{table.path}${name}")
+    found: list[tuple[Any, ...]] = []
+    query = rows.writeStream.foreachBatch(lambda batch, _: found.extend(tuple(row) for row in batch.collect()))
+    query = query.option("checkpointLocation", str(folder / name)).trigger(availableNow=True)
+    query.start().awaitTermination()
+    return sorted(found, key=str)
+
+
+@pytest.fixture
+def logged_table(catalog: Catalog) -> Table:
+    """A table with a changelog."""
+    options = {"bucket": "1", "changelog-producer": "lookup"}
+    made = catalog.create_table("db.c", schema=SCHEMA, primary_keys=["id"], options=options)
+    made.write(pa.table({"id": [1, 2], "v": ["a", "b"]}, schema=SCHEMA))
+    return made
+
+
+def changed(table: Table) -> None:
+    table.write(pa.table({"id": [1], "v": ["z"]}, schema=SCHEMA))
+    table.delete("id = 2")
+
+
+def test_the_audit_log_is_followed_with_the_kind_of_each_row(
+    spark: SparkSession, logged_table: Table, tmp_path: Path
+) -> None:
+    assert streamed(spark, logged_table, "audit_log", tmp_path) == [("+I", 1, "a"), ("+I", 2, "b")]
+    changed(logged_table)
+    expected = [("+U", 1, "z"), ("-D", 2, "b"), ("-U", 1, "a")]
+    assert streamed(spark, logged_table, "audit_log", tmp_path) == expected
+
+
+def test_the_binlog_is_followed_with_both_values_of_an_update(
+    spark: SparkSession, logged_table: Table, tmp_path: Path
+) -> None:
+    assert streamed(spark, logged_table, "binlog", tmp_path) == [("+I", [1], ["a"]), ("+I", [2], ["b"])]
+    changed(logged_table)
+    assert streamed(spark, logged_table, "binlog", tmp_path, columns="rowkind,v") == [
+        ("+U", ["a", "z"]),
+        ("-D", ["b"]),
+    ]
+
+
+def test_only_system_tables_of_changes_are_followed(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="has no changes to follow: read it with spark"):
+        streamed(spark, table, "files", tmp_path)
+    with pytest.raises(PySparkException, match=r"where filters rows, and .*binlog has lists"):
+        streamed(spark, table, "binlog", tmp_path, where="id = 1")
+
+
+def test_a_batch_read_of_a_system_table_takes_no_option_of_streams(spark: SparkSession, table: Table) -> None:
+    rows = spark.read.format("lakelog").option("maxRowsPerTrigger", "5").load(f"{table.path}$audit_log")
+    with pytest.raises(PySparkException, match="unknown option 'maxrowspertrigger'"):
+        rows.collect()

@@ -29,9 +29,10 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.session import prepare_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from lakelog.catalog import Table
+    from lakelog.catalog.system_names import ReadName
     from lakelog.protocol.stores import LogTarget
     from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
@@ -102,11 +103,18 @@ class LakelogDataSource(DataSource):
         from lakelog.spark.source.source import LakelogStreamReader
         from lakelog.spark.tables import find_older_topic
 
-        table, options = self._read()
+        name, given = self._audited() if self._names_system_table() else (None, self.options)
+        table, options = self._read(given)
         if options.between is not None:
             raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
         target, check_log = _log_of(table)
-        rows = TableRows.of(table._files, target, schema, options)
+        rows: TableRows | AuditRows
+        if name is None:
+            rows = TableRows.of(table._files, target, schema, options)
+        else:
+            from lakelog.spark.source.audit_stream import AuditRows
+
+            rows = AuditRows.of(name, table._files, target, schema, options)
         find_topic = partial(find_older_topic, table)
         return LakelogStreamReader(table._files, target, rows, options, check_log=check_log, find_topic=find_topic)
 
@@ -157,12 +165,19 @@ class LakelogDataSource(DataSource):
         options = {key.lower(): value for key, value in self.options.items()}
         return names_system_table(options.get("table") or options.get("path", ""), in_warehouse="warehouse" in options)
 
-    def _read(self) -> tuple[Table, ReadOptions]:
+    def _audited(self) -> tuple[ReadName, Mapping[str, str]]:
+        """The system table that a stream is of, and the options of the stream of its table."""
+        from lakelog.spark.source.audit_stream import audited
+
+        return audited(self.options)
+
+    def _read(self, given: Mapping[str, str] | None = None) -> tuple[Table, ReadOptions]:
         from lakelog.spark.options import open_for_read, parse_read_options
 
         self._show_log()
-        table = open_for_read(self.options)
-        return table, parse_read_options(self.options, table)
+        options = self.options if given is None else given
+        table = open_for_read(options)
+        return table, parse_read_options(options, table)
 
     def _show_log(self) -> LoggingLevel | None:
         """Show the log of this process of Spark's as the options say; the level that they name."""

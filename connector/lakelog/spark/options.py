@@ -181,7 +181,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     MERGE_SCHEMA,
     LOGGING_LEVEL,
 )
-_READ_OPTIONS = (
+READ_OPTIONS = (
     *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE, MERGE_SCHEMA)),
     *PAIMON_STATE_OPTIONS,
     SCAN_BRANCH,
@@ -282,7 +282,7 @@ def _no_create_table(path: str) -> str:
 
 def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
     """The options of a read, checked against the table. Raises OptionError, InvalidRequestError."""
-    options = known_options(given, _READ_OPTIONS)
+    options = known_options(given, READ_OPTIONS)
     columns = COLUMNS.of(options) or None
     if columns is not None:
         columns = tuple(field.name for field in table.schema.chosen(columns))

@@ -17,7 +17,7 @@ from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option
 from lakelog.filestore.io.location import store_options
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.options import COLUMNS, PATH, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
+from lakelog.spark.options import COLUMNS, PATH, READ_OPTIONS, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
 from lakelog.spark.shown_state import BRANCH, PAIMON_STATE_OPTIONS, STATE_OPTIONS, parse_state
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
 
@@ -40,11 +40,15 @@ INCREMENTAL: Option[tuple[int, int] | None] = Option(
 _OPTIONS = (PATH, TABLE, WAREHOUSE, COLUMNS, WHERE, TIMEZONE, INCREMENTAL, *STATE_OPTIONS, *PAIMON_STATE_OPTIONS)
 
 
-def open_system_table(given: Mapping[str, str]) -> SystemTable:
-    """The system table that the options name. Raises OptionError, InvalidRequestError, NotFoundError."""
+def open_system_table(given: Mapping[str, str], *, or_stream: bool = False) -> SystemTable:
+    """The system table that the options name, `or_stream` those of a stream of it.
+
+    Raises OptionError, InvalidRequestError, NotFoundError.
+    """
     options = {key.lower(): value for key, value in given.items()}
     access = store_options(options)
-    options = known_options({key: value for key, value in options.items() if key not in access}, _OPTIONS)
+    known = (*_OPTIONS, *READ_OPTIONS) if or_stream else _OPTIONS
+    options = known_options({key: value for key, value in options.items() if key not in access}, known)
     name, warehouse = TABLE.of(options) or PATH.of(options), WAREHOUSE.of(options)
     which = _state(options)
     if warehouse and "/" not in name:
@@ -72,8 +76,8 @@ def _state(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def system_schema(given: Mapping[str, str]) -> spark.StructType:
-    """The columns that the options choose."""
-    table = open_system_table(given)
+    """The columns that the options choose; Spark does not tell whether for a read or for a stream."""
+    table = open_system_table(given, or_stream=True)
     chosen = COLUMNS.of({key.lower(): value for key, value in given.items()})
     by_name = {field.name: field for field in table.fields}
     unknown = [name for name in chosen if name not in by_name]
@@ -101,7 +105,8 @@ class SystemReader(DataSourceReader):
     """Reads a system table in one task."""
 
     def __init__(self, options: Mapping[str, str], schema: spark.StructType) -> None:
-        """Read nothing yet."""
+        """Read nothing yet. Raises OptionError for options of streams."""
+        open_system_table(options)
         self._options = dict(options)
         self._schema = schema
 

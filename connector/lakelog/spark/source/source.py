@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any  # Any: offsets are JSON objects
+from typing import TYPE_CHECKING, Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -63,6 +63,9 @@ from lakelog.spark.source.stream_old_rows import looks_up_old_rows
 from lakelog.spark.source.stream_start import ReadStart
 from lakelog.spark.source.stream_tag import TagStart
 
+if TYPE_CHECKING:
+    from lakelog.spark.source.audit_stream import AuditRows
+
 logger = logging.getLogger("lakelog.spark")
 
 
@@ -73,7 +76,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self,
         table: FileStoreTable,
         target: LogTarget | None,
-        rows: TableRows,
+        rows: TableRows | AuditRows,
         options: ReadOptions,
         *,
         check_log: Callable[[], None] | None = None,
@@ -85,11 +88,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             table, target, options, check_log=check_log, find_topic=find_topic
         )
 
-    def __getstate__(self) -> TableRows:
+    def __getstate__(self) -> TableRows | AuditRows:
         # Workers only read; what the planner remembers stays in its process.
         return self._rows
 
-    def __setstate__(self, rows: TableRows) -> None:
+    def __setstate__(self, rows: TableRows | AuditRows) -> None:
         self._rows = rows
         self._planner = None
 

@@ -39,6 +39,7 @@ class AvroFile:
             self._file: AvroBlocks | None = AvroBlocks(data)
             self._file.schema = _plain(self._file.schema, itertools.count())
             self.row_count = sum(block.records for block in self._file.packed())
+            self.names = [field["name"] for field in self._file.schema["fields"]]
 
     def __enter__(self) -> AvroFile:
         return self

@@ -20,6 +20,11 @@ class DataFile(Protocol):
     """One open data file."""
 
     @property
+    def names(self) -> list[str]:
+        """Names of the columns that the file holds."""
+        ...
+
+    @property
     def row_count(self) -> int:
         """Rows in the file."""
         ...

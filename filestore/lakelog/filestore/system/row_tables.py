@@ -13,13 +13,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS, DataField, array_of, parse_type
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups, read_group
+from lakelog.filestore.data.row_numbers import NUMBER_FIELDS, numbered, read_numbered
 from lakelog.filestore.index.deletion_vectors import read_positions, without_deleted
-from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import highest_level, runs_of, sections_of
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
@@ -31,7 +34,6 @@ from lakelog.filestore.read.split_rows import read_splits, read_splits_as_change
 from lakelog.filestore.schema.schema import VALUE_KIND, TableSchema
 
 ROW_KIND = "rowkind"
-ROW_ID, SEQUENCE = "_ROW_ID", "_SEQUENCE_NUMBER"
 _KINDS = pa.array(ROW_KIND_TEXTS)
 _KIND_COLUMN = DataField(id=-1, name=ROW_KIND, type=parse_type("STRING NOT NULL"))
 
@@ -44,8 +46,7 @@ def row_table_fields(schema: TableSchema, name: str) -> tuple[DataField, ...]:
         lists = (replace(field, type=array_of(field.type.with_nullable(True))) for field in schema.fields)
         return (_KIND_COLUMN, *lists)
     if name == "row_tracking":
-        numbers = (DataField(id=-1, name=one, type=parse_type("BIGINT")) for one in (ROW_ID, SEQUENCE))
-        return (*schema.fields, *numbers)
+        return (*schema.fields, *NUMBER_FIELDS)
     return schema.fields
 
 
@@ -130,7 +131,10 @@ def _highest(table: TableStore, split: DataSplit) -> DataSplit:
 
 
 def row_tracking(table: TableStore, snapshot: Snapshot | None, names: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows with the number that each keeps for its life, and the sequence number of its last change."""
+    """The rows with the number that each keeps for its life, and the sequence number of its last change.
+
+    See `lakelog.filestore.data.row_numbers`.
+    """
     if table.schema.options.get("row-tracking.enabled", "").lower() != "true":
         raise InvalidRequestError(
             f"table {table.name} does not number its rows: it has no row-tracking.enabled=true; read it without "
@@ -141,33 +145,26 @@ def row_tracking(table: TableStore, snapshot: Snapshot | None, names: Sequence[s
         files = split.files
         groups = groups_by_row_id(files) if has_row_groups(table.schema) else [(file,) for file in files]
         for group in groups:
-            yield from _numbered(table, split, group, fields)
+            marks = [split.deletions[file.file_name] for file in group if file.file_name in split.deletions]
+            rows = _numbered(table, split.bucket_id, group, fields)
+            kept = without_deleted(rows, read_positions(table.file_io, marks[0])) if marks else rows
+            for batch in kept:
+                yield pa.Table.from_batches([batch])
 
 
 def _numbered(
-    table: TableStore, split: DataSplit, group: Sequence[DataFileMeta], fields: Sequence[DataField]
-) -> Iterator[pa.Table]:
-    first = group[0].first_row_id
-    if first is None or any(file.file_source is FileSource.COMPACT for file in group):
-        raise UnsupportedError(
-            f"file {group[0].file_name} of table {table.name} keeps the numbers of its rows in a column of its own, as "
-            "a compaction writes it, which is not read yet; read the table without $row_tracking"
-        )
+    table: TableStore, bucket: BucketId, group: Sequence[DataFileMeta], fields: Sequence[DataField]
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a group of files with their numbers: those of several files are of neighbouring numbers."""
     piece_bytes = READ_MEMORY_BUDGET.of(table.schema.options) // COPIES
-    marks = [split.deletions[file.file_name] for file in group if file.file_name in split.deletions]
-    batches = read_group(table, split.bucket_id, group, fields, piece_bytes=piece_bytes)
-    sequence = max(file.max_sequence_number for file in group)
-    numbered = _with_numbers(batches, first, sequence)
-    kept = without_deleted(numbered, read_positions(table.file_io, marks[0])) if marks else numbered
-    for batch in kept:
-        yield pa.Table.from_batches([batch])
-
-
-def _with_numbers(batches: Iterator[pa.RecordBatch], first: int, sequence: int) -> Iterator[pa.RecordBatch]:
-    start = first
-    for batch in batches:
-        numbers = pa.array(np.arange(start, start + batch.num_rows))
-        same = pa.array(np.full(batch.num_rows, sequence))
-        names = [*batch.schema.names, ROW_ID, SEQUENCE]
-        yield pa.RecordBatch.from_arrays([*batch.columns, numbers, same], names=names)
+    if len(group) == 1:
+        yield from read_numbered(table, bucket, group[0], fields, piece_bytes=piece_bytes)
+        return
+    newest = replace(group[0], max_sequence_number=max(file.max_sequence_number for file in group))
+    schema = to_arrow_schema([*fields, *NUMBER_FIELDS])
+    start = 0
+    for batch in read_group(table, bucket, group, fields, piece_bytes=piece_bytes):
+        unknown = pa.nulls(batch.num_rows, pa.int64())
+        rows = pa.RecordBatch.from_arrays([*batch.columns, unknown, unknown], schema=schema)
+        yield numbered(rows, newest, start)
         start += batch.num_rows
