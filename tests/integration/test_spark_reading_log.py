@@ -85,6 +85,22 @@ def test_the_watermark_of_a_batch_is_in_its_snapshot_without_a_log(
     assert watermarks(by_helper) == watermarks(by_format) == [None, 9, 9]
 
 
+@pytest.mark.full
+def test_a_batch_without_rows_brings_the_last_watermark_into_a_tag(
+    spark: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    """The last batch comes when time has passed for the stateful query: it has a later watermark, and no row."""
+    tagged = {"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"}
+    options = {**LOGGED, **tagged, "snapshot.watermark-idle-timeout": "10 min"}
+    table = table_of(tmp_path, bootstrap_servers, options)
+    events(tmp_path, [31, 151])
+    rows = stream(spark, tmp_path).dropDuplicatesWithinWatermark(["id"])
+    write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
+
+    assert watermarks(table) == [None, 30, 150]
+    assert [tag.name for tag in table.tags()] == ["2026-01-31 11", "2026-01-31 13"]
+
+
 def test_spark_reads_a_part_of_the_log_as_a_batch(spark: SparkSession, tmp_path: Path, bootstrap_servers: str) -> None:
     table = table_of(tmp_path, bootstrap_servers, LOGGED)
     events(tmp_path, [1, 2, 3])

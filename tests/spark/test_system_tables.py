@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.spark.data_source import LakelogDataSource
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -93,6 +95,7 @@ def test_the_audit_log_is_followed_with_the_kind_of_each_row(
     assert streamed(spark, logged_table, "audit_log", tmp_path) == expected
 
 
+@pytest.mark.full
 def test_the_binlog_is_followed_with_both_values_of_an_update(
     spark: SparkSession, logged_table: Table, tmp_path: Path
 ) -> None:
@@ -104,11 +107,24 @@ def test_the_binlog_is_followed_with_both_values_of_an_update(
     ]
 
 
-def test_only_system_tables_of_changes_are_followed(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    with pytest.raises(PySparkException, match="has no changes to follow: read it with spark"):
-        streamed(spark, table, "files", tmp_path)
-    with pytest.raises(PySparkException, match=r"where filters rows, and .*binlog has lists"):
-        streamed(spark, table, "binlog", tmp_path, where="id = 1")
+def test_only_system_tables_of_changes_are_followed(table: Table) -> None:
+    files = LakelogDataSource({"path": f"{table.path}$files"})
+    with pytest.raises(InvalidRequestError, match="has no changes to follow: read it with spark"):
+        files.streamReader(files.schema())
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"where": "id = 1"}, "where filters rows, and .* has lists"),
+        ({"metadata-columns": "bucket"}, "metadata-columns is an option of tables"),
+        ({"incremental-between": "1,2"}, "a stream has no end"),
+    ],
+)
+def test_a_stream_of_a_system_table_takes_no_such_option(table: Table, option: dict[str, str], message: str) -> None:
+    binlog = LakelogDataSource({"path": f"{table.path}$binlog", **option})
+    with pytest.raises(InvalidRequestError, match=message):
+        binlog.streamReader(binlog.schema())
 
 
 def test_a_batch_read_of_a_system_table_takes_no_option_of_streams(spark: SparkSession, table: Table) -> None:

@@ -18,13 +18,14 @@ from lakelog.spark import write_stream
 HALF_PAST_TWO = 1_768_055_400  # 2026-01-10 14:30 UTC
 HOUR = 3_600
 HOURLY = {"bucket": "1", "tag.automatic-creation": "watermark", "tag.creation-period": "hourly"}
+HOURLY |= {"snapshot.watermark-idle-timeout": "10 min"}
 
 
-def written(spark: SparkSession, folder: Path, options: dict[str, str]) -> Table:
+def written(spark: SparkSession, folder: Path, *, by_format: bool) -> Table:
     """A table after a stream of two rows, two hours apart, and a batch without rows behind them."""
     auto_tags._next.clear()
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("seconds", pa.int64())])
-    table = Catalog(folder).create_table("db.t", schema=schema, primary_keys=["id"], options={**HOURLY, **options})
+    table = Catalog(folder).create_table("db.t", schema=schema, primary_keys=["id"], options=HOURLY)
     (folder / "in").mkdir()
     for number in range(2):
         rows = {"id": [number], "seconds": [HALF_PAST_TWO + 2 * HOUR * number]}
@@ -34,21 +35,17 @@ def written(spark: SparkSession, folder: Path, options: dict[str, str]) -> Table
     read = spark.readStream.schema("id BIGINT, seconds BIGINT").option("maxFilesPerTrigger", 1)
     rows_of = read.parquet(str(folder / "in")).withColumn("at", sf.timestamp_seconds("seconds"))
     once = rows_of.withWatermark("at", "0 seconds").dropDuplicatesWithinWatermark(["id"]).drop("at")
-    write_stream(once, table, checkpoint_location=folder / "ck", available_now=True).awaitTermination()
+    if by_format:
+        writer = once.writeStream.format("lakelog").option("path", table.path).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(folder / "ck")).start().awaitTermination()
+    else:
+        write_stream(once, table, checkpoint_location=folder / "ck", available_now=True).awaitTermination()
     return table
 
 
-@pytest.mark.parametrize(
-    ("options", "tags", "count"),
-    [
-        ({"snapshot.watermark-idle-timeout": "10 min"}, ["2026-01-10 13", "2026-01-10 15"], 3),
-        ({}, ["2026-01-10 13"], 2),
-    ],
-)
-def test_the_last_watermark_of_an_idle_stream_is_tagged(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], tags: list[str], count: int
-) -> None:
-    table = written(spark, tmp_path, options)
-    appended = [snapshot for snapshot in table.snapshots() if snapshot.commit_kind.value == "APPEND"]
-    assert len(appended) == count
-    assert [tag.name for tag in table.tags()] == tags
+@pytest.mark.parametrize("by_format", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_the_last_watermark_of_an_idle_stream_is_tagged(spark: SparkSession, tmp_path: Path, by_format: bool) -> None:
+    table = written(spark, tmp_path, by_format=by_format)
+    appended = [snapshot.delta_record_count for snapshot in table.snapshots() if snapshot.commit_kind.value == "APPEND"]
+    assert appended == [1, 1, 0]
+    assert [tag.name for tag in table.tags()] == ["2026-01-10 13", "2026-01-10 15"]
