@@ -94,3 +94,20 @@ def test_the_audit_log_is_the_one_that_flink_reads(tmp_path: Path, case: str, na
     fields = row_table_fields(table.schema, "audit_log")
     rows = [json.loads(line) for batch in batches for line in to_json_lines(batch, fields)]
     assert multiset(rows) == multiset(expected(case, name, "audit_log"))
+
+
+@pytest.mark.parametrize("state", ["", "tag-before."])
+@pytest.mark.parametrize("name", ["tracked", "tracked_orc"])
+def test_rows_keep_their_numbers_through_a_compaction_of_flink(tmp_path: Path, name: str, state: str) -> None:
+    """The tag is of before the compaction, whose file has the numbers in columns of its own."""
+    table = opened("row_tracking", name, tmp_path)
+    wanted = expected("row_tracking", name, f"{state}row_tracking")
+    which = {"tag": "before"} if state else {}
+    assert system_rows(table, "row_tracking", wanted, **which) == multiset(wanted)
+
+
+def test_success_files_of_flink_are_no_tags(tmp_path: Path) -> None:
+    table = opened("row_tracking", "tracked", tmp_path)
+    success = json.loads(table.file_io.read_bytes(table.paths.tag_success("before")))
+    assert success.keys() == {"creationTime", "modificationTime"}
+    assert [row["tag_name"] for row in table.system_table("tags").to_arrow().to_pylist()] == ["before"]

@@ -35,7 +35,7 @@ from lakelog.filestore.schema.schema import VALUE_KIND, TableSchema
 
 ROW_KIND = "rowkind"
 _KINDS = pa.array(ROW_KIND_TEXTS)
-_KIND_COLUMN = DataField(id=-1, name=ROW_KIND, type=parse_type("STRING NOT NULL"))
+_KIND_COLUMN = DataField(id=-1, name=ROW_KIND, type=parse_type("STRING"))
 
 
 def row_table_fields(schema: TableSchema, name: str) -> tuple[DataField, ...]:

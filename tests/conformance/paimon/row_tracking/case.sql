@@ -1,0 +1,16 @@
+CREATE DATABASE db;
+USE db;
+CREATE TABLE tracked (id BIGINT, v STRING) WITH ('row-tracking.enabled' = 'true', 'bucket' = '-1', 'file.format' = 'parquet', 'compaction.min.file-num' = '2', 'tag.create-success-file' = 'true');
+INSERT INTO tracked VALUES (CAST(0 AS BIGINT), 'a0'), (CAST(1 AS BIGINT), 'b0');
+INSERT INTO tracked VALUES (CAST(2 AS BIGINT), 'a1'), (CAST(3 AS BIGINT), 'b1');
+INSERT INTO tracked VALUES (CAST(4 AS BIGINT), 'a2'), (CAST(5 AS BIGINT), 'b2');
+CALL sys.create_tag(`table` => 'db.tracked', tag => 'before');
+CALL sys.compact(`table` => 'db.tracked', `compact_strategy` => 'full');
+INSERT INTO tracked VALUES (CAST(100 AS BIGINT), 'z');
+CREATE TABLE tracked_orc (id BIGINT, v STRING) WITH ('row-tracking.enabled' = 'true', 'bucket' = '-1', 'file.format' = 'orc', 'compaction.min.file-num' = '2', 'tag.create-success-file' = 'true');
+INSERT INTO tracked_orc VALUES (CAST(0 AS BIGINT), 'a0'), (CAST(1 AS BIGINT), 'b0');
+INSERT INTO tracked_orc VALUES (CAST(2 AS BIGINT), 'a1'), (CAST(3 AS BIGINT), 'b1');
+INSERT INTO tracked_orc VALUES (CAST(4 AS BIGINT), 'a2'), (CAST(5 AS BIGINT), 'b2');
+CALL sys.create_tag(`table` => 'db.tracked_orc', tag => 'before');
+CALL sys.compact(`table` => 'db.tracked_orc', `compact_strategy` => 'full');
+INSERT INTO tracked_orc VALUES (CAST(100 AS BIGINT), 'z');
