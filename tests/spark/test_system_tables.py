@@ -14,6 +14,7 @@ import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.spark.data_source import LakelogDataSource
+from lakelog.spark.source.source import LakelogStreamReader
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -131,3 +132,19 @@ def test_a_batch_read_of_a_system_table_takes_no_option_of_streams(spark: SparkS
     rows = spark.read.format("lakelog").option("maxRowsPerTrigger", "5").load(f"{table.path}$audit_log")
     with pytest.raises(PySparkException, match="unknown option 'maxrowspertrigger'"):
         rows.collect()
+
+
+def test_a_stream_of_a_system_table_is_named_in_a_warehouse_and_in_a_branch(catalog: Catalog, table: Table) -> None:
+    table.create_branch("b")
+    names = {
+        "db.t$audit_log": {"warehouse": catalog.warehouse, "path": "db.t$audit_log"},
+        "the option table": {"warehouse": catalog.warehouse, "table": "db.t$audit_log"},
+        "a branch": {"path": f"{table.path}$branch_b$audit_log"},
+    }
+    branches = {}
+    for name, options in names.items():
+        source = LakelogDataSource(options)
+        reader = source.streamReader(source.schema())
+        assert isinstance(reader, LakelogStreamReader)
+        branches[name] = reader.planner._table.branch
+    assert branches == {"db.t$audit_log": "main", "the option table": "main", "a branch": "b"}

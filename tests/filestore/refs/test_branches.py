@@ -24,6 +24,7 @@ from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.hand_made_branches import fork
 from tests.support.paimon_tables import expected, unpack
 from tests.support.small_tables import (
     SCHEMA,
@@ -33,6 +34,7 @@ from tests.support.small_tables import (
     content_after,
     in_new_process,
     make_table,
+    rows_of,
 )
 
 DAY = 24 * 3_600_000
@@ -458,3 +460,21 @@ class Meanwhile(FaultyFileIO):
                 self._other()
                 self.is_committed = True
         return super()._call(name, act)
+
+
+def test_the_tags_of_a_table_are_listed_once_for_a_branch_of_another_engine(tmp_path: Path) -> None:
+    """Each tag cost a listing of all."""
+    counted: list[int] = []
+    for count in (2, 12):
+        table = make_table(tmp_path / str(count))
+        snapshot = table.write(rows_of(0))
+        branch = fork(table, "foreign", is_known=False)
+        for line in (table, branch):
+            write_tag(line, "t0", snapshot)
+        for number in range(count):
+            write_tag(branch, f"own{number}", snapshot)
+        calls = FaultyFileIO(UNSYNCED)
+        (found,) = in_new_process(table.path, calls).branches()
+        assert (found.tag, found.snapshot_id) == ("t0", 1)
+        counted.append(len(calls.calls))
+    assert counted[0] == counted[1]

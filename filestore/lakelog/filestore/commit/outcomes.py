@@ -194,7 +194,7 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
             f"a commit is searched by its uuid and a snapshot id from 1 on, found {commit_uuid!r} and {snapshot_id}: "
             "take both from the error that the commit ended with"
         )
-    kept = {tagged.id: tagged for tagged in map(table.snapshots.tagged, table.snapshots.tags())}
+    kept = {tag.snapshot.id: tag.snapshot for tag in table.snapshots.all_tags()}
     changelogs = ChangelogManager(table.file_io, table.paths)
     ids = table.snapshots.ids()
     newest = max(ids, default=0)

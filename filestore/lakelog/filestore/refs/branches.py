@@ -67,9 +67,9 @@ def find_branch(table: TableStore, name: str, *, modified_millis: int = 0) -> Br
 
 def _foreign(table: TableStore, name: str, created_millis: int) -> Branch:
     """A branch of another engine: it began at the tag that it shares with the table, as Paimon copies it."""
-    theirs = SnapshotManager(table.file_io, TablePaths(table.path, name))
-    ours = SnapshotManager(table.file_io, TablePaths(table.path, MAIN_BRANCH))
-    shared = [tag for tag in theirs.tags() if tag in ours.tags() and not tag.startswith(PROTECTING_PREFIX)]
-    same = [(theirs.tagged(tag).id, tag) for tag in shared if theirs.tagged(tag) == ours.tagged(tag)]
+    ours, theirs = (SnapshotManager(table.file_io, TablePaths(table.path, line)) for line in (MAIN_BRANCH, name))
+    shared = [tag for tag in {*ours.tags()} & {*theirs.tags()} if not tag.startswith(PROTECTING_PREFIX)]
+    found = [(theirs.find_tag(tag), ours.find_tag(tag)) for tag in shared]
+    same = [(own.snapshot.id, own.name) for own, other in found if own and other and own.snapshot == other.snapshot]
     snapshot_id, tag = min(same, default=(None, None))
     return Branch(name=name, created_millis=created_millis, snapshot_id=snapshot_id, tag=tag, is_own=False)
