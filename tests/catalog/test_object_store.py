@@ -114,3 +114,14 @@ def test_the_command_line_takes_a_warehouse_in_a_store(
     )
     assert run("table", "drop", "db.t", "--yes") == (0, "")
     assert run("table", "list") == (0, "")
+
+
+def test_success_files_of_tags_are_beside_them_and_none_of_them(s3: S3Server, warehouse: str, catalog: Catalog) -> None:
+    table = catalog.create_table("db.t", schema=SCHEMA, options={"tag.create-success-file": "true"})
+    table.write(pa.table({"id": [1], "name": ["x"]}, schema=SCHEMA))
+    table.create_tag("a")
+    folder = f"{warehouse}/db.db/t/tag"
+    assert s3.file_io().list_names(f"{folder}/tag-success-file") == ["a_SUCCESS"]
+    assert [tag.name for tag in table.tags()] == ["a"]
+    table.delete_tag("a")
+    assert s3.file_io().list_names(folder) == []
