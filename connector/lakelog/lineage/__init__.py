@@ -1,0 +1,1 @@
+"""Where rows come from: which snapshots of which tables made a snapshot."""
