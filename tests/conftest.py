@@ -45,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without --full, leave out what is marked `full`; a test that is named by its id runs all the same.
 
-    What shares a Spark or a broker comes first: of two processes one takes it all, with one Spark and one broker, and
-    the end is short tests that balance the two.
+    What shares a Spark or a broker comes first: few of the processes start one, and the end is short tests that balance
+    them.
     """
     items.sort(key=lambda item: _SHARED.isdisjoint(getattr(item, "fixturenames", ())))
     is_asked_for = "full" in config.getoption("-m") or any("::" in argument for argument in config.args)

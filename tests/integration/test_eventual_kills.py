@@ -22,15 +22,15 @@ from tests.support.changes import Row
 from tests.support.crash import Victim
 from tests.support.promises import log_changes, snapshot_rows, snapshot_states
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(900)]
 
 EVENTUAL = Kind(options={"log.consistency": "eventual", "log.changelog-mode": "upsert"})
 CASES = [
     pytest.param(Step.BEFORE_SNAPSHOT, Victim.DRIVER, id="driver with records and no snapshot"),
-    pytest.param(Step.AFTER_COMMIT, Victim.WORKER, id="worker behind its records", marks=pytest.mark.full),
-    pytest.param(Step.PRODUCE, Victim.ZOMBIE, id="zombie before its records", marks=pytest.mark.full),
-    pytest.param(Step.PREPARE, Victim.WORKER, id="worker without files", marks=pytest.mark.full),
-    pytest.param(Step.AFTER_SNAPSHOT, Victim.DRIVER, id="driver behind its snapshot", marks=pytest.mark.full),
+    pytest.param(Step.AFTER_COMMIT, Victim.WORKER, id="worker behind its records"),
+    pytest.param(Step.PRODUCE, Victim.ZOMBIE, id="zombie before its records"),
+    pytest.param(Step.PREPARE, Victim.WORKER, id="worker without files"),
+    pytest.param(Step.AFTER_SNAPSHOT, Victim.DRIVER, id="driver behind its snapshot"),
 ]
 
 

@@ -12,7 +12,7 @@ from typing import Any  # Any: values of every column type
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.alter.alter import alter_schema
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
@@ -369,10 +369,8 @@ def test_an_alter_that_changes_nothing_makes_no_schema(tmp_path: Path) -> None:
     assert table.schemas.list_ids() == [0]
 
 
-def test_tables_with_a_log_and_branches_are_refused(tmp_path: Path) -> None:
+def test_tables_with_a_log_are_refused(tmp_path: Path) -> None:
     table = make(tmp_path)
     logged = replace(table, schema=replace(table.schema, options={**table.schema.options, "log.system": "kafka"}))
     with pytest.raises(InvalidRequestError, match="whose alter checks the log"):
         logged.alter(AddColumn("c", "INT"))
-    with pytest.raises(UnsupportedError, match="branch 'b' of table t is not written yet"):
-        replace(table, branch="b").alter(AddColumn("c", "INT"))

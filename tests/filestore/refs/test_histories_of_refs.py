@@ -275,7 +275,7 @@ def run_history(kind: str, history: list[Step]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12, phases=PHASES)
+@settings(max_examples=5, phases=PHASES)
 @given(history=histories)
 def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
