@@ -16,11 +16,10 @@ from lakelog.catalog import restoring as restoring_module
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.refs.restore_plan import restore_plan
 from lakelog.protocol.steps import Step
-from lakelog.spark.source.offsets import Offset
 from tests.filestore.processes.zygote import zygote
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
-from tests.support.planned_reader import Change, Reader, write_changes
+from tests.support.planned_reader import reader_of, write_changes
 from tests.support.small_tables import SCHEMA
 from tests.support.statement_process import KEYS
 from tests.support.statement_process import SCHEMA as STATEMENT_SCHEMA
@@ -36,29 +35,6 @@ KINDS = {
     "value count": ([], {"write-mode": "change-log", "bucket-key": "id"}),
     "append only": ([], {"bucket-key": "id"}),
 }
-
-
-class KeyedReader(Reader):
-    """A reader of upserts: it has the last row of each key."""
-
-    def read_batch(self, end: Offset | None) -> Change:
-        """Read one batch up to `end`."""
-        assert self.offset is not None
-        assert end is not None
-        held = dict(self.rows.keys())
-        for row in self.rows_of(self._planner.partitions(self.offset, end)):
-            held.pop(row["id"], None)
-            if row["_row_kind"] in ("+I", "+U"):
-                held[row["id"]] = row["batch"]
-        self._planner.let_go(end)
-        self.offset = end
-        self.rows = Counter(dict.fromkeys(held.items(), 1))
-        return self.rows
-
-
-def reader_of(table: Table) -> Reader:
-    is_keyed = bool(table.schema.primary_keys) and table.schema.options.get("log.changelog-mode") != "all"
-    return KeyedReader(table) if is_keyed else Reader(table)
 
 
 @pytest.fixture
@@ -103,6 +79,26 @@ def test_log_and_files_agree_and_a_reader_sees_the_changes_once(catalog: Catalog
     assert +reader.read() == rows_in(table) == target + Counter({(one, 3): 1 for one in range(20, 23)})
     if kind != "merged":
         check_folds(table, has_key=bool(table.schema.primary_keys))
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_rows_that_are_taken_out_and_rows_that_come_back_of_a_bucket_are_both_in_the_log(
+    catalog: Catalog, has_moved: bool
+) -> None:
+    table = make(catalog, "append only")
+    write(table, 0, range(8))
+    write(table, 1, range(8, 16))
+    target = rows_in(table)
+    table.restore(snapshot_id=1)
+    write(table, 2, range(20, 28))
+    reader = reader_of(table)
+    reader.read()
+    between = (lambda: write(table, 3, range(30, 34))) if has_moved else None
+    runner = StatementRunner(table, between=between)
+    runner.run("RESTORE", restore_plan(table._files, table._files.snapshots.get(2)))
+    assert rows_in(table) == target + Counter({(one, 3): 1 for one in range(30, 34) if has_moved})
+    assert +reader.read() == rows_in(table)
+    check_folds(table, has_key=False)
 
 
 def test_a_stream_goes_on_with_its_next_batch(catalog: Catalog) -> None:

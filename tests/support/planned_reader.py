@@ -29,6 +29,7 @@ class Reader:
 
     def __init__(self, table: Table, **options: str) -> None:
         self._path = table.path
+        self._branch = table._files.branch
         self._options = {"row-kind": "true"} | options
         self.offset: Offset | None = None
         self.rows: Change = Counter()
@@ -38,7 +39,7 @@ class Reader:
 
     def start(self) -> None:
         """Start, or start again, with what was kept."""
-        table = open_table(self._path)
+        table = open_table(self._path).branch(self._branch)
         options = parse_read_options(self._options, table)
         target = log_target(table)
         schema = read_schema(table.schema, options, table_name=table.name)
@@ -83,6 +84,30 @@ class Reader:
         return self.rows
 
 
+class KeyedReader(Reader):
+    """A reader of upserts: it has the last row of each key."""
+
+    def read_batch(self, end: Offset | None) -> Change:
+        """Read one batch up to `end`."""
+        assert self.offset is not None
+        assert end is not None
+        held = dict(self.rows.keys())
+        for row in self.rows_of(self._planner.partitions(self.offset, end)):
+            held.pop(row["id"], None)
+            if row["_row_kind"] in ("+I", "+U"):
+                held[row["id"]] = row["batch"]
+        self._planner.let_go(end)
+        self.offset = end
+        self.rows = Counter(dict.fromkeys(held.items(), 1))
+        return self.rows
+
+
+def reader_of(table: Table, **options: str) -> Reader:
+    """A reader that knows what the changes of the table's log say of rows."""
+    is_keyed = bool(table.schema.primary_keys) and table.schema.options.get("log.changelog-mode") != "all"
+    return KeyedReader(table, **options) if is_keyed else Reader(table, **options)
+
+
 def rows_of(batch: int) -> pa.Table:
     """Four rows of a batch."""
     return pa.table([pa.array(range(10 * batch, 10 * batch + 4)), pa.array([batch] * 4, pa.int32())], schema=SCHEMA)
@@ -93,7 +118,7 @@ def write_changes(table: Table, batch: int, ids: Iterable[int], deletes: Iterabl
     added, removed = list(ids), list(deletes)
     rows = pa.table([pa.array(added + removed), pa.array([batch] * len(added + removed), pa.int32())], schema=SCHEMA)
     kinds = pa.array([0] * len(added) + [3] * len(removed), pa.int8())
-    LocalWriter(open_table(table.path), "job").write(batch, rows, kinds)
+    LocalWriter(open_table(table.path).branch(table._files.branch), "job").write(batch, rows, kinds)
 
 
 def write(table: Table, batch: int) -> None:

@@ -7,7 +7,7 @@ rows, they get into the table as they are. Otherwise the part is made again from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +42,14 @@ class StatementTaskFiles(TaskFiles):
         self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
     ) -> PreparedBucket[EncodedRecords]:
         """The records of a staged part on what the bucket has, and its files; these are new ones where they must be."""
-        made = _made(self.table, self.target, bucket, part, base, has_moved=has_moved)
-        if made.is_new:
-            return self.prepare(bucket, lambda _base: made.encoded, base)
         age = Stopwatch()
+        made = _made(self.table, self.target, bucket, part, base, has_moved=has_moved)
         removed = part.removed if made.removed is None else made.removed
+        if made.is_new:
+            prepared = self.prepare(bucket, lambda _base: made.encoded, base)
+            if self.table.schema.is_merged_at_write:  # the rows that are taken out are among the changes
+                return prepared
+            return replace(prepared, removed=removed, age_seconds=age.seconds)
         records = made.encoded.records
         return PreparedBucket(
             files=part.files,
@@ -78,10 +81,13 @@ def _made(
     of_column = ROWKIND_FIELD.of(table.schema.options) is not None
     changes = ChangeRows(rows=rows, kinds=None if of_column else kinds)
     if not table.schema.primary_keys:
-        encoded = encode_bucket(table, target, bucket, changes)
-        return _Made(encoded=encoded, is_new=has_moved) if not part.removed else _without_rows(
-            table, target, bucket, part, base, has_moved=has_moved
-        )  # fmt: skip
+        added = encode_bucket(table, target, bucket, changes)
+        if not part.removed:
+            return _Made(encoded=added, is_new=has_moved)
+        deletes, removed = _removals(table, bucket, part, base, has_moved=has_moved)
+        all_kinds = pa.chunked_array([_kinds(deletes, RowKind.DELETE), kinds], pa.int8())
+        records = records_of(table, target, pa.concat_tables([deletes, rows]), all_kinds)
+        return _Made(encoded=replace(added, records=records), is_new=has_moved and rows.num_rows > 0, removed=removed)
     if not (has_moved or table.schema.looks_up_old_rows):
         return _Made(encoded=encode_bucket(table, target, bucket, changes), is_new=False)
     parts = [(one.bucket_id, resolve(table, one, base)) for one in split_rows(table, rows, kinds)]
@@ -92,7 +98,7 @@ def _resolved(table: TableStore, target: LogTarget, bucket: int, part: StagedPar
     """The part of a table that merges when it is written: removed rows are taken away, then the changes are folded."""
     rows, kinds = staged_rows(table, bucket, part.files)
     removed, _ = staged_rows(table, bucket, part.removed)
-    deletes = pa.nulls(removed.num_rows, pa.int8()).fill_null(int(RowKind.DELETE))
+    deletes = _kinds(removed, RowKind.DELETE)
     by_id: dict[BucketId, BucketRows] = {one.bucket_id: one for one in split_rows(table, rows, kinds)}
     gone = {one.bucket_id: one for one in split_rows(table, removed, deletes)}
     parts = [(one, _fold(table, one, by_id.get(one), gone.get(one), base)) for one in sorted({*by_id, *gone})]
@@ -167,23 +173,22 @@ def _encoded(table: TableStore, target: LogTarget, parts: Sequence[tuple[BucketI
     )
 
 
-def _without_rows(
-    table: TableStore, target: LogTarget, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
-) -> _Made:
-    """The part of a statement that takes rows out of an append-only table: those that are still there, one `d` each."""
+def _removals(
+    table: TableStore, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
+) -> tuple[pa.Table, tuple[BucketFile, ...] | None]:
+    """The rows that a statement takes out of an append-only table, one `d` each: those that are still there.
+
+    Beside them new files with them, None where all are there still.
+    """
     rows, _ = staged_rows(table, bucket, part.removed)
-    removed: tuple[BucketFile, ...] | None = None
-    if has_moved:
-        left = still_there(table, bucket, base, rows)
-        if left.num_rows != rows.num_rows:
-            rows, names, done = left, FileNames(), dict[int, list[BucketFile]]()
-            inserts = pa.nulls(rows.num_rows, pa.int8()).fill_null(int(RowKind.INSERT))
-            for one in split_rows(table, rows, inserts):
-                write_staged(table, one.bucket_id, every_row(table, one), 0, names, done, [])
-            removed = tuple(done.get(bucket, ()))
-    deletes = pa.nulls(rows.num_rows, pa.int8()).fill_null(int(RowKind.DELETE))
-    return _Made(
-        encoded=EncodedChanges(parts=(), records=records_of(table, target, rows, deletes)),
-        is_new=False,
-        removed=removed,
-    )
+    left = still_there(table, bucket, base, rows) if has_moved else rows
+    if left.num_rows == rows.num_rows:
+        return rows, None
+    names, done = FileNames(), dict[int, list[BucketFile]]()
+    for one in split_rows(table, left, _kinds(left, RowKind.INSERT)):
+        write_staged(table, one.bucket_id, every_row(table, one), 0, names, done, [])
+    return left, tuple(done.get(bucket, ()))
+
+
+def _kinds(rows: pa.Table, kind: RowKind) -> pa.Array:
+    return pa.nulls(rows.num_rows, pa.int8()).fill_null(int(kind))
