@@ -137,3 +137,10 @@ def test_the_main_branch_is_what_a_file_names(table: Table) -> None:
 def test_the_options_of_a_branch_log_are_not_given_by_users(catalog: Catalog) -> None:
     with pytest.raises(OptionError, match=r"lakelog\.log-branch"):
         catalog.create_table("db.u", schema=SCHEMA, options={"lakelog.log-branch": "x"})
+
+
+def test_a_branch_has_no_branches_and_the_error_says_why(table: Table) -> None:
+    table.create_branch("dev")
+    with pytest.raises(InvalidRequestError, match=r"a branch has no branches: .* side by side.* 'again' of the table"):
+        table.branch("dev").create_branch("again")
+    assert [branch.name for branch in table.branches()] == ["dev"]

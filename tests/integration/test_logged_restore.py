@@ -270,7 +270,7 @@ def test_a_large_restore_that_is_cut_off_is_finished_by_the_next_call(
 
         monkeypatch.setattr(Table, "remove_log", removed_then_dead)
     elif cut == "delete":
-        monkeypatch.setattr(restoring_module._LogToAdd, "delete", die)
+        monkeypatch.setattr(restoring_module.LogToAdd, "delete", die)
     else:
         monkeypatch.setattr(owner[cut], name[cut], die)
     with pytest.raises(InjectedCrash):

@@ -9,10 +9,13 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.common.types import RowKind
+from lakelog.filestore.metadata.snapshot import BranchVerb
 from lakelog.filestore.refs.restore_plan import restore_plan
+from lakelog.filestore.refs.whole_branch import WholeBranch
 from lakelog.filestore.write.changing import update_plan, write_plan
 from lakelog.filestore.write.row_source import row_source
-from lakelog.protocol import statements
+from lakelog.protocol import branch_merging, statements
+from lakelog.protocol.branch_merging import LoggedMerge
 from lakelog.protocol.statement_runs import LoggedTable
 from lakelog.protocol.steps import Step
 from tests.support.local_writer import LocalWriter, log_target
@@ -24,11 +27,12 @@ SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.
 def main(lake: str, servers: str, what: str, number: str, step_name: str) -> None:
     """Give every row of the table `db.t` the value `number`; or write first rows, one row, a stream's batch of one row.
 
-    Or restore the snapshot of that number.
+    Or restore the snapshot of that number, or give the table the rows of its branch `b`.
 
     Killed at the step of this name; `-` lives.
     """
-    statements.GRACE_MILLIS = 0
+    for module in (statements, branch_merging):
+        setattr(module, "GRACE_MILLIS", 0)  # noqa: B010  # imported by value
     table = Catalog(lake, bootstrap_servers=servers).table("db.t")
     dies_at = None if step_name == "-" else Step[step_name]
 
@@ -48,5 +52,8 @@ def main(lake: str, servers: str, what: str, number: str, step_name: str) -> Non
         logged.run("UPDATE", update_plan(table._files, {"v": value}, None))
     elif what == "restore":
         logged.run("RESTORE", restore_plan(table._files, table._files.snapshots.get(value)))
+    elif what == "take":
+        whole = WholeBranch.of(table._files, table._files.on_branch("b"), BranchVerb.MERGE)
+        LoggedMerge(logged=logged, merger=whole).run()
     else:
         logged.run("INSERT", write_plan(table._files, row_source(one), None))

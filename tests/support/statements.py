@@ -52,6 +52,13 @@ class StatementRunner:
             between()
 
 
+def newest(table: Table) -> Snapshot:
+    """The newest snapshot of a table that has one."""
+    found = table.snapshot()
+    assert found is not None
+    return found
+
+
 def rows_in(table: Table, snapshot_id: int | None = None) -> Counter[Row]:
     """The rows of a snapshot, as often as they are there."""
     return Counter(tuple(row.values()) for row in table.to_arrow(snapshot_id=snapshot_id).to_pylist())

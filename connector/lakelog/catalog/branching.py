@@ -13,6 +13,7 @@ from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.refs.branches import Branch
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
@@ -28,9 +29,31 @@ def create_branch(
     if_not_exists: bool,
     **which: Unpack[SnapshotChoice],
 ) -> Branch:
-    """Make a branch."""
+    """Make a branch. Raises InvalidRequestError at a snapshot that holds a batch of a writer in part."""
     millis = None if time_retained is None else age_millis(time_retained, now_millis=system_millis())
-    return files.create_branch(name, empty=empty, time_retained_millis=millis, if_not_exists=if_not_exists, **which)
+    return files.create_branch(
+        name,
+        empty=empty,
+        time_retained_millis=millis,
+        if_not_exists=if_not_exists,
+        check=lambda snapshot: check_holds_whole_batches(files, snapshot),
+        **which,
+    )
+
+
+def check_holds_whole_batches(files: FileStoreTable, snapshot: Snapshot) -> None:
+    """Raise InvalidRequestError for a snapshot that holds a batch in part: in another state its rest would never come.
+
+    A stream that goes on from that state would write the part again.
+    """
+    from lakelog.filestore.metadata.users import carried_properties
+    from lakelog.protocol.log_generations import state_of_log
+    from lakelog.protocol.unfinished import check_whole
+
+    carried = carried_properties(snapshot, files.snapshots).properties
+    state = state_of_log(carried, where=f"{files.name}, snapshot {snapshot.id}")
+    if state is not None:
+        check_whole(state, snapshot_id=snapshot.id, table_name=files.name)
 
 
 def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:

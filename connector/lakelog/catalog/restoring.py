@@ -38,7 +38,7 @@ def restore(
     table: TableBranches, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
 ) -> Restored:
     """Bring an older state back. See `Table.restore`."""
-    left = _LogToAdd(table)
+    left = LogToAdd(table)
     if not dry_run:
         left.finish_cut_off()
     options = left.read()
@@ -49,7 +49,7 @@ def restore(
 
     found = _difference(table, target_of(table._files, which))
     if table.log is not None:
-        is_large = _size_bytes(found) > (STATEMENT_BYTES_MAX if max_bytes is None else max_bytes)
+        is_large = size_bytes(found) > (STATEMENT_BYTES_MAX if max_bytes is None else max_bytes)
         renews = not found.is_empty and (is_large or rewind_writers)
         if dry_run:
             return restored_from(found, None, rewinds_writers=rewind_writers, renews_log=renews)
@@ -58,7 +58,7 @@ def restore(
             before = restored_from(found, None, rewinds_writers=rewind_writers)
             return replace(before, snapshot=_stated(table, found))
         left.put()
-        _become(table, table.remove_log(keep_topic=True))
+        become(table, table.remove_log(keep_topic=True))
     before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
     restored = table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if not dry_run:
@@ -68,24 +68,20 @@ def restore(
 
 def _difference(table: TableBranches, target: Snapshot) -> StateDifference:
     """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
-    from lakelog.filestore.metadata.users import carried_properties
+    from lakelog.catalog.branching import check_holds_whole_batches
     from lakelog.filestore.refs.restored_state import StateDifference
-    from lakelog.protocol.log_generations import state_of_log
-    from lakelog.protocol.unfinished import check_whole
 
     base = latest_of(table._files)
     if base is None:
         raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
-    carried = carried_properties(target, table._files.snapshots).properties
-    state = state_of_log(carried, where=f"table {table.path}, snapshot {target.id}")
-    if state is not None:
-        check_whole(state, snapshot_id=target.id, table_name=table.name)
+    check_holds_whole_batches(table._files, target)
     found = StateDifference(table._files, base, target)
     found.check()
     return found
 
 
-def _size_bytes(found: StateDifference) -> int:
+def size_bytes(found: StateDifference) -> int:
+    """The bytes of the files that differ."""
     return sum(entry.file.file_size_bytes for entry in (*found.removed, *found.added))
 
 
@@ -96,13 +92,13 @@ def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
     return run_statement(table, OPERATION, restore_plan(table._files, found.target))
 
 
-def _become(table: TableBranches, changed: TableBranches) -> None:
+def become(table: TableBranches, changed: TableBranches) -> None:
     """Let the user's handle be the changed table."""
     table._files = changed._files
     vars(table).pop("log", None)
 
 
-class _LogToAdd:
+class LogToAdd:
     """The options of a log that was ended for a restore, and is to be added again: {"options": {key: value}}."""
 
     def __init__(self, table: TableBranches) -> None:
@@ -134,7 +130,7 @@ class _LogToAdd:
 
     def add(self) -> None:
         """Add the log again."""
-        _become(self._table, self._table.add_log(self.read() or {}))
+        become(self._table, self._table.add_log(self.read() or {}))
         self.delete()
 
     def delete(self) -> None:
@@ -151,6 +147,6 @@ class _LogToAdd:
         table = self._table
         files = newest_of(table._files)
         if files.schema.id != table.schema.id:
-            _become(table, table._of(files))
+            become(table, table._of(files))
         if is_cut_off(files):
-            _become(table, table.add_log(options) if files.has_log else table.remove_log(keep_topic=True))
+            become(table, table.add_log(options) if files.has_log else table.remove_log(keep_topic=True))

@@ -18,9 +18,13 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.users import users_to_json
 from lakelog.filestore.refs.merging import BranchMerger, MergePlan
+from lakelog.filestore.refs.whole_branch import WholeBranch
 from lakelog.filestore.write.changing import Changes
+from lakelog.protocol.at_rest import check_at_rest
 from lakelog.protocol.place import check_no_copy
+from lakelog.protocol.prepared import ADDED_USERS_KEY, USER_PREFIX
 from lakelog.protocol.staging import stage
 from lakelog.protocol.statement_runs import LoggedTable
 from lakelog.protocol.statements import GRACE_MILLIS
@@ -36,18 +40,23 @@ class MovedOnError(ConflictError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedMerge:
-    """A merge of a branch through the log of a table."""
+    """A merge of a branch through the log of a table, or with a `WholeBranch` the whole branch, which no writer may
+    come between.
+    """
 
     logged: LoggedTable
-    merger: BranchMerger
+    merger: BranchMerger | WholeBranch
 
     def run(self) -> tuple[MergePlan, Snapshot | None]:
         """Merge; the snapshot is None where the branch has nothing new. Raises BranchConflictError, ConflictError."""
         check_no_copy(self.logged.table, self.logged.snapshots.newest().place)
-        for _ in range(_ATTEMPTS_MAX):
+        began: Snapshot | None = None
+        for attempt in range(_ATTEMPTS_MAX):
             self.logged.finish_left_over()
             self._settle()
             latest = self.logged.table.snapshots.latest()
+            began = began if attempt else latest
+            self._check_writers(began, latest)
             plan = self.merger.plan(latest).checked(self.logged.table.name)
             if plan.properties is None:
                 return plan, None
@@ -67,13 +76,13 @@ class LoggedMerge:
         state = read_state(logged.table, latest, topic_id=logged.target.topic_id)
         age = Stopwatch()
         return logged.run_staged(
-            OPERATION,
+            self._operation,
             state,
             stage(logged.table, changes, state),
             row_count=changes.row_count,
             age_seconds=age.seconds,
             lineage={"branch": self.merger.line.name, "branch_snapshot": plan.result.branch_id},
-            properties=plan.properties,
+            properties={**(plan.properties or {}), **self._added_users()},
             check=lambda name: self._check(name, plan, latest),
         )
 
@@ -89,11 +98,29 @@ class LoggedMerge:
                 "process too; merge again when it has ended"
             )
         newest = self.logged.table.snapshots.latest()
+        self._check_writers(latest, newest)
         if newest == latest:
             return
         again = self.merger.plan(newest).checked(self.logged.table.name)
         if again.result.base_id != plan.result.base_id or not _are_equal(again.changes, plan.changes):
             raise MovedOnError(f"table {self.logged.table.name} has moved on to {newest}")
+
+    @property
+    def _operation(self) -> str:
+        return self.merger.verb.value if isinstance(self.merger, WholeBranch) else OPERATION
+
+    def _added_users(self) -> dict[str, str]:
+        """The users of a whole branch: their batches are in its rows. Statements begin once alone."""
+        if not isinstance(self.merger, WholeBranch):
+            return {}
+        users = {user: last for user, last in self.merger.users().items() if not user.startswith(USER_PREFIX)}
+        return {ADDED_USERS_KEY: users_to_json(users)}
+
+    def _check_writers(self, began: Snapshot | None, latest: Snapshot | None) -> None:
+        """Raise ConflictError where a writer is at work that a whole branch must not come between."""
+        if isinstance(self.merger, WholeBranch):
+            self.merger.check_writers(began, latest)
+            check_at_rest(self.logged)
 
     def _settle(self) -> None:
         """Finish or cancel merges of the branch that were prepared and left."""

@@ -6,12 +6,13 @@ known: a header that the topic refuses would leave the batch half in the log for
 large header becomes a file in the table's `manifest` folder, and the record carries in its place
 
     {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>", "user": <user>,
-     "id": <identifier>, "watermark": <milliseconds, where the batch has one>}
+     "id": <identifier>, "watermark": <milliseconds, where the batch has one>,
+     "operation": <of a batch statement>}
 
 Behind the name stands what readers of the log show of a batch, where there is room for it: the file is deleted one day;
-and always the `mark` of a header that has one. The file holds the header as it would be in the record. It is younger
-than the data files that it names, the log names it as it names them, and it is an orphan once a snapshot has taken the
-transaction in.
+and always the `mark` of a header that has one, and the operation of a statement. The file holds the header as it would
+be in the record. It is younger than the data files that it names, the log names it as it names them, and it is an
+orphan once a snapshot has taken the transaction in.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.common.json_fields import member, parse_object, string, whole
+from lakelog.common.json_fields import member, optional, parse_object, string, whole
 from lakelog.filestore.io.integrity import read_checked
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
@@ -66,6 +67,19 @@ def marked_header(data: bytes, *, where: str) -> MarkedHeader | None:
         raise unreadable_header(where, error) from error
 
 
+def operation_in(data: bytes, *, where: str) -> str | None:
+    """The operation of the batch statement that wrote a header or the name of its file; None of a stream's batch.
+
+    Opens no file. Raises CorruptDataError.
+    """
+    try:
+        fields = parse_object(data)
+        named = fields if fields.get("v") == _VERSION else member(fields, "lineage")
+        return optional(string, named, "operation")
+    except (KeyError, ValueError) as error:
+        raise unreadable_header(where, error) from error
+
+
 @dataclass(frozen=True, slots=True)
 class HeaderFiles:
     """The headers of one table's log."""
@@ -83,6 +97,8 @@ class HeaderFiles:
         fields = {"v": _VERSION, "table": header.table_uuid, "file": name}
         if header.mark is not None:
             fields["mark"] = header.mark.value
+        if header.statement is not None and "operation" in header.lineage:
+            fields["operation"] = str(header.lineage["operation"])
         mark = BatchMark(user=header.user, identifier=header.identifier, watermark_millis=header.watermark_millis)
         marked = json.dumps(fields | mark.to_json(), separators=(",", ":")).encode()
         if len(marked) <= min(room_bytes, _MARKED_BYTES_MAX):

@@ -30,6 +30,7 @@ from lakelog.logstore.kafka.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.full_changes import Flags, History, full_changes
 from lakelog.protocol.log_gaps import gap_test
 from lakelog.protocol.resolving import CACHE
+from lakelog.protocol.restore_check import RestoreCheck
 from lakelog.protocol.stores import LogTarget
 
 _COPIES = 3  # of the rows of a part in memory: as read, with their old rows, as given
@@ -62,6 +63,7 @@ class Normalizer:
     shown: Sequence[DataField]
     where: Predicate | None = None
     batch_rows: int = 65_536
+    stops_at_restores: bool = False
 
     def changes(self, given: NormalizedRange) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """The changes of a range in batches with their row kinds (int8): in key order, those of a key in log order.
@@ -93,13 +95,16 @@ class Normalizer:
         return list(self.table.schema.select(names))
 
     def _records(self, given: NormalizedRange) -> Iterator[pa.RecordBatch]:
+        source = self.target.topic.partition(given.bucket)
+        check = RestoreCheck(table_name=self.table.name, where=str(source), start=given.start)
         return read_range(
-            self.target.topic.partition(given.bucket),
+            source,
             self._fields,
             start=given.base.offset,
             end=given.end,
             batch_rows=self.batch_rows,
             with_offset=True,
+            on_header=check if self.stops_at_restores else None,
             holds_nothing=gap_test(self.table, self.target.topic_id, given.bucket),
             patience=Patience(self.target.unavailable_seconds),
         )

@@ -42,6 +42,7 @@ from lakelog.protocol.header import BucketFile, file_json, parse_file
 from lakelog.protocol.state import Batch
 
 USER_PREFIX = "statement-"
+ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot, not kept in it
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"
 _NAME = re.compile(r"(statement-[0-9a-f-]{36})-blake2b-[0-9a-f]{32}")

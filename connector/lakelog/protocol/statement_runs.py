@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from lakelog.common.clock import system_millis
@@ -23,12 +24,13 @@ from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.write.changing import Changes, Plan
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.record_limit import record_limit
+from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.place import check_no_copy
 from lakelog.protocol.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
 from lakelog.protocol.staging import stage
 from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_files import StatementTaskFiles
-from lakelog.protocol.statement_task import CancelledError, StatementTask, log_statements, look
+from lakelog.protocol.statement_task import CancelledError, StatementTask, headers_behind, log_statements, look
 from lakelog.protocol.statements import Fate, StatementPorts, cancel, finish, finish_left_over, put_prepared
 from lakelog.protocol.steps import Step, StepObserver, process_observer
 from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog, read_state
@@ -132,6 +134,13 @@ class LoggedTable:
                 tails = self._look(sorted(prepared.parts), False).values()
                 found.append((name, prepared, any(name in tail for tail in tails)))
         return found
+
+    def headers_behind(self) -> list[CommitHeader]:
+        """What the log has and no snapshot. Raises StalledError while a transaction is open."""
+        tails = self._in_threads(
+            range(self.table.bucket_count), lambda bucket: headers_behind(self._task({}, bucket, None))
+        )
+        return list(chain(*tails))
 
     def run(self, operation: str, plan: Plan, *, commits_nothing: bool = False) -> Snapshot | None:
         """Run a statement, and give the snapshot that has it; None for one that changes nothing.

@@ -117,6 +117,15 @@ def _look(task: StatementTask[Payload], *, fences: bool) -> tuple[str, ...]:
             raise
 
 
+def headers_behind(task: StatementTask[Payload]) -> tuple[CommitHeader, ...]:
+    """What the task's bucket has in its log and in no snapshot. Raises StalledError while a transaction is open."""
+    while True:
+        try:
+            return tuple(one.header for one in checked_tail(task, task.files.newest()).transactions)
+        except OvertakenError:
+            continue
+
+
 def _log_with_new(task: StatementTask[Payload], patience: int) -> BucketAnswer:
     _observe(task, Step.FENCE, task.here)
     producer = task.log.fence(task.bucket, patience=patience)

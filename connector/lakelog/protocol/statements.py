@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
-from lakelog.filestore.metadata.users import CommitUser, with_user
+from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY, CommitUser, later_users, parse_users, with_user
 from lakelog.protocol.driver import (
     AnswerDecision,
     BucketConflictError,
@@ -26,7 +26,7 @@ from lakelog.protocol.driver import (
 )
 from lakelog.protocol.header import LostFilesError
 from lakelog.protocol.ports import SnapshotChange, Snapshots, StatementList
-from lakelog.protocol.prepared import PreparedCommit, user_of
+from lakelog.protocol.prepared import ADDED_USERS_KEY, PreparedCommit, user_of
 from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_task import CancelledError
 from lakelog.protocol.steps import Step, StepObserver
@@ -200,8 +200,11 @@ def take_statements(
         if not any(entry["user"] == batch.user for entry in lineage):
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
     assert change.log is not None
-    log = change.log.pruned(users)
     properties = {key: text for name in sorted(statements) for key, text in statements[name].properties.items()}
+    log = change.log.pruned(users)
+    if properties.pop(ADDED_USERS_KEY, None) is not None:
+        for one in statements.values():
+            users = later_users(users, parse_users({USERS_KEY: one.properties.get(ADDED_USERS_KEY, NO_USERS)}))
     return replace(change, users=users, log=log, lineage=lineage, properties=properties)
 
 

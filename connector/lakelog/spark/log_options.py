@@ -116,8 +116,8 @@ STREAM_ON_RESTORE = Option(
     key="stream.on-restore",
     parse=OnRestore,
     default=OnRestore.FEED,
-    doc="What a stream that follows the files of a table does at a snapshot that restored an older state: `feed` the "
-    "changes of its rows, or `fail`. In a log a restore is a batch statement, whose changes are always read.",
+    doc="What a stream does where an older state of the table was restored, or where a table with a log got the rows "
+    "of a branch as a whole: `feed` the changes of its rows, or `fail`.",
     kind="feed or fail",
 )
 LOG_READ_OPTIONS: tuple[Option[object], ...] = (

@@ -108,25 +108,41 @@ class TableBranches(TableLogVerbs):
 
         return merge_changes(self, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
-    def fast_forward(self, branch: str) -> Snapshot:
+    def fast_forward(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
         """Give the table the snapshots, tags and columns that a branch has since it began; gives the newest snapshot.
 
         The branch stays, and goes on from there. Raises ConflictError where the table has changed since, which would be
-        lost, and while a writer commits; InvalidRequestError for tables with a log, see `merge_changes`.
-        """
-        return self._files.fast_forward(branch)
+        lost, and while a writer commits.
 
-    def merge_branch(self, branch: str) -> Snapshot:
+        A table with a log keeps its own snapshots, tags and columns, and gets the rows of the branch's newest snapshot
+        in a new one: by a batch statement through the log, which readers of the log see like any other. Where files of
+        more than `max_bytes` differ, by default 256 MiB, the log is ended, the files get the rows, and the table gets a
+        log with a new topic, as with `restore`: readers go on over the files when they are started again, or stop with
+        `stream.on-restore=fail`. A call that was cut off is made again. Columns must be the same on both sides. Writers
+        of the table and of the branch must be stopped before: ConflictError names the batch of one that runs.
+        """
+        return self._take_branch(branch, "fast_forward", max_bytes)
+
+    def merge_branch(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
         """As `fast_forward`, and the snapshots, tags and columns that the table has since the fork give way.
 
         `merge_changes` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
-        that gave way do not come again. Writers of other engines must be stopped before.
+        that gave way do not come again. Writers of other engines must be stopped before. On a table with a log only
+        rows give way: its snapshots and tags stay, and older states can be read and restored.
         """
-        return self._files.merge_branch(branch)
+        return self._take_branch(branch, "merge_branch", max_bytes)
 
-    def replace_main(self, branch: str) -> Snapshot:
-        """As `merge_branch`, and the branch is deleted: its metadata are the table's."""
-        return self._files.replace_main(branch)
+    def replace_main(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
+        """As `merge_branch`, and the branch is deleted: its metadata are the table's.
+
+        On a table with a log, which gets the rows alone, a branch with tags of its own is refused.
+        """
+        return self._take_branch(branch, "replace_main", max_bytes)
+
+    def _take_branch(self, branch: str, method: str, max_bytes: int | None) -> Snapshot:
+        from lakelog.catalog.from_branch import take_branch
+
+        return take_branch(self, branch, method, max_bytes=max_bytes)
 
     @property
     def main_branch(self) -> str:

@@ -24,7 +24,7 @@ from lakelog.filestore.read.split_rows import read_splits, read_splits_as_change
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import OnUntracked
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.log_options import MetadataColumn
+from lakelog.spark.log_options import MetadataColumn, OnRestore
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.metadata_columns import LogMetadata, SnapshotMark, with_snapshot_metadata
 from lakelog.spark.source.read_schema import check_read_schema
@@ -120,6 +120,7 @@ class TableRows:
     metadata: tuple[MetadataColumn, ...] = ()
     fails_on_loss: bool = True
     on_untracked: OnUntracked = OnUntracked.FAIL
+    stops_at_restores: bool = False
 
     @classmethod
     def of(
@@ -140,6 +141,7 @@ class TableRows:
             metadata=metadata,
             fails_on_loss=options.log.fails_on_loss,
             on_untracked=options.on_untracked,
+            stops_at_restores=options.log.on_restore is OnRestore.FAIL,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -223,7 +225,7 @@ class TableRows:
                 batch_rows=BATCH_RECORDS,
                 with_offset=bool(self.metadata),
                 with_timestamp=about.has_timestamp,
-                on_header=about.on_header,
+                on_header=self._on_header(about, str(source), start),
                 on_author=about.on_author,
                 check_header=MarkCheck(table_name=self.table.name, on_untracked=self.on_untracked),
                 holds_nothing=self._gap_test(topic, bucket),
@@ -232,6 +234,21 @@ class TableRows:
                 done=partition.done.get(bucket, {}),
             ):
                 yield from self._changes(about.add_to(batch) if self.metadata else batch)
+
+    def _on_header(self, about: LogMetadata, where: str, start: int) -> Callable[[int, bytes], None] | None:
+        """What takes the headers of transactions: the metadata columns, and the check that stops at restores."""
+        if not self.stops_at_restores:
+            return about.on_header
+        from lakelog.protocol.restore_check import RestoreCheck
+
+        check, given = RestoreCheck(table_name=self.table.name, where=where, start=start), about.on_header
+
+        def take(offset: int, header: bytes) -> None:
+            check(offset, header)
+            if given is not None:
+                given(offset, header)
+
+        return take
 
     def _changes_in_files(
         self, bucket: int, files: Sequence[ChangeFile], *, is_upsert: bool
@@ -279,7 +296,12 @@ class TableRows:
 
         assert self.target is not None
         normalizer = Normalizer(
-            table=self.table, target=self.target, shown=self.fields, where=self.where, batch_rows=BATCH_RECORDS
+            table=self.table,
+            target=self.target,
+            shown=self.fields,
+            where=self.where,
+            batch_rows=BATCH_RECORDS,
+            stops_at_restores=self.stops_at_restores,
         )
         for one in ranges:
             for rows, kinds in normalizer.changes(one):

@@ -78,9 +78,9 @@ class FollowPhase:
         """Raise ConflictError at a restore where the query is not to be fed with its changes."""
         if snapshot.operation_name == RESTORE_OPERATION and self._on_restore is OnRestore.FAIL:
             raise ConflictError(
-                f"snapshot {snapshot.id} of table {self._table.name} restored an older state, and the query has "
-                f"{STREAM_ON_RESTORE.key}=fail: start it without the option, and it reads the changes of the restore; "
-                "or with a new checkpoint location, and it reads the restored rows first"
+                f"snapshot {snapshot.id} of table {self._table.name} restored an older state, or has the rows of a "
+                f"branch, and the query has {STREAM_ON_RESTORE.key}=fail: start it without the option, and it reads "
+                "the changes; or with a new checkpoint location, and it reads the rows as they are now"
             )
 
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:

@@ -49,6 +49,14 @@ _FILE_NAMES = (
 )
 
 
+class BranchVerb(StrEnum):
+    """What brings a branch as a whole into a table with a log: the operation of the commit that does it."""
+
+    FAST_FORWARD = "FAST FORWARD"
+    MERGE = "TAKE BRANCH"
+    REPLACE = "REPLACE MAIN"
+
+
 class CommitKind(StrEnum):
     """What a commit did; the value is the one in the snapshot file."""
 

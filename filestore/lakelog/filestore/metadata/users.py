@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.common.json_fields import member, optional, parse_object, string, whole
+from lakelog.common.json_fields import items, member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshot import OPERATION_KEY, Snapshot
@@ -170,3 +170,22 @@ def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUs
 def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:
     """The users with one user's last batch replaced."""
     return {**users, user: last}
+
+
+def later_users(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
+    """The users of both, each with its last batch."""
+    found = dict(one)
+    for user, last in other.items():
+        if user not in found or found[user].identifier < last.identifier:
+            found[user] = last
+    return found
+
+
+def users_taken_in(snapshot: Snapshot) -> set[str]:
+    """The users whose transactions a snapshot took in, by its lineage; empty without one. Raises CorruptDataError."""
+    text = snapshot.properties.get(LINEAGE_KEY)
+    try:
+        batches = items(parse_object(text), "batches") if text else []
+        return {string(member({"batch": one}, "batch"), "user") for one in batches}
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(f"snapshot property {LINEAGE_KEY} is not readable: {cause(error)}") from error

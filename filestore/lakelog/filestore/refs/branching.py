@@ -6,7 +6,8 @@ Each call first finishes the steps of branches that were cut off.
 from __future__ import annotations
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
+from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
@@ -34,7 +35,12 @@ def make_branch(
     now_millis: int | None = None,
 ) -> Branch:
     """Make a branch from a snapshot of the table, living or tagged; None makes an empty one."""
-    check_is_main(table, "made")
+    if table.branch != MAIN_BRANCH:
+        raise InvalidRequestError(
+            f"{table.name} is a branch, and a branch has no branches: those of a table are side by side, and each "
+            f"begins at a snapshot of the table. Make {shown(name)} of the table, without the branch; to begin with "
+            f"the rows of {shown(table.branch)}, merge them into the table before (merge_changes), or write them"
+        )
     check_branch_name(name)
     finish_steps(table)
     found = find_branch(table, name) if if_not_exists else None

@@ -58,12 +58,15 @@ def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableSt
     check_same_table(table, None)
     finish_cut_off(table)
     newest = tuple(replace(line, schema=replace(line).schemas.latest() or line.schema) for line in (table, branch))
-    logged = [line.name for line in newest if line.has_log]
-    if logged:
+    if newest[0].has_log:
         raise InvalidRequestError(
-            f"{logged[0]} has a log, from which its readers would not learn that snapshots give way. merge_changes "
-            f"(`lakelog table merge`) brings the changes of {branch.name} through the log; or end the log by `lakelog "
-            "log remove`, call this, and add a log again"
+            f"{table.name} has a log, from which its readers would not learn that snapshots give way: "
+            "lakelog.catalog.Table brings the rows of the branch through the log"
+        )
+    if newest[1].has_log:
+        raise InvalidRequestError(
+            f"{branch.name} has a log, and {table.name} has none: end the log of the branch with "
+            f"branch({branch.branch!r}).remove_log() or `lakelog log remove`, then call this again"
         )
     return newest[0], newest[1]
 

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.line_change import DELETE, DELETE_TREE, WRITE, A
 from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
-from lakelog.filestore.metadata.users import LOG_STATE_KEY, USERS_KEY, parse_users, users_to_json
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, USERS_KEY, later_users, parse_users, users_to_json
 from lakelog.filestore.options.tagging import TAG_CREATE_SUCCESS_FILE
 from lakelog.filestore.refs.tags import tags_of
 from lakelog.filestore.schema.schema import DIGEST_KEY
@@ -145,10 +145,7 @@ def _head(lines: Lines, schema_id: int | None, digest: str | None) -> Snapshot:
     head = lines.branch.snapshots.get(lines.head)
     theirs = carried_anyhow(lines.branch, head).properties
     ours = carried_anyhow(lines.main, lines.main.snapshots.latest()).properties
-    users = parse_users(theirs)
-    for user, last in parse_users(ours).items():
-        if user not in users or users[user].identifier < last.identifier:
-            users[user] = last
+    users = later_users(parse_users(theirs), parse_users(ours))
     kept = {key: ours[key] for key in (LOG_STATE_KEY, _GENERATIONS_KEY) if key in ours}
     properties = {**kept, **theirs, **head.properties}
     if users:

@@ -17,6 +17,13 @@ from lakelog.filestore.write.write import check_table_writable
 
 def check_mergeable(main: TableStore, branch: TableStore) -> None:
     """Raise InvalidRequestError or UnsupportedError where rows of the branch cannot be merged into the table."""
+    check_comparable(main, branch)
+    for line in (main, branch) if main.schema.primary_keys else ():
+        _check_replaces(line, main.name)
+
+
+def check_comparable(main: TableStore, branch: TableStore) -> None:
+    """Raise InvalidRequestError or UnsupportedError where the rows of the branch cannot become rows of the table."""
     check_table_writable(main)
     check_kinds_free(main, "a merge of a branch")
     for line in (main, branch):
@@ -27,8 +34,6 @@ def check_mergeable(main: TableStore, branch: TableStore) -> None:
                 "cannot be merged yet; read the branch and write its rows"
             )
     _check_columns(main, branch)
-    for line in (main, branch) if main.schema.primary_keys else ():
-        _check_replaces(line, main.name)
 
 
 def _check_columns(main: TableStore, branch: TableStore) -> None:

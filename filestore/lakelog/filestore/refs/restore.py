@@ -207,7 +207,7 @@ class _Run:
         live = self._table.live_files.of(base)
         written: list[ManifestEntry] = []
         for bucket, rows in self.difference(base).rows(is_followed=True):
-            written += _write_changes(self._table, bucket, rows, first_sequence=live.next_sequence(bucket))
+            written += write_changes(self._table, bucket, rows, first_sequence=live.next_sequence(bucket))
         self._changelog = base, written
         return written
 
@@ -249,7 +249,7 @@ def writers_since(table: TableStore, base: Snapshot, target: Snapshot) -> tuple[
     return tuple(found)
 
 
-def _write_changes(
+def write_changes(
     table: TableStore, bucket: BucketId, found: RowDifference, *, first_sequence: int
 ) -> list[ManifestEntry]:
     """Write the changes of a bucket to changelog files.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pyarrow as pa
 
@@ -31,15 +29,17 @@ def restore_plan(table: TableStore, target: Snapshot) -> Plan:
             raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
         found = StateDifference(table, base, target)
         found.check()
-        return _changes(table, [rows for _, rows in found.rows(is_followed=False)])
+        return changes_of(found)
 
     return plan
 
 
-def _changes(table: TableStore, found: Iterable[RowDifference]) -> Changes:
+def changes_of(found: StateDifference) -> Changes:
+    """The changes of a statement that make the rows of the target of those of the base; all in memory."""
+    table = found.table
     nothing = table.schema.arrow_schema.empty_table()
     parts = [deleting(table, nothing)]
-    for rows in found:
+    for _, rows in found.rows(is_followed=False):
         before, after = _of_kind(rows, RowKind.UPDATE_BEFORE), _of_kind(rows, RowKind.UPDATE_AFTER)
         added = _of_kind(rows, RowKind.INSERT)
         parts += [

@@ -26,25 +26,36 @@ from lakelog.filestore.refs.row_difference import RowDifference, row_difference
 
 @dataclass(frozen=True)
 class StateDifference:
-    """From the state of `base`, the newest snapshot, to that of `target`: both in the table's newest columns."""
+    """From the state of `base`, the newest snapshot, to that of `target`: both in the table's newest columns.
+
+    `target` is a snapshot of the table, or with `line` of that line: a branch with columns of the same names and types.
+    """
 
     table: TableStore
     base: Snapshot
     target: Snapshot
+    line: TableStore | None = None
+
+    @property
+    def _of_target(self) -> TableStore:
+        """The line that reads the target: numbers of schemas mean its own."""
+        return self.table if self.line is None else self.line
 
     @cached_property
     def removed(self) -> list[ManifestEntry]:
         """The live files that the target does not have, as deletes."""
-        kept = {entry.identifier for entry in self._entries(self.target)}
+        kept = {entry.identifier for entry in _entries(self._of_target, self.target)}
         return [
-            replace(entry, kind=FileKind.DELETE) for entry in self._entries(self.base) if entry.identifier not in kept
+            replace(entry, kind=FileKind.DELETE)
+            for entry in _entries(self.table, self.base)
+            if entry.identifier not in kept
         ]
 
     @cached_property
     def added(self) -> list[ManifestEntry]:
         """The files of the target that are not live."""
-        there = {entry.identifier for entry in self._entries(self.base)}
-        return [entry for entry in self._entries(self.target) if entry.identifier not in there]
+        there = {entry.identifier for entry in _entries(self.table, self.base)}
+        return [entry for entry in _entries(self._of_target, self.target) if entry.identifier not in there]
 
     @property
     def is_empty(self) -> bool:
@@ -61,16 +72,16 @@ class StateDifference:
     def columns_missing(self) -> tuple[str, ...]:
         """The columns of the target's schema that the table has dropped since: their values do not come back."""
         there = {field.id for field in self.table.schema.fields}
-        then = self.table.schemas.get(self.target.schema_id)
+        then = self._of_target.schemas.get(self.target.schema_id)
         return tuple(field.name for field in then.fields if field.id not in there)
 
     def check(self) -> None:
         """Raise InvalidRequestError for a target whose files have another number of buckets than the table."""
-        check_schema(self.table, self.target)
-        for entry in self._entries(self.target):
+        check_schema(self._of_target, self.target)
+        for entry in _entries(self._of_target, self.target):
             if entry.total_buckets != self.table.bucket_count:
                 raise InvalidRequestError(
-                    f"the files of snapshot {self.target.id} of table {self.table.name} have {entry.total_buckets} "
+                    f"the files of snapshot {self.target.id} of {self._of_target.name} have {entry.total_buckets} "
                     f"buckets, the table has {self.table.bucket_count}: rescale the table to {entry.total_buckets} "
                     "buckets, restore it, and rescale it back"
                 )
@@ -81,41 +92,47 @@ class StateDifference:
         `is_followed` compares what readers of changelogs have seen of the two states: without rows that are in no
         changelog yet.
         """
-        before = self._splits(self.base, is_followed=is_followed)
-        after = self._splits(self.target, is_followed=is_followed)
+        before = _splits(self.table, self.base, is_followed=is_followed)
+        after = _splits(self._of_target, self.target, is_followed=is_followed)
         for bucket in self.buckets:
             found = row_difference(
-                self.table.schema, self._rows(before.get(bucket, ())), self._rows(after.get(bucket, ()))
+                self.table.schema,
+                self._rows(self.table, before.get(bucket, ())),
+                self._rows(self._of_target, after.get(bucket, ())),
             )
             if len(found.kinds):
                 yield bucket, found
 
-    def _entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-        return self.table.live_files.of(snapshot).entries()
-
     @cached_property
     def _marked(self) -> set[BucketId]:
         """The buckets whose deletion vectors differ."""
-        now, then = deletion_files(self.table, self.base), deletion_files(self.table, self.target)
+        now, then = deletion_files(self.table, self.base), deletion_files(self._of_target, self.target)
         nothing: Mapping[str, DeletionFile] = {}
         return {bucket for bucket in {*now, *then} if now.get(bucket, nothing) != then.get(bucket, nothing)}
 
-    def _splits(self, snapshot: Snapshot, *, is_followed: bool) -> dict[BucketId, list[DataSplit]]:
-        found: dict[BucketId, list[DataSplit]] = {}
-        for split in plan(self.table, snapshot, is_followed=is_followed).splits:
-            found.setdefault(split.bucket_id, []).append(split)
-        return found
-
-    def _rows(self, splits: Sequence[DataSplit]) -> pa.Table:
+    def _rows(self, line: TableStore, splits: Sequence[DataSplit]) -> pa.Table:
+        """The rows of splits of a line, in the table's columns."""
         schema = self.table.schema
+        names = [field.name for field in schema.fields]
         read = PlannedRead(
-            table=self.table,
-            fields=schema.fields,
+            table=line,
+            fields=line.schema.select(names),
             where=None,
             splits=splits,
             budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
         )
-        return pa.Table.from_batches(read.batches(), read.schema).cast(schema.arrow_schema)
+        return pa.Table.from_batches(read.batches(), read.schema).select(names).cast(schema.arrow_schema)
+
+
+def _entries(line: TableStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    return line.live_files.of(snapshot).entries()
+
+
+def _splits(line: TableStore, snapshot: Snapshot, *, is_followed: bool) -> dict[BucketId, list[DataSplit]]:
+    found: dict[BucketId, list[DataSplit]] = {}
+    for split in plan(line, snapshot, is_followed=is_followed).splits:
+        found.setdefault(split.bucket_id, []).append(split)
+    return found
 
 
 class RowCounts(NamedTuple):

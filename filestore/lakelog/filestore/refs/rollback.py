@@ -32,9 +32,9 @@ from lakelog.filestore.metadata.users import (
     FORGOTTEN_KEY,
     LOG_STATE_KEY,
     USERS_KEY,
-    CommitUser,
     carried_properties,
     forgotten_millis,
+    later_users,
     parse_users,
     users_to_json,
 )
@@ -178,7 +178,7 @@ class _Rollback:
             return snapshot.properties
         manager = self._table.snapshots
         now, then = (carried_properties(one, manager).properties for one in (newest, snapshot))
-        users = _later_of(parse_users(then), parse_users(now))
+        users = later_users(parse_users(then), parse_users(now))
         if users == parse_users(then):
             return snapshot.properties
         kept = {**then, **snapshot.properties, USERS_KEY: users_to_json(users)}
@@ -195,12 +195,3 @@ class _Rollback:
         digest = replace(snapshot, properties=properties).digest
         text = json.dumps({**given, "properties": {**properties, DIGEST_KEY: digest}}, indent=2)
         table.file_io.write_bytes(path, text.encode())
-
-
-def _later_of(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
-    """The users of both, each with its last batch."""
-    found = dict(one)
-    for user, last in other.items():
-        if user not in found or found[user].identifier < last.identifier:
-            found[user] = last
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.common.errors import InvalidRequestError
@@ -30,12 +30,14 @@ class BranchedTable(WritableTable):
         empty: bool = False,
         time_retained_millis: int | None = None,
         if_not_exists: bool = False,
+        check: Callable[[Snapshot], None] | None = None,
         **which: Unpack[SnapshotChoice],
     ) -> Branch:
         """Make a branch of the newest snapshot, of the one that arguments name, or an `empty` one with the columns.
 
-        It shares the files of the table and copies metadata alone. Raises InvalidRequestError for a name that cannot
-        be, ConflictError for one that is taken.
+        It shares the files of the table and copies metadata alone. `check` is called with the snapshot, and raises for
+        one that no branch can begin at. Raises InvalidRequestError for a name that cannot be, ConflictError for one
+        that is taken.
         """
         from lakelog.filestore.refs.branching import make_branch
 
@@ -44,10 +46,13 @@ class BranchedTable(WritableTable):
             raise InvalidRequestError(f"branch {shown(name)} is made empty or from {listed(named)}, not both")
         if which.get("branch"):
             raise InvalidRequestError(f"branch {shown(name)} is made from the table, not from another branch")
+        snapshot = None if empty else self.snapshot(**which)
+        if snapshot is not None and check is not None:
+            check(snapshot)
         return make_branch(
             self,
             name,
-            None if empty else self.snapshot(**which),
+            snapshot,
             tag=which.get("tag"),
             retained_millis=time_retained_millis,
             if_not_exists=if_not_exists,
