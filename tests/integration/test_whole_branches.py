@@ -44,6 +44,12 @@ KINDS = {
 }
 VERBS = ("fast_forward", "merge_branch", "replace_main")
 RENEWS = {"max_bytes": 0}
+# Each verb and most kinds once; the other pairs with --full.
+PAIRS = [
+    pytest.param(verb, kind, marks=() if (number + other) % len(KINDS) == 0 else pytest.mark.full)
+    for number, verb in enumerate(VERBS)
+    for other, kind in enumerate(KINDS)
+]
 Rows = Counter[tuple[object, ...]]
 
 
@@ -83,8 +89,7 @@ def extra(batch: int, *ids: int) -> Rows:
     return Counter({(one, batch): 1 for one in ids})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(("verb", "kind"), PAIRS)
 def test_the_log_has_the_changes_and_a_reader_sees_them_once(catalog: Catalog, verb: str, kind: str) -> None:
     table = forked(catalog, kind, main_changes=verb != "fast_forward")
     wanted, before, tip = rows_in(table.branch("b")), rows_in(table), newest(table).id
@@ -104,7 +109,10 @@ def test_the_log_has_the_changes_and_a_reader_sees_them_once(catalog: Catalog, v
     assert table.verify_log().is_equal
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in ("upsert", "append only") else pytest.param(kind, marks=pytest.mark.full) for kind in KINDS],
+)
 def test_too_many_rows_give_the_table_another_topic_and_readers_go_on_over_the_files(
     catalog: Catalog, kind: str
 ) -> None:
@@ -335,9 +343,11 @@ def test_a_renewing_call_that_is_cut_off_is_finished_by_the_next_call(
     assert not (Path(table.path) / "lakelog" / "restored-log").exists()
 
 
-SOME_STEPS = (Step.AFTER_PREPARED_COMMIT, Step.COMMIT, Step.AFTER_COMMIT, Step.AFTER_SNAPSHOT)
 ALL_STEPS = (
-    *SOME_STEPS,
+    Step.AFTER_PREPARED_COMMIT,
+    Step.COMMIT,
+    Step.AFTER_COMMIT,
+    Step.AFTER_SNAPSHOT,
     Step.PREPARED_COMMIT,
     Step.FENCE,
     Step.LOOK,
@@ -348,7 +358,8 @@ ALL_STEPS = (
 )
 
 
-@pytest.mark.parametrize("steps", [SOME_STEPS, pytest.param(ALL_STEPS, marks=pytest.mark.full)], ids=["some", "all"])
+@pytest.mark.full
+@pytest.mark.parametrize("steps", [ALL_STEPS], ids=["all"])
 def test_sigkill_at_any_step_leaves_a_branch_in_the_table_as_a_whole_or_not(
     steps: tuple[Step, ...], catalog: Catalog, bootstrap_servers: str
 ) -> None:
