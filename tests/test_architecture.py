@@ -66,6 +66,7 @@ BASE = {
             "session",
             "shown_range",
             "shown_state",
+            "stop_options",
             "system_read",
             "tables",
             "types",

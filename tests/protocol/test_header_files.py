@@ -14,7 +14,7 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.header import BucketFile, CommitHeader, LostFilesError
-from lakelog.protocol.header_files import RECORD_BYTES_MAX, HeaderFiles
+from lakelog.protocol.header_files import RECORD_BYTES_MAX, HeaderFiles, operation_in
 from tests.simulation.world import World
 
 WHERE = "topic t, partition 3, offset 5"
@@ -100,3 +100,25 @@ def test_a_header_of_another_table_is_not_looked_for(table: FileStoreTable) -> N
 
     with pytest.raises(CorruptDataError, match="another table"):
         HeaderFiles(table).read(data, where=WHERE)
+
+
+@pytest.mark.parametrize("room_bytes", [256, 10_000])
+def test_the_operation_in_a_statement_is_read_without_its_file(table: FileStoreTable, room_bytes: int) -> None:
+    batch = header_of(table, files=2)
+    statement = replace(batch, statement="statement-1", lineage={"operation": "MERGE BRANCH"})
+    written = HeaderFiles(table).write(statement, room_bytes)
+    for path in Path(table.path, "manifest").glob("header-*"):
+        path.unlink()
+
+    assert operation_in(written, where=WHERE) == "MERGE BRANCH"
+    assert operation_in(HeaderFiles(table).write(batch, room_bytes), where=WHERE) is None
+    stream = replace(batch, lineage={"operation": "RESTORE"})  # a stream may call its sources as it likes
+    assert operation_in(HeaderFiles(table).write(stream, room_bytes), where=WHERE) is None
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"operation":', b'{"v":2,"operation":7}', b'{"statement":"s","lineage":{"operation":[]}}']
+)
+def test_a_header_whose_operation_is_not_readable_is_an_error_that_names_its_place(data: bytes) -> None:
+    with pytest.raises(CorruptDataError, match=WHERE):
+        operation_in(data, where=WHERE)

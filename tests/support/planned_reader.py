@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.catalog import Table, open_table
-from lakelog.spark.options import parse_read_options
+from lakelog.spark.options import open_for_read, parse_read_options
 from lakelog.spark.source.admission import NO_LIMITS, Limits
 from lakelog.spark.source.input_partitions import TableRows
 from lakelog.spark.source.offsets import Offset, offset_from_json, offset_to_json
@@ -39,7 +39,7 @@ class Reader:
 
     def start(self) -> None:
         """Start, or start again, with what was kept."""
-        table = open_table(self._path).branch(self._branch)
+        table = open_for_read({"path": self._path, "branch": self._branch, **self._options})
         options = parse_read_options(self._options, table)
         target = log_target(table)
         schema = read_schema(table.schema, options, table_name=table.name)

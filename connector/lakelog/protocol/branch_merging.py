@@ -17,7 +17,7 @@ import polars as pl
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot import MERGE_OPERATION, Snapshot
 from lakelog.filestore.metadata.users import users_to_json
 from lakelog.filestore.refs.merging import BranchMerger, MergePlan
 from lakelog.filestore.refs.whole_branch import WholeBranch
@@ -30,7 +30,6 @@ from lakelog.protocol.statement_runs import LoggedTable
 from lakelog.protocol.statements import GRACE_MILLIS
 from lakelog.protocol.stores import read_state
 
-OPERATION = "MERGE BRANCH"
 _ATTEMPTS_MAX = 10
 
 
@@ -107,7 +106,7 @@ class LoggedMerge:
 
     @property
     def _operation(self) -> str:
-        return self.merger.verb.value if isinstance(self.merger, WholeBranch) else OPERATION
+        return self.merger.verb.value if isinstance(self.merger, WholeBranch) else MERGE_OPERATION
 
     def _added_users(self) -> dict[str, str]:
         """The users of a whole branch: their batches are in its rows. Statements begin once alone."""

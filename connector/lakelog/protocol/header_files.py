@@ -72,10 +72,13 @@ def operation_in(data: bytes, *, where: str) -> str | None:
 
     Opens no file. Raises CorruptDataError.
     """
+    if b'"operation"' not in data:
+        return None
     try:
         fields = parse_object(data)
-        named = fields if fields.get("v") == _VERSION else member(fields, "lineage")
-        return optional(string, named, "operation")
+        if fields.get("v") == _VERSION:
+            return optional(string, fields, "operation")
+        return optional(string, member(fields, "lineage"), "operation") if "statement" in fields else None
     except (KeyError, ValueError) as error:
         raise unreadable_header(where, error) from error
 

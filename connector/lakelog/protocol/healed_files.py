@@ -28,6 +28,7 @@ from lakelog.protocol.change_tracking import UntrackedChangesError
 from lakelog.protocol.header import LogMark
 from lakelog.protocol.healing import FilePlace
 from lakelog.protocol.log_check import REPAIR_USER
+from lakelog.protocol.operation_stops import OperationStops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ class HealedFiles:
     table: TableStore
     schema: TableSchema
     on_untracked: OnUntracked
+    stops: OperationStops
     accepts_loss: bool = False
     _known: dict[int, _Changes] = field(default_factory=dict)
 
@@ -80,7 +82,7 @@ class HealedFiles:
         """The files of a bucket from the first of `places` to the last, in the order of the log.
 
         Raises NotFoundError for changes that have expired, UntrackedChangesError, LogTruncatedError for records that a
-        repair has passed over, and UnsupportedError for rows that were taken out of files.
+        repair has passed over, UnsupportedError for rows that were taken out of files, and as `stops`.
         """
         for before, place in pairwise(places):
             was, now = before.log.position(bucket), place.log.position(bucket)
@@ -132,6 +134,7 @@ class HealedFiles:
     def _changes(self, snapshot_id: int) -> _Changes:
         if snapshot_id not in self._known:
             snapshot = snapshot_of_changes(self.table, snapshot_id)
+            self.stops.check_snapshot(snapshot)
             source = ChangeSource.CHANGELOG if self.schema.has_changelog_at_write else ChangeSource.DELTA
             added: dict[int, list[ManifestEntry]] = {}
             shrunk = set()

@@ -29,8 +29,8 @@ from lakelog.filestore.write.places import partitions_of
 from lakelog.logstore.kafka.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.full_changes import Flags, History, full_changes
 from lakelog.protocol.log_gaps import gap_test
+from lakelog.protocol.operation_stops import OperationStops
 from lakelog.protocol.resolving import CACHE
-from lakelog.protocol.restore_check import RestoreCheck
 from lakelog.protocol.stores import LogTarget
 
 _COPIES = 3  # of the rows of a part in memory: as read, with their old rows, as given
@@ -61,14 +61,14 @@ class Normalizer:
     table: TableStore
     target: LogTarget
     shown: Sequence[DataField]
+    stops: OperationStops
     where: Predicate | None = None
     batch_rows: int = 65_536
-    stops_at_restores: bool = False
 
     def changes(self, given: NormalizedRange) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """The changes of a range in batches with their row kinds (int8): in key order, those of a key in log order.
 
-        Raises as `read_range`, and NotFoundError for files of the base that have expired.
+        Raises as `read_range` and `stops`, and NotFoundError for files of the base that have expired.
         """
         passes = None if self.where is None else _test(RowTest(self.where, self.table.schema.fields))
         budget = READ_MEMORY_BUDGET.of(self.table.schema.options) // _COPIES
@@ -96,7 +96,6 @@ class Normalizer:
 
     def _records(self, given: NormalizedRange) -> Iterator[pa.RecordBatch]:
         source = self.target.topic.partition(given.bucket)
-        check = RestoreCheck(table_name=self.table.name, where=str(source), start=given.start)
         return read_range(
             source,
             self._fields,
@@ -104,7 +103,7 @@ class Normalizer:
             end=given.end,
             batch_rows=self.batch_rows,
             with_offset=True,
-            on_header=check if self.stops_at_restores else None,
+            on_header=self.stops.on_header(str(source), start=given.start),
             holds_nothing=gap_test(self.table, self.target.topic_id, given.bucket),
             patience=Patience(self.target.unavailable_seconds),
         )

@@ -7,6 +7,7 @@
 | `failOnDataLoss` | what deleted offsets mean |
 | `metadata-columns` | columns about each record |
 | `stream.align`, `stream.align.timeout` | where the batches of a stream end |
+| `stream.on-restore`, `stream.on-merge` | whether a stream goes on at a restore, and at a merge of a branch |
 
 Source: FLIP-188, "Table Options" (`log.scan`); Spark, "Structured Streaming + Kafka Integration Guide" (offsets).
 """
@@ -14,7 +15,7 @@ Source: FLIP-188, "Table Options" (`log.scan`); Spark, "Structured Streaming + K
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
@@ -23,6 +24,7 @@ from lakelog.filestore.options.parsing import parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
 from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
 from lakelog.spark.shown_state import SNAPSHOT_ID, TAG, TIMESTAMP, VERSION, WATERMARK, ShownState
+from lakelog.spark.stop_options import STOP_OPTIONS, stops_of
 
 
 class MetadataColumn(StrEnum):
@@ -46,13 +48,6 @@ def _parse_metadata(text: str) -> tuple[MetadataColumn, ...]:
     if text.strip().lower() == "all":
         return tuple(MetadataColumn)
     return tuple(MetadataColumn(name) for name in parse_names(text))
-
-
-class OnRestore(StrEnum):
-    """What a stream does at a snapshot that restored an older state."""
-
-    FEED = "feed"
-    FAIL = "fail"
 
 
 class Align(StrEnum):
@@ -112,14 +107,6 @@ STREAM_ALIGN_TIMEOUT = Option(
     "part, before it fails with the writer's name.",
     kind="a duration",
 )
-STREAM_ON_RESTORE = Option(
-    key="stream.on-restore",
-    parse=OnRestore,
-    default=OnRestore.FEED,
-    doc="What a stream does where an older state of the table was restored, or where a table with a log got the rows "
-    "of a branch as a whole: `feed` the changes of its rows, or `fail`.",
-    kind="feed or fail",
-)
 LOG_READ_OPTIONS: tuple[Option[object], ...] = (
     STARTING_OFFSETS,
     ENDING_OFFSETS,
@@ -127,7 +114,7 @@ LOG_READ_OPTIONS: tuple[Option[object], ...] = (
     METADATA_COLUMNS,
     STREAM_ALIGN,
     STREAM_ALIGN_TIMEOUT,
-    STREAM_ON_RESTORE,
+    *STOP_OPTIONS,
 )
 
 
@@ -136,6 +123,7 @@ class LogReading:
     """How the log is read. `reads_batch` says that a batch reads the log, between `starting` and `ending`.
 
     `table_millis` is where `from-timestamp` starts, in milliseconds since 1970, when the read names no timestamp.
+    `stops` is that of `stops_of`.
     """
 
     scan: LogScan = LogScan.FULL
@@ -147,7 +135,7 @@ class LogReading:
     align_timeout_millis: int = STREAM_ALIGN_TIMEOUT.default
     reads_batch: bool = False
     table_millis: int | None = None
-    on_restore: OnRestore = OnRestore.FEED
+    stops: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT_READING = LogReading()
@@ -176,7 +164,7 @@ def parse_log_reading(given: Mapping[str, str], table_options: Mapping[str, str]
         align_timeout_millis=STREAM_ALIGN_TIMEOUT.of(given),
         reads_batch=reads_batch,
         table_millis=SCAN_TIMESTAMP_MILLIS.of(table_options) or SCAN_TIMESTAMP_MILLS.of(table_options),
-        on_restore=STREAM_ON_RESTORE.of(given),
+        stops=stops_of(given),
     )
 
 
@@ -195,6 +183,8 @@ def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, 
     """Raise InvalidRequestError for options that a batch read cannot have together."""
     if reading.align is Align.SNAPSHOT:
         raise InvalidRequestError(f"{STREAM_ALIGN.key} is an option of streams: a batch read has one end")
+    for key in reading.stops.values():
+        raise InvalidRequestError(f"{key} is an option of streams: a batch read ends where it is asked to")
     if not reading.reads_batch:
         if reading.metadata:
             raise InvalidRequestError(

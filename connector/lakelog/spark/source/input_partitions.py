@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +24,7 @@ from lakelog.filestore.read.split_rows import read_splits, read_splits_as_change
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import OnUntracked
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.log_options import MetadataColumn, OnRestore
+from lakelog.spark.log_options import MetadataColumn
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.metadata_columns import LogMetadata, SnapshotMark, with_snapshot_metadata
 from lakelog.spark.source.read_schema import check_read_schema
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakelog.logstore.kafka.kafka_topic import KafkaTopic
     from lakelog.protocol.healed_files import ChangeFile
     from lakelog.protocol.normalizing import NormalizedRange
+    from lakelog.protocol.operation_stops import OperationStops
     from lakelog.protocol.stores import LogTarget
 
 logger = logging.getLogger("lakelog.spark")
@@ -120,7 +121,7 @@ class TableRows:
     metadata: tuple[MetadataColumn, ...] = ()
     fails_on_loss: bool = True
     on_untracked: OnUntracked = OnUntracked.FAIL
-    stops_at_restores: bool = False
+    stops: Mapping[str, str] = field(default_factory=dict)  # those of `OperationStops`
 
     @classmethod
     def of(
@@ -141,7 +142,7 @@ class TableRows:
             metadata=metadata,
             fails_on_loss=options.log.fails_on_loss,
             on_untracked=options.on_untracked,
-            stops_at_restores=options.log.on_restore is OnRestore.FAIL,
+            stops=options.log.stops,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -236,12 +237,10 @@ class TableRows:
                 yield from self._changes(about.add_to(batch) if self.metadata else batch)
 
     def _on_header(self, about: LogMetadata, where: str, start: int) -> Callable[[int, bytes], None] | None:
-        """What takes the headers of transactions: the metadata columns, and the check that stops at restores."""
-        if not self.stops_at_restores:
-            return about.on_header
-        from lakelog.protocol.restore_check import RestoreCheck
-
-        check, given = RestoreCheck(table_name=self.table.name, where=where, start=start), about.on_header
+        """What takes the headers of transactions: the metadata columns, and the check of operations."""
+        check, given = self._operation_stops().on_header(where, start=start), about.on_header
+        if check is None:
+            return given
 
         def take(offset: int, header: bytes) -> None:
             check(offset, header)
@@ -249,6 +248,11 @@ class TableRows:
                 given(offset, header)
 
         return take
+
+    def _operation_stops(self) -> OperationStops:
+        from lakelog.protocol.operation_stops import OperationStops
+
+        return OperationStops(table_name=self.table.name, options=self.stops)
 
     def _changes_in_files(
         self, bucket: int, files: Sequence[ChangeFile], *, is_upsert: bool
@@ -301,7 +305,7 @@ class TableRows:
             shown=self.fields,
             where=self.where,
             batch_rows=BATCH_RECORDS,
-            stops_at_restores=self.stops_at_restores,
+            stops=self._operation_stops(),
         )
         for one in ranges:
             for rows, kinds in normalizer.changes(one):

@@ -30,6 +30,7 @@ from lakelog.filestore.read.changes import check_followable
 from lakelog.filestore.read.scan import DataSplit, plan
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LogScan, OnUntracked
+from lakelog.protocol.operation_stops import OperationStops
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_options import MetadataColumn, check_stream
@@ -177,7 +178,10 @@ class StreamPlanner:
         self._head = TableHead(table, target, allows_foreign=skips)
         looks_up = looks_up_old_rows(table, target, options)
         self._patience = Patience(0 if target is None else target.unavailable_seconds)
-        self._healer = Healer(table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked)
+        stops = OperationStops(table_name=table.name, options=options.log.stops)
+        self._healer = Healer(
+            table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked, stops=stops
+        )
         self._log = (
             None
             if target is None
@@ -205,7 +209,7 @@ class StreamPlanner:
         self._tag = TagStart(
             table, target, self._generations, self._start.after, fails_on_loss=options.log.fails_on_loss
         )
-        self._following = FollowPhase(table, self._head, on_restore=options.log.on_restore)
+        self._following = FollowPhase(table, self._head, stops=stops)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata

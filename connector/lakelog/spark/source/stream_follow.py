@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.identity import check_is_of
 from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import change_files, find_changes, snapshot_of_changes
 from lakelog.filestore.table import FileStoreTable
-from lakelog.spark.log_options import STREAM_ON_RESTORE, OnRestore
+from lakelog.protocol.operation_stops import OperationStops
 from lakelog.spark.source.admission import Limits, take_snapshots
 from lakelog.spark.source.input_partitions import PARTITION_BYTES, DeltaPartition, pack, partition_count
 from lakelog.spark.source.offsets import FollowOffset
@@ -20,9 +20,9 @@ from lakelog.spark.source.stream_head import Head, TableHead, check_is_there, ch
 class FollowPhase:
     """Plans batches of the changes that snapshots made."""
 
-    def __init__(self, table: FileStoreTable, head: TableHead, *, on_restore: OnRestore = OnRestore.FEED) -> None:
+    def __init__(self, table: FileStoreTable, head: TableHead, *, stops: OperationStops) -> None:
         """Read nothing yet."""
-        self._on_restore = on_restore
+        self._stops = stops
         self._table = table
         self._head = head
         self._checked: tuple[FollowOffset, Head] | None = None
@@ -30,7 +30,7 @@ class FollowPhase:
     def end(self, start: FollowOffset, limits: Limits, *, last: int | None = None) -> FollowOffset:
         """Where the batch that begins at `start` ends, at the snapshot `last` at the latest.
 
-        Raises InvalidRequestError for one of another history.
+        Raises InvalidRequestError for one of another history, ConflictError for a snapshot at which it stops.
         """
         head = self._head.now()
         self._check_read(start, head)
@@ -39,7 +39,7 @@ class FollowPhase:
         def added_rows(snapshot_id: int) -> int:
             snapshot = self._followed(snapshot_id)
             commits[snapshot_id] = snapshot.uuid
-            self._check_restore(snapshot)
+            self._stops.check_snapshot(snapshot)
             return sum(entry.file.row_count for entry in change_files(self._table, snapshot))
 
         newest = head.snapshot_id if last is None else min(last, head.snapshot_id)
@@ -73,15 +73,6 @@ class FollowPhase:
             ) from error
         check_is_of(self._table, found)  # created again since it was read
         return found
-
-    def _check_restore(self, snapshot: Snapshot) -> None:
-        """Raise ConflictError at a restore where the query is not to be fed with its changes."""
-        if snapshot.operation_name == RESTORE_OPERATION and self._on_restore is OnRestore.FAIL:
-            raise ConflictError(
-                f"snapshot {snapshot.id} of table {self._table.name} restored an older state, or has the rows of a "
-                f"branch, and the query has {STREAM_ON_RESTORE.key}=fail: start it without the option, and it reads "
-                "the changes; or with a new checkpoint location, and it reads the rows as they are now"
-            )
 
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
         """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history."""

@@ -19,6 +19,7 @@ from lakelog.protocol.healed_files import ChangeFile, HealedFiles
 from lakelog.protocol.healing import FilePlace, HealedRange, file_places, heal_range, is_held
 from lakelog.protocol.log_gaps import held_nothing
 from lakelog.protocol.log_generations import older_schema
+from lakelog.protocol.operation_stops import OperationStops
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.lease import SnapshotLease
 from lakelog.spark.source.offsets import LogOffset
@@ -54,11 +55,14 @@ class HealedBatch:
 class Healer:
     """Finds deleted ranges of logs in the files; holds the snapshots that it has found."""
 
-    def __init__(self, table: FileStoreTable, *, accepts_loss: bool, on_untracked: OnUntracked) -> None:
+    def __init__(
+        self, table: FileStoreTable, *, accepts_loss: bool, on_untracked: OnUntracked, stops: OperationStops
+    ) -> None:
         """Hold nothing yet. With `accepts_loss` what neither log nor files have is left out, with a warning."""
         self._table = table
         self._accepts_loss = accepts_loss
         self._on_untracked = on_untracked
+        self._stops = stops
         self._lease = SnapshotLease(table)
         self._has_warned = False
 
@@ -75,6 +79,7 @@ class Healer:
             table=self._table,
             schema=older_schema(self._table, log.topic_id) or self._table.schema,
             on_untracked=self._on_untracked,
+            stops=self._stops,
             accepts_loss=self._accepts_loss,
         )
         found = {one[0]: self._range(log, one, places) for one in lost}

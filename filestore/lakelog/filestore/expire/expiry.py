@@ -33,7 +33,7 @@ from lakelog.filestore.metadata.commit_times import CommitTimes
 from lakelog.filestore.metadata.consumers import ConsumerManager
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.restored import parse_restored
-from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_holds import kept_by_tags
 from lakelog.filestore.metadata.users import carried_properties
@@ -183,8 +183,8 @@ class _Expiry:
         next_snapshot = [*expired[1:], kept]
         files = _Files(self._table, expired, living, self._restored)
         for changelog, behind in zip(expired, next_snapshot, strict=True):
-            is_restore = changelog.operation_name == RESTORE_OPERATION  # with a changelog, whatever the producer is
-            if not self._has_producer and (is_restore or changelog.changelog_manifest_list is None):
+            has_deltas = changelog.has_own_changelog or changelog.changelog_manifest_list is None
+            if not self._has_producer and has_deltas:
                 for entry in net_removed(entries_left(self._table, changelog.delta_manifest_list)):
                     self._delete_data(files, entry)
             if self._has_producer or changelog.changelog_manifest_list is not None:

@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.data_file import FileSource
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
-from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, Snapshot
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_holds import kept_by_tags
@@ -224,7 +224,7 @@ class References:
                 continue
             try:
                 self.add_changelog(changelog)
-                if changelog.changelog_manifest_list is None or changelog.operation_name == RESTORE_OPERATION:
+                if changelog.changelog_manifest_list is None or changelog.has_own_changelog:
                     self.names.update(manifest_names(self._table, *lists_of(changelog)))
                     delta = entries_of(self._table, changelog.delta_manifest_list)
                     self.names.update(names_of(brought_by_appends(delta)))

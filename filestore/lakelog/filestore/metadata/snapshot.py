@@ -21,6 +21,7 @@ BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
 DIGEST_KEY = "lakelog.digest"
 SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # the digest of the schema file of the snapshot
 RESTORE_OPERATION = "RESTORE"  # of a snapshot that brings an older state back; its changes are in changelog files
+MERGE_OPERATION = "MERGE BRANCH"  # of a snapshot that brings the changes of a branch into its table
 _OWN_WRITER = "lakelog"
 # The fields in the digest: those that every release of Paimon keeps when it writes a snapshot as a tag.
 _DIGESTED = (
@@ -140,6 +141,15 @@ class Snapshot:
     def operation_name(self) -> str | None:
         """What made the snapshot, also by operations that Paimon has not, such as RESCALE; None is unknown."""
         return self.properties.get(OPERATION_KEY, self.operation)
+
+    @property
+    def has_own_changelog(self) -> bool:
+        """Whether its changes are in changelog files, if it has any, whatever the changelog producer of the table is.
+
+        So it is with a restore, and with a merge that replaces the files which hold rows that the branch has deleted.
+        """
+        is_overwrite = self.commit_kind is CommitKind.OVERWRITE
+        return self.operation_name == RESTORE_OPERATION or (self.operation_name == MERGE_OPERATION and is_overwrite)
 
     @property
     def digest(self) -> str:

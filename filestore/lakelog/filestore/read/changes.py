@@ -2,7 +2,8 @@
 
 A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
 changes are in the level-0 files of an APPEND: the last change of each key, without old values; in a value-count table
-all adds and deletes, except rows that one write both adds and deletes. A restore always has changelog files.
+all adds and deletes, except rows that one write both adds and deletes. A restore always has changelog files, and so has
+a merge of a branch that takes rows out of an append-only table.
 Source: Paimon spec, "Changelog".
 """
 
@@ -21,7 +22,7 @@ from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.levels import highest_level
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
@@ -125,7 +126,7 @@ def change_files(
     """The files that hold the changes of a snapshot, bucket by bucket in the order of their sequence numbers."""
     if source is ChangeSource.AUTO:
         has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
-        is_in_changelog = has_producer or snapshot.operation_name == RESTORE_OPERATION
+        is_in_changelog = has_producer or snapshot.has_own_changelog
         source = ChangeSource.CHANGELOG if is_in_changelog else ChangeSource.DELTA
     if source is ChangeSource.DELTA and snapshot.commit_kind is not CommitKind.APPEND:
         return []

@@ -10,23 +10,28 @@ import logging
 import uuid
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
+from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, MERGE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_merge import BranchMerge
 from lakelog.filestore.refs.merge_base import BranchLine
 from lakelog.filestore.refs.merging import BranchMerger, MergePlan
 from lakelog.filestore.refs.net_change import State
 from lakelog.filestore.refs.taking_out import without_rows
+from lakelog.filestore.write.changing import Changes
 from lakelog.filestore.write.deleting import TableChange
+from lakelog.filestore.write.places import parts_of, places_of
 from lakelog.filestore.write.table_write import TableWrite
+from lakelog.filestore.write.write import write_changelog_files
 
 logger = logging.getLogger("lakelog.filestore")
-OPERATION = "MERGE BRANCH"
 
 
 def release(line: BranchLine, latest: Snapshot | None) -> None:
@@ -45,13 +50,14 @@ class MergeCommit(TableChange):
         self.plan: MergePlan | None = None
         self._user = str(uuid.uuid4())
         self._taken_out: list[ManifestEntry] = []
+        self._changelog: list[ManifestEntry] = []
         super().__init__(table, lambda latest: merger.plan(latest).changes)
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
         """The commit after `latest`; None when the branch has nothing new. Raises BranchConflictError."""
         if self.plan is None or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
-            self._write, self._taken_out = None, []
+            self._write, self._taken_out, self._changelog = None, [], []
             self.plan = self._merger.plan(latest).checked(self._table.name)
             self._base = latest
             if self.plan.properties is None:
@@ -62,6 +68,7 @@ class MergeCommit(TableChange):
                 self._write = TableWrite(self._table, changes.rows, changes.kinds, replaces=None)
             if changes.removed.num_rows:
                 self._taken_out = self._without(latest, changes.removed)
+                self._changelog = self._changes(latest, changes)
         if self.plan.properties is None:
             return None
         empty = CommitRequest(commit_user=self._user, commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND)
@@ -69,8 +76,9 @@ class MergeCommit(TableChange):
         return replace(
             request,
             entries=[*self._taken_out, *request.entries],
+            changelog=[*self._changelog, *request.changelog],
             properties={**request.properties, **self.plan.properties},
-            operation=OPERATION,
+            operation=MERGE_OPERATION,
         )
 
     def done(self, snapshot: Snapshot | None) -> BranchMerge:
@@ -85,6 +93,24 @@ class MergeCommit(TableChange):
         main = State(table=self._table, snapshot=latest)
         return without_rows(main, base, State(table=line.branch, snapshot=line.snapshot), rows)
 
+    def _changes(self, latest: Snapshot | None, changes: Changes) -> list[ManifestEntry]:
+        """The changelog files of a merge that takes rows out: its other files hold rows that stay, too.
+
+        Deletes are in files of their own, since files of append-only tables have no row kinds.
+        """
+        live = self._table.live_files.of(latest)
+        written: list[ManifestEntry] = []
+        for rows, kind, before in (
+            (changes.removed, RowKind.DELETE, 0),
+            (changes.rows, RowKind.INSERT, changes.removed.num_rows),
+        ):
+            for bucket, part in parts_of(places_of(self._table, rows, None), rows):
+                numbers = np.arange(part.num_rows, dtype=np.int64) + live.next_sequence(bucket) + before
+                kinds = pa.array(np.full(part.num_rows, kind.value, np.int8))
+                stored = StoredRows(rows=part, sequences=pa.array(numbers), kinds=kinds)
+                written += write_changelog_files(self._table, [(bucket, stored)])
+        return written
+
     @property
     def entries(self) -> list[ManifestEntry]:
         """The data files that the commit adds."""
@@ -94,5 +120,5 @@ class MergeCommit(TableChange):
     @property
     def paths(self) -> list[str]:
         """The paths of the files that the commit names."""
-        added = [entry for entry in self._taken_out if entry.kind is FileKind.ADD]
+        added = [*(entry for entry in self._taken_out if entry.kind is FileKind.ADD), *self._changelog]
         return [*(self._table.data_path(entry.bucket_id, entry.file) for entry in added), *super().paths]
