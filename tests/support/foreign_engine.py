@@ -67,3 +67,41 @@ def expire_as_others_do(table: FileStoreTable) -> None:
         if snapshot_id < first:
             table.file_io.delete(table.paths.snapshot(snapshot_id))
     table.snapshots.write_earliest_hint(max(first, min(table.snapshots.ids())))
+
+
+def roll_back_as_others_do(table: FileStoreTable, snapshot_id: int) -> None:
+    """Delete what is younger than a snapshot: hint, snapshots from the newest down, tags, and their data files.
+
+    Source: Paimon, `RollbackHelper`.
+    """
+    table.snapshots.write_latest_hint(snapshot_id)
+    younger = [table.snapshots.get(number) for number in table.snapshots.ids() if number > snapshot_id]
+    for name in table.snapshots.tags():
+        if table.snapshots.tagged(name).id > snapshot_id:
+            table.file_io.delete(table.paths.tag(name))
+    left = [table.snapshots.get(number) for number in table.snapshots.ids() if number <= snapshot_id]
+    kept = {path for one in (*left, *map(table.snapshots.tagged, table.snapshots.tags())) for path in _data(table, one)}
+    for snapshot in reversed(younger):
+        files = _data(table, snapshot)
+        table.file_io.delete(table.paths.snapshot(snapshot.id))
+        for path in files - kept:
+            table.file_io.delete(path)
+
+
+def _data(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
+    return {table.data_path(entry.bucket_id, entry.file) for entry in table.live_files.of(snapshot).entries()}
+
+
+def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:
+    """Let a branch take the table's place: its snapshots from the branch's first one on go, then the branch's come.
+
+    Source: Paimon, `FileSystemBranchManager.fastForward`.
+    """
+    line = table.on_branch(branch)
+    first = min(line.snapshots.ids())
+    for number in reversed([number for number in table.snapshots.ids() if number >= first]):
+        table.file_io.delete(table.paths.snapshot(number))
+    for number in line.snapshots.ids():
+        data = table.file_io.read_bytes(line.paths.snapshot(number))
+        table.file_io.write_bytes(table.paths.snapshot(number), data)
+    table.snapshots.write_latest_hint(max(line.snapshots.ids()))

@@ -31,8 +31,8 @@ from lakelog.filestore.refs.branch_steps import (
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-# Copied in this order: what is named later names what is there.
-_FOLDERS = ("lakelog", "tag", "changelog", "snapshot", "consumer", "schema")
+# Copied in this order: what is named later names what is there. A folder in a folder comes first.
+_FOLDERS = ("lakelog/statements", "lakelog", "tag", "changelog", "snapshot", "consumer", "schema")
 
 
 def rename_branch(table: TableStore, old: str, new: str) -> None:
@@ -105,7 +105,7 @@ def is_branch(table: TableStore, name: str) -> bool:
 def _copy(table: TableStore, source: TablePaths, target: TablePaths) -> None:
     for folder in _FOLDERS:
         for name in check_file_names(table.file_io.list_names(f"{source.own_root}/{folder}")):
-            if name.startswith("."):
+            if name.startswith(".") or f"{folder}/{name}" in _FOLDERS:
                 continue
             try:
                 data = table.file_io.read_bytes(f"{source.own_root}/{folder}/{name}")
