@@ -137,6 +137,17 @@ def test_the_topic_of_a_branch_is_deleted_with_it(table: Table) -> None:
     assert kafka_topic(log_of_table(table)).name != log.topic
 
 
+def test_a_branch_with_a_log_that_a_statement_has_written_is_renamed(table: Table) -> None:
+    branch = table.branch("dev").add_log()
+    branch.write(rows_of(60))
+    table.rename_branch("dev", "next")
+    renamed = table.branch("next")
+    renamed.write(rows_of(70))
+    assert content(renamed).keys() == {0, 1, 60, 61, 70, 71}
+    assert renamed.verify_log().is_equal
+    assert [one.name for one in table.branches()] == ["next"]
+
+
 def test_a_branch_loses_its_log_and_gets_another(table: Table) -> None:
     branch = table.branch("dev").add_log()
     branch.write(rows_of(80))

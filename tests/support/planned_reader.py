@@ -29,7 +29,7 @@ class Reader:
 
     def __init__(self, table: Table, **options: str) -> None:
         self._path = table.path
-        self._branch = table._files.branch
+        self.branch = table._files.branch
         self._options = {"row-kind": "true"} | options
         self.offset: Offset | None = None
         self.rows: Change = Counter()
@@ -39,7 +39,7 @@ class Reader:
 
     def start(self) -> None:
         """Start, or start again, with what was kept."""
-        table = open_for_read({"path": self._path, "branch": self._branch, **self._options})
+        table = open_for_read({"path": self._path, "branch": self.branch, **self._options})
         options = parse_read_options(self._options, table)
         target = log_target(table)
         schema = read_schema(table.schema, options, table_name=table.name)

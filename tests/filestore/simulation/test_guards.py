@@ -76,8 +76,8 @@ def test_snapshots_are_created_by_one_writer_alone(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_id_that_has_expired_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "continues_table", lambda table, snapshot, live: True)
-    monkeypatch.setattr(outcomes, "continues_table", lambda table, snapshot, live: True)
+    monkeypatch.setattr(commit, "continues_table", lambda *_, **__: True)
+    monkeypatch.setattr(outcomes, "continues_table", lambda *_, **__: True)
     check_breaks("was acknowledged as snapshot")
 
 

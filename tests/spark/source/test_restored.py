@@ -40,7 +40,7 @@ def rows(table: Table) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_is_fed_with_the_changes_of_a_restore_once(tmp_path: Path, kind: str) -> None:
+def test_a_stream_is_fed_with_the_changes_of_a_restore_once(tmp_path: Path, kind: str) -> None:  # paimon#8139
     table = make(tmp_path, kind)
     write(table, 0, 1, 2, 3)
     reader = Reader(table)
