@@ -19,7 +19,8 @@ from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.snapshot import MERGE_OPERATION, Snapshot
 from lakelog.filestore.metadata.users import users_to_json
-from lakelog.filestore.refs.merging import BranchMerger, MergePlan
+from lakelog.filestore.refs.merge_plan import MergePlan
+from lakelog.filestore.refs.merging import BranchMerger
 from lakelog.filestore.refs.whole_branch import WholeBranch
 from lakelog.filestore.write.changing import Changes
 from lakelog.protocol.at_rest import check_at_rest

@@ -75,6 +75,7 @@ class Line:
         self.rows: dict[object, Row] = {}
         self.counts: Counter[Row] = Counter()
         self.values: dict[Row, dict[str, object]] = {}
+        self.past: dict[int, tuple[dict[object, Row], Counter[Row]]] = {}
 
     def new_row(self) -> dict[str, object]:
         few = self.chance.randrange
@@ -94,8 +95,11 @@ class Line:
         return tuple(row[name] for name in self.kind.primary_keys)
 
     def step(self) -> None:
-        step = self.chance.choice((self.add, self.add, self.remove, self.compact))
+        step = self.chance.choice((self.add, self.add, self.add, self.remove, self.compact, self.restore))
         step()
+        newest = self.files.snapshots.latest_id()
+        if newest is not None:
+            self.past[newest] = dict(self.rows), Counter(self.counts)
 
     def add(self) -> None:
         rows = [self.new_row() for _ in range(self.chance.randrange(1, 4))]
@@ -123,6 +127,13 @@ class Line:
 
     def compact(self) -> None:
         self.files.compact(full=self.chance.random() < 0.5)
+
+    def restore(self) -> None:
+        there = [number for number in self.past if self.files.snapshots.find(number) is not None]
+        if there:
+            then = self.chance.choice(there)
+            self.files.restore(version=then)
+            self.rows, self.counts = dict(self.past[then][0]), Counter(self.past[then][1])
 
     def check(self) -> None:
         found = [of_row(row) for row in self.files.to_arrow().to_pylist()]
@@ -177,6 +188,16 @@ def test_merges_that_look_up_the_rows_of_the_table_are_those_of_a_model(
     run_history(tmp_path, KINDS[kind], seed)
 
 
+@pytest.mark.parametrize("kind", ["primary key", "write only", "partitioned", "dynamic buckets"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_merges_that_read_the_commits_in_between_are_those_of_a_model(
+    tmp_path: Path, kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sides, "LOOKUP_ROWS_MIN", -1)
+    monkeypatch.setattr(sides, "LOOKUP_RATIO_MIN", 1 << 40)
+    run_history(tmp_path, KINDS[kind], seed)
+
+
 def run_history(folder: Path, kind: Kind, seed: int) -> None:
     chance = random.Random(seed)
     main = Line(kind, kind.table(folder), chance)
@@ -188,6 +209,7 @@ def run_history(folder: Path, kind: Kind, seed: int) -> None:
     base, branch = (Line(kind, main.files.on_branch("b"), chance) for _ in range(2))
     for line in (base, branch):
         line.rows, line.counts, line.values = dict(main.rows), Counter(main.counts), dict(main.values)
+        line.past = dict(main.past)
     for _ in range(3):
         for _ in range(chance.randrange(8)):
             chance.choice((main, branch)).step()

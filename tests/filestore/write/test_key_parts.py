@@ -56,6 +56,23 @@ def test_what_fits_into_the_budget_is_not_spilled() -> None:
         assert parts.is_spilled
 
 
+def test_no_part_is_larger_than_the_budget() -> None:
+    budget = 4_000
+    with KeyParts(KEY, budget_bytes=budget) as parts:
+        for start in range(0, 20_000, 1_000):
+            parts.add(table_of([(number, number) for number in range(start, start + 1_000)]))
+        found = [part.num_rows * 16 for part in parts.parts()]
+    assert sum(found) == 20_000 * 16
+    assert max(found) <= budget
+
+
+def test_parts_are_as_few_as_the_budget_allows() -> None:
+    rows = table_of([(number, number) for number in range(10_000)])
+    with KeyParts(KEY, budget_bytes=rows.nbytes - 1) as parts:
+        parts.add(rows)
+        assert len(list(parts.parts())) == 2
+
+
 def test_temporary_files_have_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with KeyParts(KEY, budget_bytes=0) as parts:

@@ -98,11 +98,12 @@ class TableBranches(TableLogVerbs):
         conflict is a row of which both deleted a different number.
 
         `base` is the snapshot or tag that both come from; only branches that other engines made need it, 0 for one
-        made empty. With `dry_run` nothing is written: the result says what would be done, with all conflicts. Only
-        files in which the sides differ are read; a compaction makes them differ. The changes must fit in memory. On a
-        table with a log the merge is a batch statement. Raises BranchConflictError for conflicts that no rule decides,
-        then nothing is written; InvalidRequestError for columns that differ and for a branch without a known base;
-        UnsupportedError for tables without a log whose merge engine combines rows; NotFoundError, ConflictError.
+        made empty. With `dry_run` nothing is written: the result says what would be done, and lists the conflicts, the
+        first 100,000. Only files in which the sides differ are read, after a compaction those of the commits since the
+        branch began, within `read.memory-budget`. On a table with a log the merge is a batch statement, whose changes
+        must fit in memory. Raises BranchConflictError for conflicts that no rule decides, then nothing is written;
+        InvalidRequestError for columns that differ and for a branch without a known base; UnsupportedError for tables
+        without a log whose merge engine combines rows; NotFoundError, ConflictError.
         """
         from lakelog.catalog.branch_merging import merge_changes
 

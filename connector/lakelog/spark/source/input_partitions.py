@@ -32,7 +32,7 @@ from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
-    from lakelog.filestore.system.state_parts import Unit
+    from lakelog.filestore.refs.state_parts import Unit
     from lakelog.logstore.kafka.kafka_topic import KafkaTopic
     from lakelog.protocol.healed_files import ChangeFile
     from lakelog.protocol.normalizing import NormalizedRange
@@ -317,7 +317,7 @@ class TableRows:
                 yield from self._changes(batch)
 
     def _difference(self, unit: Unit) -> Iterator[pa.RecordBatch]:
-        from lakelog.filestore.system.differences import unit_differences
+        from lakelog.filestore.refs.differences import unit_differences
 
         read = self._read_fields()
         keys = [field for field in self.table.schema.fields if field.name in self.table.schema.primary_keys]

@@ -13,6 +13,8 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.read.changes import change_files
 from lakelog.filestore.refs.ranges import RangeEnd, RangeName
+from lakelog.filestore.refs.state_parts import unshared
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.refs.tag_periods import TagPeriods
 from lakelog.filestore.system.range_changes import (
     changed_snapshots,
@@ -22,7 +24,6 @@ from lakelog.filestore.system.range_changes import (
     states_of,
     takes_states,
 )
-from lakelog.filestore.system.state_parts import TableState, unshared
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.shown_range import TO_AUTO_TAG, ShownRange
 from lakelog.spark.source.input_partitions import (

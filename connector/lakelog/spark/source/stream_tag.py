@@ -17,7 +17,8 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.read.changes import first_changes
-from lakelog.filestore.system.state_parts import TableState, unshared
+from lakelog.filestore.refs.state_parts import unshared
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS

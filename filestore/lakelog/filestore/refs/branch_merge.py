@@ -21,7 +21,8 @@ class BranchMerge:
     `inserted` those of a table without primary key, `deleted` the rows that are deleted. `rows_read` counts the rows of
     files in which the sides differ.
 
-    `conflicts` are the keys (without primary key: the rows) that both sides have changed differently: the columns of
+    `conflict_count` counts the conflicts, decided and open; `conflicts` lists the first 100,000 of them. They are the
+    keys (without primary key: the rows) that both sides have changed differently: the columns of
     the key, then `base`, `main` and `branch`, each a whole row or null, and `decision`: `branch`, `main`, `columns`, or
     `fail` for those that no rule decides, which `open_conflicts` counts. Without primary key the three are how often
     the row was added since the base, below 0 when it was deleted.
@@ -34,14 +35,10 @@ class BranchMerge:
     upserted: int = 0
     inserted: int = 0
     deleted: int = 0
+    conflict_count: int = 0
     open_conflicts: int = 0
     rows_read: int = 0
     conflicts: pa.Table = field(repr=False)
-
-    @property
-    def conflict_count(self) -> int:
-        """How many conflicts there are, decided and open."""
-        return int(self.conflicts.num_rows)
 
 
 class BranchConflictError(ConflictError):

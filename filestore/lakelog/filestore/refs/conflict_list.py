@@ -15,7 +15,27 @@ import pyarrow as pa
 from lakelog.common.quoting import shown
 
 CONFLICT_COLUMNS = ("base", "main", "branch", "decision")
+CONFLICTS_LISTED_MAX = 100_000  # all are counted
 _SHOWN_MAX = 3
+
+
+class ConflictList:
+    """The conflicts of a merge, as it finds them: the first `CONFLICTS_LISTED_MAX`, and how many there are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._listed: list[pa.Table] = []
+
+    def add(self, conflicts: pa.Table) -> None:
+        """Add conflicts, all with the same columns."""
+        left = CONFLICTS_LISTED_MAX - self.count
+        if left > 0 and (conflicts.num_rows or not self._listed):
+            self._listed.append(conflicts.slice(0, left))
+        self.count += conflicts.num_rows
+
+    def table(self) -> pa.Table:
+        """The conflicts that are listed."""
+        return pa.concat_tables(self._listed) if self._listed else pa.table({"decision": pa.array([], pa.string())})
 
 
 def conflict_rows(keys: pa.Table, sides: Sequence[tuple[pa.Table, np.ndarray]], decisions: np.ndarray) -> pa.Table:

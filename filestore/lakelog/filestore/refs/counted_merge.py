@@ -15,9 +15,10 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.refs.conflict_list import CONFLICT_COLUMNS
 from lakelog.filestore.refs.merge_rules import Rule
+from lakelog.filestore.refs.row_equality import comparable
 from lakelog.filestore.refs.sides import BRANCH_DELTA, MAIN_DELTA
 
 _ROW = "row"
@@ -61,7 +62,7 @@ def merge_counted(part: pa.Table, fields: Sequence[DataField], rule: Rule) -> Co
 
 def net_counts(part: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
     """Each row that changed on the branch once: its place in `part`, and by how many both sides have changed it."""
-    values = key_frame(part, fields)
+    values = comparable(part, fields)
     frame = values.with_columns(
         pl.int_range(pl.len(), dtype=pl.UInt32).alias(_ROW),
         *(to_series(part.column(name)).alias(name) for name in (BRANCH_DELTA, MAIN_DELTA)),

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.identity import carried_by, latest_of
 from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import MERGED_PREFIX
-from lakelog.filestore.refs.net_change import State
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.refs.tags import drop_tag, write_tag
 from lakelog.filestore.refs.travel import at_version
 
@@ -106,7 +106,7 @@ class BranchLine:
             return keys
         return keys - {_key_of(name, read_fork(self.main, name)) for name in self.main.branch_names()[1:]}
 
-    def base(self, latest: Snapshot | None, given: str | int | None) -> State:
+    def base(self, latest: Snapshot | None, given: str | int | None) -> TableState:
         """The base of a merge into the table as of `latest`. Raises NotFoundError, InvalidRequestError."""
         if given is not None:
             return self._with_shared(self._given(given))
@@ -120,6 +120,15 @@ class BranchLine:
                 "branch that was made empty"
             )
         return self._with_shared(self._fork_state(self.fork))
+
+    def beginning(self) -> TableState | None:
+        """The state at which the branch began; None where that is not known or has expired."""
+        if self.fork is None:
+            return None
+        try:
+            return self._fork_state(self.fork)
+        except NotFoundError:
+            return None
 
     def _both_have(self) -> str:
         """The youngest snapshot that both lines have, to be suggested as base; `...` where none is left."""
@@ -138,7 +147,7 @@ class BranchLine:
         found = self.branch.snapshots.find(merged.snapshot_id)
         return merged.snapshot_id <= newest and (found is None or found.uuid == merged.commit_uuid)
 
-    def _merged_state(self, merged: Merged) -> State:
+    def _merged_state(self, merged: Merged) -> TableState:
         snapshot = self.branch.snapshots.find(merged.snapshot_id)
         if snapshot is not None and snapshot.uuid != merged.commit_uuid:
             raise InvalidRequestError(
@@ -148,9 +157,9 @@ class BranchLine:
             )
         if snapshot is None:
             snapshot = self._tagged(f"{TAG_PREFIX}{merged.snapshot_id}", merged.snapshot_id, merged.commit_uuid)
-        return State(table=self.branch, snapshot=snapshot)
+        return TableState(table=self.branch, snapshot=snapshot)
 
-    def _with_shared(self, base: State) -> State:
+    def _with_shared(self, base: TableState) -> TableState:
         """The base, or the newest snapshot after it that both lines have: after a fast-forward there is one."""
         if self.snapshot is None or (base.table.branch == self.name and base.snapshot == self.snapshot):
             return base
@@ -162,21 +171,23 @@ class BranchLine:
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (low, middle - 1) if self._shared(middle) is None else (middle, high)
-        return State(table=self.branch, snapshot=self._shared(low))
+        return TableState(table=self.branch, snapshot=self._shared(low))
 
     def _shared(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot of an id, if it is one commit in both lines."""
         ours, theirs = (line.snapshots.find(snapshot_id) for line in (self.main, self.branch))
         return theirs if ours is not None and theirs is not None and is_same_commit(ours, theirs) else None
 
-    def _fork_state(self, fork: Fork) -> State:
+    def _fork_state(self, fork: Fork) -> TableState:
         if fork.snapshot_id is None:
-            return State(table=self.main, snapshot=None)
+            return TableState(table=self.main, snapshot=None)
         for line in (self.branch, self.main):
             snapshot = line.snapshots.find(fork.snapshot_id)
             if snapshot is not None and snapshot.uuid == fork.commit_uuid:
-                return State(table=line, snapshot=snapshot)
-        return State(table=self.branch, snapshot=self._tagged(fork.protecting_tag, fork.snapshot_id, fork.commit_uuid))
+                return TableState(table=line, snapshot=snapshot)
+        return TableState(
+            table=self.branch, snapshot=self._tagged(fork.protecting_tag, fork.snapshot_id, fork.commit_uuid)
+        )
 
     def _tagged(self, tag: str | None, snapshot_id: int, commit_uuid: str | None) -> Snapshot:
         """The snapshot of a tag of the branch that keeps it. Raises NotFoundError."""
@@ -190,10 +201,10 @@ class BranchLine:
             "with base="
         )
 
-    def _given(self, given: str | int) -> State:
+    def _given(self, given: str | int) -> TableState:
         """The state that a user names: a version, see `travel`, of the branch, where it has one, else of the table."""
         if given == 0:
-            return State(table=self.main, snapshot=None)
+            return TableState(table=self.main, snapshot=None)
         missing: list[str] = []
         for line in (self.branch, self.main):
             try:
@@ -206,7 +217,7 @@ class BranchLine:
                     f"base={shown(given)} is a state of branch {table.branch!r}: a merge of branch {self.name!r} "
                     f"begins at a state of that branch or of table {self.main.name}"
                 )
-            return State(table=table, snapshot=snapshot)
+            return TableState(table=table, snapshot=snapshot)
         raise NotFoundError(f"base={shown(given)} is no state of branch {self.name!r} or of its table: {missing[-1]}")
 
     def keep(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,16 +19,18 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, MERGE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_merge import BranchMerge
 from lakelog.filestore.refs.merge_base import BranchLine
-from lakelog.filestore.refs.merging import BranchMerger, MergePlan
-from lakelog.filestore.refs.net_change import State
+from lakelog.filestore.refs.merge_plan import MergePlan
+from lakelog.filestore.refs.merging import BranchMerger
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.refs.taking_out import without_rows
-from lakelog.filestore.write.changing import Changes
 from lakelog.filestore.write.deleting import TableChange
 from lakelog.filestore.write.places import parts_of, places_of
+from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.table_write import TableWrite
 from lakelog.filestore.write.write import write_changelog_files
 
@@ -63,12 +66,15 @@ class MergeCommit(TableChange):
             if self.plan.properties is None:
                 return None
             self._merger.line.keep()
-            changes = self.plan.changes
-            if changes.rows.num_rows:
-                self._write = TableWrite(self._table, changes.rows, changes.kinds, replaces=None)
-            if changes.removed.num_rows:
-                self._taken_out = self._without(latest, changes.removed)
-                self._changelog = self._changes(latest, changes)
+            written = self.plan.written
+            try:
+                if written.row_count:
+                    self._write = TableWrite(self._table, written.source(), replaces=None)
+                if self.plan.removed.num_rows:
+                    self._taken_out = self._without(latest, self.plan.removed)
+                    self._changelog = self._changes(latest, self.plan)
+            finally:
+                self.plan.close()
         if self.plan.properties is None:
             return None
         empty = CommitRequest(commit_user=self._user, commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND)
@@ -90,26 +96,31 @@ class MergeCommit(TableChange):
     def _without(self, latest: Snapshot | None, rows: pa.Table) -> list[ManifestEntry]:
         line = self._merger.line
         base = line.base(latest, self._merger.base)
-        main = State(table=self._table, snapshot=latest)
-        return without_rows(main, base, State(table=line.branch, snapshot=line.snapshot), rows)
+        main = TableState(table=self._table, snapshot=latest)
+        return without_rows(main, base, TableState(table=line.branch, snapshot=line.snapshot), rows)
 
-    def _changes(self, latest: Snapshot | None, changes: Changes) -> list[ManifestEntry]:
+    def _changes(self, latest: Snapshot | None, plan: MergePlan) -> list[ManifestEntry]:
         """The changelog files of a merge that takes rows out: its other files hold rows that stay, too.
 
         Deletes are in files of their own, since files of append-only tables have no row kinds.
         """
+        added = (split_kinds(pa.Table.from_batches([batch]))[0] for batch in plan.written.source().batches())
         live = self._table.live_files.of(latest)
-        written: list[ManifestEntry] = []
-        for rows, kind, before in (
-            (changes.removed, RowKind.DELETE, 0),
-            (changes.rows, RowKind.INSERT, changes.removed.num_rows),
-        ):
-            for bucket, part in parts_of(places_of(self._table, rows, None), rows):
-                numbers = np.arange(part.num_rows, dtype=np.int64) + live.next_sequence(bucket) + before
-                kinds = pa.array(np.full(part.num_rows, kind.value, np.int8))
-                stored = StoredRows(rows=part, sequences=pa.array(numbers), kinds=kinds)
-                written += write_changelog_files(self._table, [(bucket, stored)])
-        return written
+        given: dict[BucketId, int] = {}
+
+        def pieces(tables: Iterable[pa.Table], kind: RowKind) -> Iterator[tuple[BucketId, StoredRows]]:
+            for rows in tables:
+                for bucket, part in parts_of(places_of(self._table, rows, None), rows):
+                    first = given.get(bucket, live.next_sequence(bucket))
+                    given[bucket] = first + part.num_rows
+                    numbers = pa.array(np.arange(first, given[bucket], dtype=np.int64))
+                    kinds = pa.array(np.full(part.num_rows, kind.value, np.int8))
+                    yield bucket, StoredRows(rows=part, sequences=numbers, kinds=kinds)
+
+        return [
+            *write_changelog_files(self._table, pieces([plan.removed], RowKind.DELETE)),
+            *write_changelog_files(self._table, pieces(added, RowKind.INSERT)),
+        ]
 
     @property
     def entries(self) -> list[ManifestEntry]:

@@ -1,8 +1,7 @@
 """The three-way merge of a branch into its table: worked out on the table's newest snapshot, as a plan of changes.
 
 The base is read where the sides differ from it alone: see `net_change`. The rows of both sides are compared within
-`read.memory-budget`, what exceeds it in temporary files; the changes that the merge makes must fit in memory, as those
-of every statement.
+`read.memory-budget`, what exceeds it in temporary files, part by part of the keys; for the changes see `merge_plan`.
 """
 
 from __future__ import annotations
@@ -12,20 +11,21 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.types import RowKind
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
-from lakelog.filestore.refs.conflict_list import shown_conflicts
-from lakelog.filestore.refs.counted_merge import CountedMerge, merge_counted
+from lakelog.filestore.refs.branch_merge import BranchMerge
+from lakelog.filestore.refs.counted_merge import merge_counted
 from lakelog.filestore.refs.merge_base import BranchLine
 from lakelog.filestore.refs.merge_checks import check_mergeable
+from lakelog.filestore.refs.merge_plan import MergePlan, PlannedRows
 from lakelog.filestore.refs.merge_rules import ConflictRules, parse_rules
-from lakelog.filestore.refs.net_change import State, StateFile
+from lakelog.filestore.refs.net_change import BucketDifference
+from lakelog.filestore.refs.row_equality import comparable
 from lakelog.filestore.refs.rows_of_keys import rows_of_keys
 from lakelog.filestore.refs.sides import (
     BRANCH_DELTA,
@@ -36,34 +36,13 @@ from lakelog.filestore.refs.sides import (
     add_keyed,
     with_main_rows,
 )
-from lakelog.filestore.refs.three_way import PartMerge, merge_part
+from lakelog.filestore.refs.table_state import StateFile, TableState
+from lakelog.filestore.refs.three_way import Lookups, RowsOfKeys, merge_part
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.write.changing import Changes, is_removed, kinds_of
 from lakelog.filestore.write.key_parts import KeyParts
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergePlan:
-    """The changes of a merge on one snapshot, its result, and what its commit records; None of it where the branch has
-    nothing new.
-    """
-
-    changes: Changes
-    result: BranchMerge
-    properties: Mapping[str, str] | None
-
-    def checked(self, table_name: str) -> MergePlan:
-        """The plan. Raises BranchConflictError for one with open conflicts."""
-        result = self.result
-        if result.open_conflicts:
-            raise BranchConflictError(
-                f"branch {result.branch!r} and table {table_name} have changed {result.open_conflicts} row(s) in "
-                f"different ways since snapshot {result.base_id}, such as {shown_conflicts(result.conflicts)}. Nothing "
-                "was written: choose a side with on_conflict='branch' or 'main', a rule a column with "
-                "on_conflict={column: rule}, or see all of them with dry_run=True",
-                result,
-            )
-        return self
+_COPIES = 4  # of a row in memory: as read, its keys, by sides, as merged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,52 +73,49 @@ class BranchMerger:
     def plan(self, latest: Snapshot | None) -> MergePlan:
         """The merge into the table as of `latest`."""
         base = self.line.base(latest, self.base)
-        branch = State(table=self.line.branch, snapshot=self.line.snapshot)
-        states = ThreeStates(base=base, main=State(table=self.main, snapshot=latest), branch=branch)
+        branch = TableState(table=self.line.branch, snapshot=self.line.snapshot)
+        main = TableState(table=self.main, snapshot=latest)
+        states = ThreeStates(base=base, main=main, branch=branch, ancestor=self.line.beginning())
         if is_same_commit(base.snapshot, branch.snapshot) or self._is_behind(base):
-            return self._planned(states, _nothing(self.main), None)
-        return self._keyed(states) if self.main.schema.primary_keys else self._counted(states)
+            return self._planned(states, PlannedRows(self.main), is_new=False)
+        if not self.main.schema.primary_keys:
+            return self._counted(states)
+        try:
+            return self._keyed(states, by_commits=True)
+        except NotFoundError:  # a commit in between has expired while its files were read
+            return self._keyed(states, by_commits=False)
 
-    def _is_behind(self, base: State) -> bool:
+    def _is_behind(self, base: TableState) -> bool:
         """Whether another merge has merged more of the branch meanwhile."""
         if base.table.branch != self.line.name or base.snapshot is None or self.line.snapshot is None:
             return False
         return base.snapshot.id > self.line.snapshot.id
 
-    def _keyed(self, states: ThreeStates) -> MergePlan:
+    def _keyed(self, states: ThreeStates, *, by_commits: bool) -> MergePlan:
         schema = self.main.schema
-        budget = READ_MEMORY_BUDGET.of(schema.options)
+        budget = READ_MEMORY_BUDGET.of(schema.options) // _COPIES
         key_fields = schema.select(schema.primary_keys)
-
-        def of_base(keys: pa.Table) -> pa.Table:
-            return rows_of_keys(states.base, keys, schema.fields)
-
-        done: list[PartMerge] = []
-        files = KeyedDifferences.of(states)
-        with KeyParts(key_fields, budget_bytes=budget) as parts:
+        files = KeyedDifferences.of(states, budget_bytes=budget, by_commits=by_commits)
+        lookups = _lookups(states, files)
+        with PlannedRows(self.main) as planned, KeyParts(key_fields, budget_bytes=budget) as parts:
             read = add_keyed(parts, states, files, budget_bytes=budget)
-            every = parts.parts()
-            if files.looks_up_main:
-                every = (with_main_rows(part, states, schema.primary_keys) for part in every)
-            done = [merge_part(part, schema.fields, schema.primary_keys, self.rules, of_base) for part in every]
-        if not done:
-            return self._planned(states, _nothing(self.main), None, rows_read=read, is_new=True)
-        upserts = pa.concat_tables([part.upserts for part in done])
-        deletes = pa.concat_tables([part.deletes for part in done])
-        result = {
-            "upserted": upserts.num_rows,
-            "deleted": deletes.num_rows,
-            "open_conflicts": sum(part.open_count for part in done),
-        }
-        conflicts = pa.concat_tables([part.conflicts for part in done])
-        changes = self._changes(states.main, upserts, deletes)
-        return self._planned(states, changes, conflicts, rows_read=read, is_new=True, **result)
+            for part in parts.parts():
+                whole = with_main_rows(part, states, schema.primary_keys) if files.looks_up_main else part
+                found = merge_part(whole, schema.fields, schema.primary_keys, self.rules, lookups)
+                planned.add(
+                    self._changes(states.main, found.upserts, found.deletes),
+                    found.conflicts,
+                    upserted=found.upserts.num_rows,
+                    deleted=found.deletes.num_rows,
+                    open_conflicts=found.open_count,
+                )
+        return self._planned(states, planned, rows_read=read)
 
-    def _changes(self, main: State, upserts: pa.Table, deletes: pa.Table) -> Changes:
+    def _changes(self, main: TableState, upserts: pa.Table, deletes: pa.Table) -> Changes:
         """Rows to write and rows to delete; a log needs the table's own rows of what is deleted or replaced."""
         schema = self.main.schema
         keys = list(schema.primary_keys)
-        removed = upserts.slice(0, 0)
+        removed = upserts.schema.empty_table()
         if self.main.has_log:
             deletes = rows_of_keys(main, deletes.select(keys), schema.fields)
             if is_removed(schema):
@@ -154,34 +130,34 @@ class BranchMerger:
 
     def _counted(self, states: ThreeStates) -> MergePlan:
         schema = self.main.schema
-        budget = READ_MEMORY_BUDGET.of(schema.options)
+        budget = READ_MEMORY_BUDGET.of(schema.options) // _COPIES
         hashed = [column for column in schema.fields if not column.type.is_nested] or schema.fields
-        done: list[CountedMerge] = []
-        with KeyParts(hashed, budget_bytes=budget) as parts:
+        with PlannedRows(self.main) as planned, KeyParts(hashed, budget_bytes=budget, frame_of=comparable) as parts:
             read = add_counted(parts, states, states.branch, BRANCH_DELTA, budget_bytes=budget)
             if self._has_deletes(states):
                 read += add_counted(parts, states, states.main, MAIN_DELTA, budget_bytes=budget)
-            done = [merge_counted(part, schema.fields, self.rules.of_rows) for part in parts.parts()]
-        if not done:
-            return self._planned(states, _nothing(self.main), None, rows_read=read, is_new=True)
-        inserts, deletes = (
-            pa.concat_tables([getattr(part, name) for part in done]).cast(schema.arrow_schema)
-            for name in ("inserts", "deletes")
+            for part in parts.parts():
+                found = merge_counted(part, schema.fields, self.rules.of_rows)
+                planned.add(
+                    self._counted_changes(found.inserts, found.deletes),
+                    found.conflicts,
+                    inserted=found.inserts.num_rows,
+                    deleted=found.deletes.num_rows,
+                    open_conflicts=found.open_count,
+                )
+        return self._planned(states, planned, rows_read=read)
+
+    def _counted_changes(self, inserts: pa.Table, deletes: pa.Table) -> Changes:
+        """Rows to insert and to delete: retractions where rows are counted, else removals from files."""
+        schema = self.main.schema
+        inserts, deletes = inserts.cast(schema.arrow_schema), deletes.cast(schema.arrow_schema)
+        nothing = deletes.schema.empty_table()
+        retracted, removed = (deletes, nothing) if schema.is_change_log else (nothing, deletes)
+        return Changes(
+            rows=pa.concat_tables([retracted, inserts]),
+            kinds=pa.concat_arrays([kinds_of(retracted, RowKind.DELETE), kinds_of(inserts, RowKind.INSERT)]),
+            removed=removed,
         )
-        is_counted = schema.is_change_log
-        deleted = deletes if is_counted else deletes.slice(0, 0)
-        changes = Changes(
-            rows=pa.concat_tables([deleted, inserts]),
-            kinds=pa.concat_arrays([kinds_of(deleted, RowKind.DELETE), kinds_of(inserts, RowKind.INSERT)]),
-            removed=deletes.slice(0, 0) if is_counted else deletes,
-        )
-        result = {
-            "inserted": inserts.num_rows,
-            "deleted": deletes.num_rows,
-            "open_conflicts": sum(part.open_count for part in done),
-        }
-        conflicts = pa.concat_tables([part.conflicts for part in done])
-        return self._planned(states, changes, conflicts, rows_read=read, is_new=True, **result)
 
     def _has_deletes(self, states: ThreeStates) -> bool:
         """Whether the branch may have deleted rows: otherwise the table's own changes do not matter."""
@@ -192,30 +168,34 @@ class BranchMerger:
         return any(_names_of(files) - _names_of(kept.get(bucket, ())) for bucket, files in had.items())
 
     def _planned(
-        self,
-        states: ThreeStates,
-        changes: Changes,
-        conflicts: pa.Table | None,
-        *,
-        is_new: bool = False,
-        **result: int,
+        self, states: ThreeStates, planned: PlannedRows, *, rows_read: int = 0, is_new: bool = True
     ) -> MergePlan:
         properties = self.line.record(states.main.snapshot) or None if is_new else None
-        empty = pa.table({name: pa.array([], pa.string()) for name in ("decision",)})
-        made = BranchMerge(
+        result = BranchMerge(
             branch=self.line.name,
             base_id=0 if states.base.snapshot is None else states.base.snapshot.id,
             branch_id=0 if self.line.snapshot is None else self.line.snapshot.id,
-            conflicts=empty if conflicts is None else conflicts,
-            **result,
+            conflicts=planned.conflicts.table(),
+            conflict_count=planned.conflicts.count,
+            rows_read=rows_read,
+            **planned.counts,
         )
-        return MergePlan(changes=changes, result=made, properties=properties)
+        return planned.plan(result, properties)
 
 
 def _names_of(files: Sequence[StateFile]) -> set[tuple[str, DeletionFile | None]]:
     return {(file.file_name, vector) for file, vector in files}
 
 
-def _nothing(table: TableStore) -> Changes:
-    rows = table.schema.arrow_schema.empty_table()
-    return Changes(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows)
+def _lookups(states: ThreeStates, files: KeyedDifferences) -> Lookups:
+    """Lookups in the files that the merge does not read."""
+
+    def of(state: TableState, read: Sequence[BucketDifference]) -> RowsOfKeys:
+        names = {file.file_name for one in read for file, _ in (*one.only_new, *one.companions)}
+        return lambda keys: rows_of_keys(state, keys, states.fields, without=names)
+
+    return Lookups(
+        base=of(states.base, ()),
+        branch=of(states.branch, files.of_branch),
+        main=None if files.looks_up_main else of(states.main, files.of_main),
+    )

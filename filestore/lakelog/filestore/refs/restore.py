@@ -15,7 +15,7 @@ of the rows, whatever the table's changelog producer is: for those who follow th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,12 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import NotFoundError, UnsupportedError
-from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.counted_rows import counted_rows
 from lakelog.filestore.metadata.identity import carried_by, latest_of
+from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.restored import RESTORED_KEY
@@ -37,6 +37,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.metadata.users import USERS_KEY, CommitUser, parse_users, read_users, users_to_json
 from lakelog.filestore.read.changes import check_followable
+from lakelog.filestore.refs.differences import Difference
 from lakelog.filestore.refs.restore_tags import (
     RESTORE_TAG_PREFIX,
     release_after_commit,
@@ -44,7 +45,6 @@ from lakelog.filestore.refs.restore_tags import (
     restored_after,
 )
 from lakelog.filestore.refs.restored_state import StateDifference, row_counts
-from lakelog.filestore.refs.row_difference import RowDifference
 from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.write.write import check_table_writable, write_changelog_files
 
@@ -205,9 +205,7 @@ class _Run:
         except UnsupportedError:
             return []
         live = self._table.live_files.of(base)
-        written: list[ManifestEntry] = []
-        for bucket, rows in self.difference(base).rows(is_followed=True):
-            written += write_changes(self._table, bucket, rows, first_sequence=live.next_sequence(bucket))
+        written = write_changes(self._table, live, self.difference(base).rows(is_followed=True))
         self._changelog = base, written
         return written
 
@@ -250,13 +248,35 @@ def writers_since(table: TableStore, base: Snapshot, target: Snapshot) -> tuple[
 
 
 def write_changes(
-    table: TableStore, bucket: BucketId, found: RowDifference, *, first_sequence: int
+    table: TableStore, live: LiveFiles, found: Iterable[tuple[BucketId, Difference]]
 ) -> list[ManifestEntry]:
-    """Write the changes of a bucket to changelog files.
+    """Write changes, bucket by bucket, to changelog files; their rows are numbered after those of the files `live`.
+
+    When it fails, the files written so far are deleted.
+    """
+    written: list[ManifestEntry] = []
+    sequences: dict[BucketId, int] = {}
+    try:
+        for bucket, one in found:
+            first = sequences.get(bucket, live.next_sequence(bucket))
+            entries = _write_changes(table, bucket, one, first_sequence=first)
+            sequences[bucket] = first + sum(entry.file.row_count for entry in entries)
+            written += entries
+    except BaseException:
+        discard_files(table, [table.data_path(entry.bucket_id, entry.file) for entry in written])
+        raise
+    return written
+
+
+def _write_changes(
+    table: TableStore, bucket: BucketId, found: Difference, *, first_sequence: int
+) -> list[ManifestEntry]:
+    """Write the changes of a bucket, or of a part of its keys, to changelog files.
 
     Rows of tables without primary key have no kind in files: there deletes are in files of their own.
     """
-    rows, kinds = found.rows, pa.array(found.kinds)
+    rows, numbers = found.changes_by_key(table.schema.select(table.schema.primary_keys))
+    rows, kinds = rows.cast(table.schema.arrow_schema), pa.array(numbers)
     if table.schema.is_change_log:
         rows, kinds = counted_rows(rows, kinds)
     sequences = pa.array(np.arange(rows.num_rows, dtype=np.int64) + first_sequence)
@@ -264,7 +284,7 @@ def write_changes(
     write = partial(write_changelog_files, table.stored)
     if table.schema.primary_keys or table.schema.is_change_log:
         return write([(bucket, changes)])
-    deletes = found.count(RowKind.DELETE)
+    deletes = found.removed.num_rows
     parts = (0, deletes), (deletes, rows.num_rows - deletes)
     return [entry for start, length in parts if length for entry in write([(bucket, _part(changes, start, length))])]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.types import RowKind
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.identity import check_schema
@@ -18,10 +15,9 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.read.planned_read import PlannedRead
-from lakelog.filestore.read.scan import DataSplit, plan
-from lakelog.filestore.refs.row_difference import RowDifference, row_difference
+from lakelog.filestore.refs.differences import Difference, unit_differences
+from lakelog.filestore.refs.state_parts import unshared
+from lakelog.filestore.refs.table_state import TableState
 
 
 @dataclass(frozen=True)
@@ -86,21 +82,17 @@ class StateDifference:
                     "buckets, restore it, and rescale it back"
                 )
 
-    def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, RowDifference]]:
-        """The changes of rows, bucket by bucket; both states of a bucket are held in memory.
+    def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, Difference]]:
+        """The rows that differ, bucket by bucket, of a large bucket in parts. Memory: `read.memory-budget`.
 
         `is_followed` compares what readers of changelogs have seen of the two states: without rows that are in no
         changelog yet.
         """
-        before = _splits(self.table, self.base, is_followed=is_followed)
-        after = _splits(self._of_target, self.target, is_followed=is_followed)
-        for bucket in self.buckets:
-            found = row_difference(
-                self.table.schema,
-                self._rows(self.table, before.get(bucket, ())),
-                self._rows(self._of_target, after.get(bucket, ())),
-            )
-            if len(found.kinds):
+        before = TableState(table=self.table, snapshot=self.base)
+        after = TableState(table=self._of_target, snapshot=self.target)
+        for unit in unshared(before, after, by_bucket=True, is_followed=is_followed):
+            bucket = (*unit.before, *unit.after)[0].bucket_id
+            for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields):
                 yield bucket, found
 
     @cached_property
@@ -110,29 +102,9 @@ class StateDifference:
         nothing: Mapping[str, DeletionFile] = {}
         return {bucket for bucket in {*now, *then} if now.get(bucket, nothing) != then.get(bucket, nothing)}
 
-    def _rows(self, line: TableStore, splits: Sequence[DataSplit]) -> pa.Table:
-        """The rows of splits of a line, in the table's columns."""
-        schema = self.table.schema
-        names = [field.name for field in schema.fields]
-        read = PlannedRead(
-            table=line,
-            fields=line.schema.select(names),
-            where=None,
-            splits=splits,
-            budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
-        )
-        return pa.Table.from_batches(read.batches(), read.schema).select(names).cast(schema.arrow_schema)
-
 
 def _entries(line: TableStore, snapshot: Snapshot) -> Iterator[ManifestEntry]:
     return line.live_files.of(snapshot).entries()
-
-
-def _splits(line: TableStore, snapshot: Snapshot, *, is_followed: bool) -> dict[BucketId, list[DataSplit]]:
-    found: dict[BucketId, list[DataSplit]] = {}
-    for split in plan(line, snapshot, is_followed=is_followed).splits:
-        found.setdefault(split.bucket_id, []).append(split)
-    return found
 
 
 class RowCounts(NamedTuple):
@@ -145,8 +117,9 @@ class RowCounts(NamedTuple):
 
 def row_counts(found: StateDifference) -> RowCounts:
     """The numbers of changed rows. Reads the buckets that differ."""
-    parts = [
-        RowCounts(rows.count(RowKind.INSERT), rows.count(RowKind.DELETE), rows.count(RowKind.UPDATE_AFTER))
-        for _, rows in found.rows(is_followed=False)
-    ]
-    return RowCounts(*(sum(column) for column in zip(*parts, strict=True))) if parts else RowCounts(0, 0, 0)
+    added = removed = changed = 0
+    for _, rows in found.rows(is_followed=False):
+        added += rows.added.num_rows
+        removed += rows.removed.num_rows
+        changed += rows.new.num_rows
+    return RowCounts(added=added, removed=removed, changed=changed)

@@ -1,4 +1,8 @@
-"""Whether rows are equal, column by column, as the format compares values: NaN equals NaN, null equals null. Pure."""
+"""Whether rows are equal, column by column, as the format compares values. Pure.
+
+Null equals null and NaN equals NaN; 0.0 does not equal -0.0. Nested values are equal where their JSON is: the same rule
+holds inside of them, and maps are equal in whatever order their entries are.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,20 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField
 from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.read.json_rows import to_json_lines
 
 Flags = npt.NDArray[np.bool_]
+
+
+def comparable(rows: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
+    """Columns `0`, `1`, ... that polars holds for equal where the values are; nested ones as JSON."""
+    columns = []
+    for at, field in enumerate(fields):
+        if field.type.is_nested:
+            columns.append(pl.Series(str(at), to_json_lines(rows.select([field.name]), [field]), dtype=pl.String))
+        else:
+            columns.append(key_frame(rows, [field]).to_series().alias(str(at)))
+    return pl.DataFrame(columns)
 
 
 def are_equal(left: pa.Table, right: pa.Table, fields: Sequence[DataField]) -> Flags:
@@ -22,7 +38,7 @@ def are_equal(left: pa.Table, right: pa.Table, fields: Sequence[DataField]) -> F
 
 def equal_columns(left: pa.Table, right: pa.Table, fields: Sequence[DataField]) -> Flags:
     """For each place and column whether the two values there are equal."""
-    mine, yours = key_frame(left, fields), key_frame(right, fields)
+    mine, yours = comparable(left, fields), comparable(right, fields)
     found = np.ones((left.num_rows, len(fields)), np.bool_)
     for index, name in enumerate(mine.columns):
         found[:, index] = mine[name].eq_missing(yours[name]).to_numpy()

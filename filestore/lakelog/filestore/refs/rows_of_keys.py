@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 import polars as pl
 import pyarrow as pa
@@ -15,15 +15,20 @@ from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD
-from lakelog.filestore.refs.net_change import State
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.write.places import partitions_of, places_of
 
 _ROW, _SEQUENCE, _IS_ADD, _BUCKET = "row", "sequence", "is_add", "bucket"
 
 
-def rows_of_keys(state: State, keys: pa.Table, fields: Sequence[DataField]) -> pa.Table:
-    """The rows of a state whose primary key is among `keys`, in the columns `fields` of another line, in no order."""
+def rows_of_keys(
+    state: TableState, keys: pa.Table, fields: Sequence[DataField], *, without: Set[str] = frozenset()
+) -> pa.Table:
+    """The rows of a state whose primary key is among `keys`, in the columns `fields` of another line, in no order.
+
+    The files `without`, by name, are known to hold none.
+    """
     schema = to_arrow_schema(fields)
     if not keys.num_rows or state.snapshot is None:
         return schema.empty_table()
@@ -34,6 +39,8 @@ def rows_of_keys(state: State, keys: pa.Table, fields: Sequence[DataField]) -> p
     files = state.buckets()
     for number, (bucket, wanted) in enumerate(_asked(state, keys, list(files))):
         for file, vector in files[bucket]:
+            if file.file_name in without:
+                continue
             deleted = None if vector is None else read_positions(state.table.file_io, vector)
             for found in read_rows_of_keys(state.table.stored, bucket, file, own, wanted, deleted=deleted):
                 parts.append(found.rows)
@@ -53,7 +60,7 @@ def rows_of_keys(state: State, keys: pa.Table, fields: Sequence[DataField]) -> p
     return rows.select(schema.names).take(youngest[_ROW].to_arrow()).cast(schema)
 
 
-def _asked(state: State, keys: pa.Table, there: Sequence[BucketId]) -> Iterator[tuple[BucketId, pl.DataFrame]]:
+def _asked(state: TableState, keys: pa.Table, there: Sequence[BucketId]) -> Iterator[tuple[BucketId, pl.DataFrame]]:
     """The buckets that may have keys, each with those keys as a key frame in key order."""
     table = state.table
     key_fields = table.stored.schema.key_fields

@@ -17,12 +17,14 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
-from lakelog.filestore.data.data_reader import read_data_file
+from lakelog.filestore.data.data_reader import read_data_file, row_bytes
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD
 from lakelog.filestore.read.bucket_reader import COPIES
-from lakelog.filestore.refs.net_change import BucketDifference, State, StateFile, differences
+from lakelog.filestore.refs.commit_changes import differences_by_commits
+from lakelog.filestore.refs.net_change import BucketDifference, differences
 from lakelog.filestore.refs.rows_of_keys import rows_of_keys
+from lakelog.filestore.refs.table_state import StateFile, TableState
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN, count_field
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.schema_rules import KEY_PREFIX
@@ -48,9 +50,11 @@ class Side(IntEnum):
 class ThreeStates:
     """What is merged: the newest snapshots of table and branch, and the state that both come from."""
 
-    base: State
-    main: State
-    branch: State
+    base: TableState
+    main: TableState
+    branch: TableState
+    ancestor: TableState | None = None
+    """A state before all three, in the histories of table and branch, if one is known: such as the fork."""
 
     @property
     def fields(self) -> Sequence[DataField]:
@@ -60,25 +64,36 @@ class ThreeStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedDifferences:
-    """The files in which branch and table differ from the base."""
+    """The files in which branch and table differ from the base.
+
+    With `looks_up_main` the branch's keys are looked up in the table, which differs in many more rows than the branch
+    does: so a compaction of the table alone, whose commits have expired, does not make a merge read all of it.
+    """
 
     of_branch: Sequence[BucketDifference]
     of_main: Sequence[BucketDifference]
+    looks_up_main: bool
 
     @classmethod
-    def of(cls, states: ThreeStates) -> KeyedDifferences:
-        """Reads manifests alone."""
-        of_branch, of_main = (list(differences(states.base, new)) for new in (states.branch, states.main))
-        return cls(of_branch=of_branch, of_main=of_main)
+    def of(cls, states: ThreeStates, *, budget_bytes: int, by_commits: bool = True) -> KeyedDifferences:
+        """Reads manifests alone. Without `by_commits` the states are compared, not the commits in between."""
+        found = []
+        for new in (states.branch, states.main):
+            compared = list(differences(states.base, new))
+            if by_commits and _row_count(compared) > LOOKUP_ROWS_MIN:
+                ancestor = states.base if new is states.branch else states.ancestor or states.base
+                committed = differences_by_commits(ancestor, states.base, new)
+                if committed is not None and _row_count(committed) < _row_count(compared):
+                    compared = committed
+            found.append(compared)
+        branch, main = (_row_count(one) for one in found)
+        is_larger = main > LOOKUP_ROWS_MIN and main > LOOKUP_RATIO_MIN * branch
+        fits = branch * row_bytes(states.fields) <= budget_bytes  # each part of the keys would be a lookup
+        return cls(of_branch=found[0], of_main=found[1], looks_up_main=is_larger and fits)
 
-    @property
-    def looks_up_main(self) -> bool:
-        """Whether the branch's keys are looked up in the table: it differs in many more rows than the branch does.
 
-        So a compaction of the table alone does not make a merge read all of it.
-        """
-        branch, main = (sum(one.row_count for one in found) for found in (self.of_branch, self.of_main))
-        return main > LOOKUP_ROWS_MIN and main > LOOKUP_RATIO_MIN * branch
+def _row_count(found: Iterable[BucketDifference]) -> int:
+    return sum(one.row_count for one in found)
 
 
 def add_keyed(parts: KeyParts, states: ThreeStates, found: KeyedDifferences, *, budget_bytes: int) -> int:
@@ -116,7 +131,7 @@ def with_main_rows(part: pa.Table, states: ThreeStates, key_names: Sequence[str]
     return pa.concat_tables(found)
 
 
-def add_counted(parts: KeyParts, states: ThreeStates, new: State, column: str, *, budget_bytes: int) -> int:
+def add_counted(parts: KeyParts, states: ThreeStates, new: TableState, column: str, *, budget_bytes: int) -> int:
     """Add the rows of a table without primary key that differ between base and `new`, each with how many more there
     are in the column `column`; gives their number.
     """
@@ -133,7 +148,7 @@ def add_counted(parts: KeyParts, states: ThreeStates, new: State, column: str, *
 
 
 def keyed_rows(
-    state: State, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], *, budget_bytes: int
+    state: TableState, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], *, budget_bytes: int
 ) -> Iterator[pa.Table]:
     """The rows of files in the columns `fields` of another line, with sequence numbers and kinds."""
     schema = to_arrow_schema([*fields, SEQUENCE_FIELD, KIND_FIELD])
@@ -143,7 +158,7 @@ def keyed_rows(
 
 
 def counted_rows(
-    state: State, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], *, budget_bytes: int
+    state: TableState, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], *, budget_bytes: int
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """The rows of files in the columns `fields` of another line, and how often each is there."""
     schema = to_arrow_schema(fields)
@@ -155,12 +170,12 @@ def counted_rows(
         yield rows, np.asarray(batch.column(COUNT_COLUMN).to_numpy(), np.int64) if is_counted else ones
 
 
-def _counts(state: State) -> list[DataField]:
+def _counts(state: TableState) -> list[DataField]:
     return [count_field(state.table.schema)] if state.table.schema.is_change_log else []
 
 
 def _batches(
-    state: State, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], budget_bytes: int
+    state: TableState, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], budget_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     for file, vector in files:
         yield from read_data_file(

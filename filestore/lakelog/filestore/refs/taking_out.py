@@ -13,13 +13,13 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataField
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.refs.net_change import State, StateFile
+from lakelog.filestore.refs.row_equality import comparable
 from lakelog.filestore.refs.sides import counted_rows
+from lakelog.filestore.refs.table_state import StateFile, TableState
 from lakelog.filestore.write.places import partitions_of
 from lakelog.filestore.write.write import add_entry
 
@@ -31,7 +31,7 @@ class WantedRows:
 
     def __init__(self, rows: pa.Table, fields: Sequence[DataField]) -> None:
         self._fields = fields
-        values = key_frame(rows, fields)
+        values = comparable(rows, fields)
         self._names = values.columns
         self._left = values.group_by(self._names).agg(pl.len().cast(pl.Int64).alias(_COUNT))
 
@@ -42,7 +42,7 @@ class WantedRows:
 
     def take_off(self, rows: pa.Table) -> np.ndarray:
         """Take the wanted rows off that are among these; for each of these whether it is one."""
-        values = key_frame(rows, self._fields)
+        values = comparable(rows, self._fields)
         numbered = values.with_columns(pl.int_range(pl.len()).over(self._names).alias(_PLACE))
         found = numbered.join(self._left, on=self._names, how="left", nulls_equal=True, maintain_order="left")
         is_taken = (found[_PLACE] < found[_COUNT]).fill_null(False)
@@ -56,7 +56,7 @@ class WantedRows:
         return is_taken.to_numpy()
 
 
-def without_rows(main: State, base: State, branch: State, rows: pa.Table) -> list[ManifestEntry]:
+def without_rows(main: TableState, base: TableState, branch: TableState, rows: pa.Table) -> list[ManifestEntry]:
     """The entries of a commit that takes rows out of the table as it is in `main`: files are deleted and added.
 
     The files that the branch has replaced are searched first, as most of its deletes are there; the search ends with
@@ -81,7 +81,9 @@ def without_rows(main: State, base: State, branch: State, rows: pa.Table) -> lis
     return entries
 
 
-def _searched(main: State, base: State, branch: State, partitions: set[bytes]) -> Iterator[tuple[BucketId, StateFile]]:
+def _searched(
+    main: TableState, base: TableState, branch: TableState, partitions: set[bytes]
+) -> Iterator[tuple[BucketId, StateFile]]:
     """The files of the table in these partitions, those that the branch has taken out first."""
     there, had, has = main.buckets(), base.buckets(), branch.buckets()
     later: list[tuple[BucketId, StateFile]] = []
@@ -97,7 +99,7 @@ def _searched(main: State, base: State, branch: State, partitions: set[bytes]) -
     yield from later
 
 
-def _left_of(main: State, bucket: BucketId, file: StateFile, wanted: WantedRows) -> list[DataFileMeta] | None:
+def _left_of(main: TableState, bucket: BucketId, file: StateFile, wanted: WantedRows) -> list[DataFileMeta] | None:
     """The files in the place of one that held wanted rows, none where nothing stays; None for the file as it is."""
     table, meta = main.table, file[0]
     budget = READ_MEMORY_BUDGET.of(table.schema.options)

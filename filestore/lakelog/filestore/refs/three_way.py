@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField
 from lakelog.filestore.merge.deduplicate import are_adds
-from lakelog.filestore.merge.order import key_frame, to_series
+from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
 from lakelog.filestore.refs.conflict_list import conflict_rows
 from lakelog.filestore.refs.merge_rules import ConflictRules, Rule, merged_columns
 from lakelog.filestore.refs.row_equality import are_same
@@ -24,9 +24,18 @@ from lakelog.filestore.refs.sides import BUCKET, SIDE, Side
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 RowsOfKeys = Callable[[pa.Table], pa.Table]
-"""The rows of the base that have the keys of these rows."""
+"""The rows of a state that have the keys of these rows."""
 _ROW, _SEQUENCE, _IS_ADD = "row", "sequence", "is_add"
 _OTHER_SIDES = (Side.BASE_OF_BRANCH, Side.BRANCH, Side.BASE_OF_MAIN, Side.MAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookups:
+    """Gives rows that are in files which were not read: of the base, and of the two sides, None where all is read."""
+
+    base: RowsOfKeys
+    branch: RowsOfKeys | None
+    main: RowsOfKeys | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +56,18 @@ def merge_part(
     fields: Sequence[DataField],
     key_names: Sequence[str],
     rules: ConflictRules,
-    base_rows: RowsOfKeys,
+    lookups: Lookups,
 ) -> PartMerge:
-    """Merge the rows of a part, which has all rows of a key or none. `base_rows` is asked for keys of both sides."""
+    """Merge the rows of a part, which has all rows of a key or none."""
     names = [field.name for field in fields]
     key_fields = [field for field in fields if field.name in key_names]
-    frame = _by_key(part, key_fields)
-    rows = part.select(names)
+    frame, rows = _by_key(part, key_fields), part.select(names)
+    for old, new, lookup in (
+        (Side.BASE_OF_BRANCH, Side.BRANCH, lookups.branch),
+        (Side.BASE_OF_MAIN, Side.MAIN, lookups.main),
+    ):
+        if lookup is not None:
+            frame, rows = _with_older(frame, rows, key_fields, old, new, lookup)
 
     def live(side: Side) -> pl.Series:
         return frame[f"live{int(side)}"]
@@ -77,12 +91,8 @@ def merge_part(
     )
     unknown = np.flatnonzero((both & ~known).to_numpy())
     if len(unknown):
-        asked = frame.select(pl.coalesce(f"at{int(side)}" for side in _OTHER_SIDES)).to_series()
-        keys = rows.select([field.name for field in key_fields]).take(asked.gather(unknown).to_arrow())
-        found = base_rows(keys)
-        places = _places_in(found, keys, key_fields) + rows.num_rows
-        rows = pa.concat_tables([rows, found.select(names).cast(rows.schema)])
-        of_base = of_base.scatter(unknown, places.cast(pl.UInt32))
+        rows, places = _looked_up(rows, _keys_of(rows, key_fields, frame[unknown]), key_fields, lookups.base)
+        of_base = of_base.scatter(unknown, places)
     takes_branch = touched[0] & ~touched[1]
     if both.any():
         branch_changed, main_changed = (~are_same(rows, fields, of_base, side) for side in (of_branch, of_main))
@@ -121,29 +131,66 @@ def _by_key(part: pa.Table, key_fields: Sequence[DataField]) -> pl.DataFrame:
         to_series(part.column(BUCKET)).alias(BUCKET),
         to_series(part.column(SEQUENCE_NUMBER)).alias(_SEQUENCE),
         are_adds(to_series(part.column(VALUE_KIND))).alias(_IS_ADD),
-    )
-    youngest = frame.sort(_SEQUENCE, _IS_ADD, maintain_order=True).unique(
-        [*names, SIDE, BUCKET], keep="last", maintain_order=True
-    )
-    counted = youngest.sort(_IS_ADD, maintain_order=True).unique([*names, SIDE], keep="last", maintain_order=True)
-    found = counted.select(names).unique(maintain_order=True).sort(names, nulls_last=False)
+    ).sort(*names, SIDE, BUCKET, _SEQUENCE, _IS_ADD, maintain_order=True)
+    counted = frame.filter(is_last_of_key(frame, [*names, SIDE, BUCKET]))
+    is_one = is_last_of_key(counted, [*names, SIDE])
+    if not is_one.all():  # a key in several buckets
+        counted = counted.sort(*names, SIDE, _IS_ADD, maintain_order=True)
+        counted = counted.filter(is_last_of_key(counted, [*names, SIDE]))
+    is_last = is_last_of_key(counted, names)
+    found = counted.filter(is_last).select(names)
+    ends = is_last.to_numpy()
+    keys_before = np.cumsum(ends) - ends
+    rows, sides, adds = (counted[name].to_numpy() for name in (_ROW, SIDE, _IS_ADD))
     for side in _OTHER_SIDES:
-        own = counted.filter(pl.col(SIDE) == int(side)).select(
-            *names,
-            pl.col(_ROW).alias(f"at{int(side)}"),
-            pl.when(_IS_ADD).then(_ROW).alias(f"live{int(side)}"),
-            pl.lit(True).alias(f"there{int(side)}"),
+        own = sides == int(side)
+        at = np.full(found.height, -1, np.int64)
+        at[keys_before[own]] = rows[own]
+        live = np.full(found.height, -1, np.int64)
+        live[keys_before[own & adds]] = rows[own & adds]
+        found = found.with_columns(
+            _places(at).alias(f"at{int(side)}"),
+            _places(live).alias(f"live{int(side)}"),
+            pl.Series(f"there{int(side)}", at >= 0),
         )
-        found = found.join(own, on=names, how="left", nulls_equal=True, maintain_order="left")
-    return found.with_columns(pl.col(f"there{int(side)}").fill_null(False) for side in _OTHER_SIDES)
+    return found
 
 
-def _places_in(found: pa.Table, keys: pa.Table, key_fields: Sequence[DataField]) -> pl.Series:
-    """For each of `keys` the row of `found` that has it; null where none has."""
+def _places(at: np.ndarray) -> pl.Series:
+    """Places of rows, null below 0."""
+    return pl.select(pl.when(pl.lit(at >= 0)).then(pl.lit(at))).to_series().cast(pl.UInt32)
+
+
+def _with_older(  # noqa: PLR0917  # the two sides of a line
+    frame: pl.DataFrame,
+    rows: pa.Table,
+    key_fields: Sequence[DataField],
+    old: Side,
+    new: Side,
+    lookup: RowsOfKeys,
+) -> tuple[pl.DataFrame, pa.Table]:
+    """The frame and rows, with the rows of `new` that are in files which it shares with `old`.
+
+    A key that only files of the old state have was deleted, or has an older row again: after a restore.
+    """
+    missing = np.flatnonzero((frame[f"there{int(old)}"] & ~frame[f"there{int(new)}"]).to_numpy())
+    if not len(missing):
+        return frame, rows
+    rows, places = _looked_up(rows, _keys_of(rows, key_fields, frame[missing]), key_fields, lookup)
+    name = f"live{int(new)}"
+    return frame.with_columns(frame[name].cast(pl.UInt32).scatter(missing, places).alias(name)), rows
+
+
+def _looked_up(
+    rows: pa.Table, keys: pa.Table, key_fields: Sequence[DataField], lookup: RowsOfKeys
+) -> tuple[pa.Table, pl.Series]:
+    """The rows, with those that are found of the keys behind them; and for each key the place of its row, or null."""
+    found = lookup(keys)
     there = key_frame(found, key_fields).with_row_index(_ROW)
     names = there.columns[1:]
     asked = key_frame(keys, key_fields)
-    return asked.join(there, on=names, how="left", nulls_equal=True, maintain_order="left")[_ROW].cast(pl.Int64)
+    places = asked.join(there, on=names, how="left", nulls_equal=True, maintain_order="left")[_ROW] + rows.num_rows
+    return pa.concat_tables([rows, found.select(rows.column_names).cast(rows.schema)]), places.cast(pl.UInt32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

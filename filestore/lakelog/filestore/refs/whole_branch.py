@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.metadata.identity import carried_anyhow, check_schema
 from lakelog.filestore.metadata.snapshot import BranchVerb, CommitKind, Snapshot
@@ -22,7 +20,7 @@ from lakelog.filestore.refs.branch_merge import BranchMerge
 from lakelog.filestore.refs.branch_steps import check_is_main
 from lakelog.filestore.refs.merge_base import BranchLine, Merged
 from lakelog.filestore.refs.merge_checks import check_comparable
-from lakelog.filestore.refs.merging import MergePlan
+from lakelog.filestore.refs.merge_plan import MergePlan, PlannedRows
 from lakelog.filestore.refs.restore_plan import changes_of
 from lakelog.filestore.refs.restored_state import StateDifference
 
@@ -92,16 +90,12 @@ class WholeBranch:
         found = self.difference(latest)
         changes = changes_of(found)
         is_new = bool(changes.row_count) or not self.is_recorded(latest)
-        return MergePlan(
-            changes=changes,
-            result=BranchMerge(
-                branch=self.line.name,
-                base_id=0,
-                branch_id=self.snapshot.id,
-                conflicts=pa.table({"decision": pa.array([], pa.string())}),
-            ),
-            properties=self.line.record(latest) if is_new else None,
+        planned = PlannedRows(self.main)
+        planned.take(changes)
+        result = BranchMerge(
+            branch=self.line.name, base_id=0, branch_id=self.snapshot.id, conflicts=planned.conflicts.table()
         )
+        return planned.plan(result, self.line.record(latest) if is_new else None)
 
     def is_recorded(self, latest: Snapshot | None) -> bool:
         """Whether the table records this snapshot of the branch as the one that was merged last."""

@@ -78,9 +78,7 @@ class WholeBranchCommit:
             for entry in live.entries()
             if entry.partition in partitions and entry.partition not in written
         ]
-        for bucket, changes in found.rows(is_followed=True):
-            first = live.next_sequence(bucket)
-            self._changelog += write_changes(self._table, bucket, changes, first_sequence=first)
+        self._changelog = write_changes(self._table, live, found.rows(is_followed=True))
 
     def _rows(self, partitions: Collection[bytes]) -> Iterator[pa.RecordBatch]:
         """The branch's rows of partitions, in the table's columns."""

@@ -22,9 +22,9 @@ from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProdu
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import change_files, read_change_file, snapshots_of_changes
 from lakelog.filestore.read.file_pruning import is_merged_on_read
-from lakelog.filestore.system.differences import differences
+from lakelog.filestore.refs.differences import differences
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.system.row_tables import ROW_KIND
-from lakelog.filestore.system.state_parts import TableState
 
 _KINDS = pa.array(ROW_KIND_TEXTS)
 

@@ -25,9 +25,9 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import change_files, find_changes, read_change_file, snapshots_of_changes
+from lakelog.filestore.refs.differences import differences
 from lakelog.filestore.refs.ranges import RangeEnd, RangeName, range_end, state_of
-from lakelog.filestore.system.differences import differences
-from lakelog.filestore.system.state_parts import TableState
+from lakelog.filestore.refs.table_state import TableState
 
 _ADDS = ("+I", "+U")
 

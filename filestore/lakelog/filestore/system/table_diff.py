@@ -18,10 +18,10 @@ from lakelog.common.timestamps import parse_timestamp, shown_millis
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.refs.differences import Difference, compared_fields, differences
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.refs.travel import SnapshotChoice, travelled
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.filestore.system.differences import Difference, compared_fields, differences
-from lakelog.filestore.system.state_parts import TableState
 
 State = str | int | datetime | Snapshot | SnapshotChoice
 SAMPLE_ROWS = 10

@@ -100,7 +100,9 @@ class BranchedTable(WritableTable):
 
         merger = BranchMerger.of(self, self.on_branch(branch), base=base, on_conflict=on_conflict)
         if dry_run:
-            return merger.plan(latest_of(self)).result
+            plan = merger.plan(latest_of(self))
+            plan.close()
+            return plan.result
         self._check_has_no_log()
         commit = MergeCommit(self, merger)
         return commit.done(self._committed(commit, clock))

@@ -1,48 +1,50 @@
-"""Rows gathered within a budget of memory; what exceeds it goes to temporary files, split by a hash of the key.
-
-A temporary file has no name (`TMPDIR` says on which file system): the system frees it when it is closed or the process
-ends in any way.
-"""
+"""Rows gathered within a budget of memory; what exceeds it goes to temporary files, split by a hash of the key."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
-from lakelog.common.errors import UnavailableError
 from lakelog.common.types import DataField
 from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.write.row_file import RowFile
 
-PART_COUNT = 64  # more than this times the budget at once is rare, and then a part is larger than the budget
+PART_COUNT = 64
+_DEPTH_MAX = 3  # of parts that are split again; equal keys stay together, however many they are
+FrameOf = Callable[[pa.Table, Sequence[DataField]], pl.DataFrame]
 
 
 class KeyParts:
     """Rows in the order in which they come, in parts: all rows of a key are in one, in their order.
 
-    There is one part while `budget_bytes` hold all rows. A context manager, which frees the temporary files.
+    There is one part while `budget_bytes` hold all rows. No part exceeds them, but where the rows of one key do. A
+    context manager, which frees the temporary files.
     """
 
-    def __init__(self, key_fields: Sequence[DataField], *, budget_bytes: int) -> None:
-        """Hold nothing yet."""
+    def __init__(
+        self, key_fields: Sequence[DataField], *, budget_bytes: int, frame_of: FrameOf = key_frame, depth: int = 0
+    ) -> None:
+        """Hold nothing yet. `frame_of` makes columns of the key that are equal where keys are.
+
+        `depth` counts the parts around these, whose rows they split.
+        """
         self._key_fields = key_fields
         self._budget_bytes = budget_bytes
+        self._frame_of = frame_of
+        self._depth = depth
         self._held: list[pa.Table] = []
         self._held_bytes = 0
-        self._files: dict[int, _PartFile] = {}
+        self._files: dict[int, RowFile] = {}
 
     def __enter__(self) -> KeyParts:
         return self
 
     def __exit__(self, *_: object) -> None:
         for part in self._files.values():
-            part.file.close()
+            part.close()
         self._files, self._held = {}, []
 
     @property
@@ -60,63 +62,45 @@ class KeyParts:
             self._spill()
 
     def parts(self) -> Iterator[pa.Table]:
-        """The parts, none of them empty. Raises UnavailableError."""
+        """The parts, none of them empty, as few as the budget allows. Raises UnavailableError."""
         if not self._files:
-            held, self._held = self._held, []
-            if held:
-                yield pa.concat_tables(held)
+            rows, self._held = self._held, []
+            if rows:
+                yield pa.concat_tables(rows)
             return
         self._spill()
+        held: list[RowFile] = []
         for part in self._files.values():
-            yield part.read()
+            if part.size_bytes > self._budget_bytes and self._depth < _DEPTH_MAX:
+                yield from self._split(part)
+                continue
+            if held and sum(one.size_bytes for one in (*held, part)) > self._budget_bytes:
+                yield pa.concat_tables([one.read() for one in held])
+                held = []
+            held.append(part)
+        if held:
+            yield pa.concat_tables([one.read() for one in held])
+
+    def _split(self, part: RowFile) -> Iterator[pa.Table]:
+        with KeyParts(
+            self._key_fields, budget_bytes=self._budget_bytes, frame_of=self._frame_of, depth=self._depth + 1
+        ) as finer:
+            for batch in part.batches():
+                finer.add(pa.Table.from_batches([batch]))
+            yield from finer.parts()
 
     def _spill(self) -> None:
         if not self._held:
             return
         rows = pa.concat_tables(self._held)
-        codes = (key_frame(rows, self._key_fields).hash_rows(seed=0) % PART_COUNT).to_numpy()
+        codes = (self._frame_of(rows, self._key_fields).hash_rows(seed=self._depth) % PART_COUNT).to_numpy()
         order = np.argsort(codes, kind="stable")
         ordered = rows.take(pa.array(order)).combine_chunks()
         numbers, starts = np.unique(codes[order], return_index=True)
         ends = [*starts[1:], rows.num_rows]
-        with _disk_errors_named():
-            for number, start, end in zip(numbers, starts, ends, strict=True):
-                part = self._files.get(int(number))
-                if part is None:
-                    part = self._files[int(number)] = _PartFile.create(rows.schema)
-                part.writer.write_table(ordered.slice(start, end - start))
+        for number, start, end in zip(numbers, starts, ends, strict=True):
+            part = self._files.get(int(number))
+            if part is None:
+                part = self._files[int(number)] = RowFile.create(rows.schema)
+            part.write(ordered.slice(start, end - start))
         self._held, self._held_bytes = [], 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PartFile:
-    """One temporary file, an Arrow stream."""
-
-    file: IO[bytes]
-    writer: pa.ipc.RecordBatchStreamWriter
-
-    @classmethod
-    def create(cls, schema: pa.Schema) -> _PartFile:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `KeyParts`
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        return cls(file=file, writer=pa.ipc.new_stream(file, schema, options=options))
-
-    def read(self) -> pa.Table:
-        """All rows, after which none can be added."""
-        with _disk_errors_named():
-            self.writer.close()
-            self.file.seek(0)
-            with pa.ipc.open_stream(self.file) as reader:
-                return reader.read_all()
-
-
-@contextmanager
-def _disk_errors_named() -> Iterator[None]:
-    """Raise UnavailableError for an error of the disk."""
-    try:
-        yield
-    except OSError as error:
-        raise UnavailableError(
-            f"rows beyond {READ_MEMORY_BUDGET.key} could not be spilled to {tempfile.gettempdir()}: {error}; let "
-            f"TMPDIR name a folder with more space, set {READ_MEMORY_BUDGET.key} higher, or let a batch read fewer rows"
-        ) from error

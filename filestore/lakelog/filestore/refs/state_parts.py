@@ -17,18 +17,11 @@ from lakelog.filestore.metadata.data_file import DataFileMeta
 from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.levels import sections_of_files
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.changes import files_in_changelogs
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.read.scan import POSTPONE_BUCKET, DataSplit, check_readable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableState:
-    """A table, or a branch of it, at a snapshot; None is the table before its first one."""
-
-    table: TableStore
-    snapshot: Snapshot | None
+from lakelog.filestore.refs.table_state import TableState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +32,24 @@ class Unit:
     after: tuple[DataSplit, ...]
 
 
-def unshared(before: TableState, after: TableState) -> Iterator[Unit]:
+def unshared(
+    before: TableState, after: TableState, *, by_bucket: bool = False, is_followed: bool = False
+) -> Iterator[Unit]:
     """The units in which the two states have different files. Reads manifests, and no data file.
 
-    Raises UnsupportedError for tables that lakelog cannot read.
+    `by_bucket` makes each bucket a unit, also where keys may move from one to another. `is_followed` leaves out rows
+    that are in later changelogs, see `lakelog.filestore.read.scan.plan`. Raises UnsupportedError for tables that
+    lakelog cannot read.
     """
-    parts = [_parts(state) for state in (before, after)]
-    layouts = [_layout(before), _layout(after)]
+    parts = [_parts(state, is_followed=is_followed) for state in (before, after)]
+    layouts = [] if by_bucket else [_layout(before), _layout(after)]
     units: dict[Hashable, tuple[list[DataSplit], list[DataSplit]]] = {}
     for side, (own, other) in enumerate((tuple(parts), tuple(reversed(parts)))):
         for bucket, found in own.items():
             there = other.get(bucket, {})
             new = [split for key, split in found.items() if key not in there]
             if new:
-                units.setdefault(_unit_of(bucket, layouts), ([], []))[side].extend(new)
+                units.setdefault(_unit_of(bucket, layouts) if layouts else bucket, ([], []))[side].extend(new)
     for old, new in units.values():
         yield Unit(before=tuple(old), after=tuple(new))
 
@@ -60,7 +57,7 @@ def unshared(before: TableState, after: TableState) -> Iterator[Unit]:
 _Parts = Mapping[BucketId, Mapping[Hashable, DataSplit]]
 
 
-def _parts(state: TableState) -> _Parts:
+def _parts(state: TableState, *, is_followed: bool) -> _Parts:
     """The parts of a state by bucket; the key of a part is the same in two states that both have it."""
     table, snapshot = state.table.stored, state.snapshot
     check_readable(table)
@@ -74,6 +71,8 @@ def _parts(state: TableState) -> _Parts:
             continue
         deletions = vectors.get(bucket, {})
         files = [entry.file for entry in live.values()]
+        if is_followed:
+            files = files_in_changelogs(table, files)
         found[bucket] = {
             _key(group, deletions): DataSplit(
                 snapshot_id=snapshot.id,

@@ -6,15 +6,19 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.index.index_manifest import deletion_files
+from lakelog.filestore.refs import changed_keys
+from lakelog.filestore.refs.differences import Difference, compared_fields, differences
+from lakelog.filestore.refs.state_parts import unshared
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.system.differences import Difference, compared_fields, differences
-from lakelog.filestore.system.state_parts import TableState, unshared
 from lakelog.filestore.table import FileStoreTable
+from tests.support.counting_file_io import CountingFileIO
 from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
@@ -58,12 +62,14 @@ def compared(before: TableState, after: TableState, budget_bytes: int | None = N
     return list(differences(before, after, fields, budget_bytes=budget_bytes))
 
 
-@pytest.mark.parametrize("budget_bytes", [None, 2_000])
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("way", ["whole", "spilled", "by keys"])
 def test_the_difference_of_any_two_states_is_the_models(
-    tmp_path: Path, kind: str, seed: int, budget_bytes: int | None
+    tmp_path: Path, kind: str, seed: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(changed_keys, "RATIO_MIN", 0 if way == "by keys" else 1 << 40)
+    budget_bytes = 2_000 if way == "spilled" else None
     table, chance = new_table(tmp_path, kind), random.Random(f"{kind}{seed}")
     for _ in range(6):
         write_some(table, chance)
@@ -114,6 +120,57 @@ def test_only_the_bucket_that_changed_is_read(tmp_path: Path) -> None:
     (unit,) = unshared(TableState(table=table, snapshot=first), TableState(table=table, snapshot=second))
     buckets = {split.bucket_id for split in (*unit.before, *unit.after)}
     assert len(buckets) == 1
+
+
+def bytes_of_diff(folder: Path, options: dict[str, str], keys: list[str], count: int) -> tuple[int, int]:
+    """Bytes that a difference reads after one row was added to as many rows in a compacted file; bytes of that file."""
+    schema = build_schema(SCHEMA, primary_keys=keys, options=options)
+    table = FileStoreTable.create(folder / "t", schema, UNSYNCED)
+    rows = {"id": range(count), "x": np.random.default_rng(1).random(count), "tags": [None] * count}
+    table.write(pa.table(rows, schema=SCHEMA))
+    first = table.compact(full=True) or table.snapshots.latest()
+    table.write(pa.table({"id": [7], "x": [1.0], "tags": [["a"]]}, schema=SCHEMA))
+    counting = CountingFileIO()
+    read = FileStoreTable.open(table.path, counting)
+    old, new = (TableState(table=read, snapshot=one) for one in (first, table.snapshots.latest()))
+    list(unshared(old, new))  # manifests
+    before = counting.bytes_read
+    found = compared(old, new)
+    assert sum(one.row_count for one in found) == 1
+    return counting.bytes_read - before, max(path.stat().st_size for path in Path(table.path).rglob("data-*"))
+
+
+def test_a_file_that_both_states_have_is_not_read(tmp_path: Path) -> None:
+    read, shared = bytes_of_diff(tmp_path, {"bucket": "-1"}, [], 100_000)
+    assert read < 10_000 < shared
+
+
+def test_of_a_file_that_both_states_have_only_row_groups_with_changed_keys_are_read(tmp_path: Path) -> None:
+    options = {"bucket": "1", "write-only": "true", "file.block-size": "64 kb"}
+    read, shared = bytes_of_diff(tmp_path, options, ["id"], 400_000)
+    assert read < shared // 3
+
+
+def test_maps_are_equal_in_any_order_and_nested_numbers_as_others_are(tmp_path: Path) -> None:
+    columns = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("m", pa.map_(pa.string(), pa.int32())),
+            pa.field("f", pa.list_(pa.float64())),
+        ]
+    )
+    schema = build_schema(columns, primary_keys=["id"], options={"bucket": "1"})
+    table = FileStoreTable.create(tmp_path / "t", schema, UNSYNCED)
+    nan = float("nan")
+    old = [(1, [("a", 1), ("b", 2)], [nan]), (2, [("a", 1)], [0.0])]
+    new = [(1, [("b", 2), ("a", 1)], [nan]), (2, [("a", 1)], [-0.0])]
+    first, last = (
+        table.write(pa.table([list(column) for column in zip(*rows, strict=True)], schema=columns))
+        for rows in (old, new)
+    )
+    found = compared(TableState(table=table, snapshot=first), TableState(table=table, snapshot=last))
+    assert [row for one in found for row in one.new["id"].to_pylist()] == [2]
+    assert sum((Counter(one.changed_columns) for one in found), Counter()) == {"f": 1}
 
 
 def test_a_change_reads_as_old_and_new_row(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""The rows in which two states of a table differ, in bounded memory.
+"""The rows in which two states of a table differ, in bounded memory: for diffs, restores, and streams from a tag.
 
 Rows with primary key are compared by key, others by how often they are there. Only parts that the states do not share
-are read, unit by unit (`lakelog.filestore.system.state_parts`); a unit that is larger than the memory budget is read
-several times, each time for a part of the keys.
+are read, unit by unit (`lakelog.filestore.refs.state_parts`). A file that both states have is in such a part where its
+keys overlap with those of another one: then the rows of the keys that may differ are looked up in it, where that is
+known to be enough (`lakelog.filestore.refs.changed_keys`). What of a unit exceeds the memory budget goes to temporary
+files, split by key, and is compared part by part.
 """
 
 from __future__ import annotations
@@ -10,26 +12,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.common.types import ROW_KIND_COLUMN, DataField
-from lakelog.filestore.data.data_reader import row_bytes
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits
+from lakelog.filestore.refs.changed_keys import rows_of_changed_keys
+from lakelog.filestore.refs.row_equality import comparable
+from lakelog.filestore.refs.state_parts import Unit, unshared
+from lakelog.filestore.refs.table_state import TableState
 from lakelog.filestore.schema.evolution import cast_values, check_cast
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.system.state_parts import TableState, Unit, unshared
+from lakelog.filestore.schema.schema_rules import KEY_PREFIX
+from lakelog.filestore.write.key_parts import KeyParts
 
 _COPIES = 6  # of a row in memory: of both states, as read, as compared and as given
 _ROW, _RANK, _NEW = "row", "rank", " after"
+_SIDE = f"{KEY_PREFIX}after"  # no column of a table has this prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +51,41 @@ class Difference:
     new: pa.Table
     changed_columns: Mapping[str, int]
 
+    @property
+    def row_count(self) -> int:
+        """How many keys, or rows without key, differ."""
+        return int(self.added.num_rows + self.removed.num_rows + self.old.num_rows)
+
     def changes(self) -> pa.Table:
         """The rows as changes: -D, then -U with its +U behind it, then +I; `_row_kind` is the first column."""
-        pairs = pa.concat_tables([self.old, self.new])
         count = self.old.num_rows
-        order = pa.array([at for row in range(count) for at in (row, count + row)], pa.int64())
-        kinds = ["-D"] * self.removed.num_rows + ["-U", "+U"] * count + ["+I"] * self.added.num_rows
-        rows = pa.concat_tables([self.removed, pairs.take(order), self.added])
-        return rows.add_column(0, pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), pa.array(kinds, pa.string()))
+        pairs = pa.concat_tables([self.old, self.new]).take(pa.array(np.arange(2 * count).reshape(2, -1).T.ravel()))
+        rows = pa.concat_tables([self.removed, pairs, self.added])
+        numbers = np.concatenate(
+            [
+                np.full(self.removed.num_rows, int(RowKind.DELETE), np.int8),
+                np.tile(np.array([RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER], np.int8), count),
+                np.full(self.added.num_rows, int(RowKind.INSERT), np.int8),
+            ]
+        )
+        kinds = pa.array(ROW_KIND_TEXTS).take(pa.array(numbers))
+        return rows.add_column(0, pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False), kinds)
+
+    def changes_by_key(self, key_fields: Sequence[DataField]) -> tuple[pa.Table, npt.NDArray[np.int8]]:
+        """The rows as changes with their kinds: in key order, -U before its +U; without key deletes, then inserts."""
+        parts = (
+            (self.removed, RowKind.DELETE),
+            (self.old, RowKind.UPDATE_BEFORE),
+            (self.new, RowKind.UPDATE_AFTER),
+            (self.added, RowKind.INSERT),
+        )
+        rows = pa.concat_tables([part for part, _ in parts])
+        kinds = np.concatenate([np.full(part.num_rows, int(kind), np.int8) for part, kind in parts])
+        if not key_fields:
+            return rows, kinds
+        keys = key_frame(rows, key_fields)
+        order = keys.with_row_index(_ROW).sort(keys.columns, maintain_order=True)[_ROW]
+        return rows.take(order.to_arrow()), kinds[order.to_numpy()]
 
 
 def compared_fields(before: TableSchema, after: TableSchema, columns: Sequence[str] | None) -> tuple[DataField, ...]:
@@ -74,7 +110,10 @@ def compared_fields(before: TableSchema, after: TableSchema, columns: Sequence[s
 def differences(
     before: TableState, after: TableState, fields: Sequence[DataField], *, budget_bytes: int | None = None
 ) -> Iterator[Difference]:
-    """The rows in which two states differ, in columns of `after`; a column that `before` lacks is null there."""
+    """The rows in which two states differ, in columns of `after`; a column that `before` lacks is null there.
+
+    With a primary key `fields` must have its columns.
+    """
     for unit in unshared(before, after):
         yield from unit_differences(before.table, after.table, unit, fields, budget_bytes=budget_bytes)
 
@@ -85,28 +124,40 @@ def unit_differences(
     """The rows in which two states of a unit differ, a part of the keys at a time."""
     budget = READ_MEMORY_BUDGET.of(after.schema.options) if budget_bytes is None else budget_bytes
     keys = after.schema.primary_keys
-    rows = sum(split.row_count for split in (*unit.before, *unit.after))
-    passes = max(1, -(-rows * row_bytes(fields) * _COPIES // max(1, budget)))
-    for number in range(passes):
-        old = _rows(before, unit.before, fields, keys, (number, passes))
-        new = _rows(after, unit.after, fields, keys, (number, passes))
-        yield _by_key(old, new, fields, keys) if keys else _by_count(old, new, fields)
+    looked_up = rows_of_changed_keys(before, after, unit, fields, budget_bytes=budget // _COPIES) if keys else None
+    if looked_up is not None:
+        schema = to_arrow_schema([_nullable(field) for field in fields])
+        old, new = (rows.cast(schema) for rows in looked_up)
+        found = _by_key(old, new, fields, keys)
+        if found.row_count:
+            yield found
+        return
+    hashed = [field for field in fields if (field.name in keys if keys else not field.type.is_nested)]
+    with KeyParts(hashed or fields, budget_bytes=budget // _COPIES, frame_of=comparable) as parts:
+        for is_after, table, splits in ((False, before, unit.before), (True, after, unit.after)):
+            for rows in _rows(table, splits, fields, budget):
+                parts.add(rows.append_column(_SIDE, pa.array(np.full(rows.num_rows, is_after))))
+        for part in parts.parts():
+            is_new = part.column(_SIDE)
+            old, new = (part.filter(flags).drop_columns([_SIDE]) for flags in (pc.invert(is_new), is_new))
+            found = _by_key(old, new, fields, keys) if keys else _by_count(old, new, fields)
+            if found.row_count:
+                yield found
 
 
 def _rows(
-    table: TableStore,
-    splits: Sequence[DataSplit],
-    fields: Sequence[DataField],
-    keys: Sequence[str],
-    part: tuple[int, int],
-) -> pa.Table:
-    """The rows of splits whose keys fall into the part `number` of `passes`."""
-    number, passes = part
+    table: TableStore, splits: Sequence[DataSplit], fields: Sequence[DataField], budget_bytes: int
+) -> Iterator[pa.Table]:
+    """The rows of splits in the columns `fields` of another line; those that the table lacks are null."""
     there = {field.name: field for field in table.schema.fields}
     read = [field.name for field in fields if field.name in there]
     schema = to_arrow_schema([_nullable(field) for field in fields])
-    kept: list[pa.Table] = []
-    for batch in read_splits(table, splits, columns=read) if splits else ():
+    half = max(1, budget_bytes // 2)  # the other one is held meanwhile
+    for batch in (
+        read_splits(table, splits, columns=read, batch_bytes=half // _COPIES, memory_budget_bytes=half)
+        if splits
+        else ()
+    ):
         rows = pa.Table.from_batches([batch])
         columns = [
             cast_values(rows.column(field.name).combine_chunks(), there[field.name].type, field.type)
@@ -114,35 +165,18 @@ def _rows(
             else pa.nulls(rows.num_rows, schema.field(field.name).type)
             for field in fields
         ]
-        whole = pa.table(columns, schema=schema)
-        if passes > 1:
-            hashes = _comparable(whole, [field for field in fields if not keys or field.name in keys]).hash_rows()
-            whole = whole.filter((hashes % passes == number).to_arrow())
-        kept.append(whole)
-    return pa.concat_tables(kept) if kept else schema.empty_table()
+        yield pa.table(columns, schema=schema)
 
 
 def _nullable(field: DataField) -> DataField:
     return DataField(id=field.id, name=field.name, type=field.type.with_nullable(True))
 
 
-def _comparable(rows: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Columns `0`, `1`, ... that are equal where values are the same, -0.0 and 0.0 apart; nested ones are JSON."""
-    columns = []
-    for at, field in enumerate(fields):
-        if field.type.is_nested:
-            lines = to_json_lines(rows.select([field.name]), [field])
-            columns.append(pl.Series(str(at), lines, dtype=pl.String))
-        else:
-            columns.append(key_frame(rows, [field]).to_series().alias(str(at)))
-    return pl.DataFrame(columns)
-
-
 def _by_key(old: pa.Table, new: pa.Table, fields: Sequence[DataField], keys: Sequence[str]) -> Difference:
     names = [str(at) for at, field in enumerate(fields) if field.name in keys]
     values = {str(at): field.name for at, field in enumerate(fields) if field.name not in keys}
-    ours = _comparable(old, fields).with_row_index(_ROW)
-    theirs = _comparable(new, fields).with_row_index(_ROW)
+    ours = comparable(old, fields).with_row_index(_ROW)
+    theirs = comparable(new, fields).with_row_index(_ROW)
     both = ours.join(theirs, on=names, how="inner", nulls_equal=True, suffix=_NEW, maintain_order="left")
     differs = both.select(pl.col(name).ne_missing(pl.col(f"{name}{_NEW}")) for name in values)
     is_changed = differs.select(pl.any_horizontal(pl.all())).to_series() if values else pl.Series(dtype=pl.Boolean)
@@ -159,13 +193,13 @@ def _by_key(old: pa.Table, new: pa.Table, fields: Sequence[DataField], keys: Seq
 
 def _by_count(old: pa.Table, new: pa.Table, fields: Sequence[DataField]) -> Difference:
     """Rows without key: the n-th of equal rows is the same row in both states."""
-    ours, theirs = (_ranked(_comparable(rows, fields)) for rows in (old, new))
+    ours, theirs = (_ranked(comparable(rows, fields)) for rows in (old, new))
     names = [name for name in ours.columns if name != _ROW]
     return Difference(
         added=_taken(new, _absent(theirs, ours, names)),
         removed=_taken(old, _absent(ours, theirs, names)),
-        old=old.slice(0, 0),
-        new=new.slice(0, 0),
+        old=old.schema.empty_table(),
+        new=new.schema.empty_table(),
         changed_columns={},
     )
 
@@ -181,4 +215,4 @@ def _absent(rows: pl.DataFrame, others: pl.DataFrame, names: Sequence[str]) -> p
 
 
 def _taken(rows: pa.Table, at: pl.Series) -> pa.Table:
-    return rows.take(at.to_arrow()) if len(at) else rows.slice(0, 0)
+    return rows.take(at.to_arrow()) if len(at) else rows.schema.empty_table()
