@@ -184,16 +184,16 @@ class SnapshotManager:
         Reads all living snapshots: the date of any of them may be wrong, see `lakelog.filestore.metadata.commit_times`.
         """
         now = system_millis() if now_millis is None else now_millis
-        living = self._living()
+        living = self.living()
         at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
         return None if at is None else living[at]
 
-    def _living(self) -> list[Snapshot]:
-        """All living snapshots, oldest first."""
+    def living(self, first: int = 1) -> list[Snapshot]:
+        """The living snapshots from an id on, oldest first. Those that expire meanwhile are left out."""
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:
             return []
-        between = range(earliest, latest + 1)
+        between = range(max(first, earliest), latest + 1)
         if len(between) <= _READ_ALONE_MAX:
             return [snapshot for number in between if (snapshot := self.find(number)) is not None]
         ids = [number for number in self.ids() if number in between]  # the newest id may be far above the others

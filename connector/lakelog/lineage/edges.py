@@ -1,0 +1,212 @@
+"""Edges: for each source of each whole batch one row, read from the snapshots of the table that it was written to.
+
+A batch is whole in the first snapshot whose users have its user at its identifier or above. Parts of it may be in
+snapshots before, where other writers took them in. What a part was made from is an edge of the batch too: a batch that
+was planned again may have read another state of a table that is no stream. A batch without sources is one row whose
+source is null; so is one whose record is not readable, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.metadata.forks import read_fork
+from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import parse_users
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH, TablePaths
+from lakelog.lineage.record import (
+    BatchLineage,
+    CommittedBatch,
+    ForeignSource,
+    Source,
+    TableSource,
+    TableVersion,
+    UnknownSource,
+    batches_of,
+)
+
+if TYPE_CHECKING:
+    from lakelog.catalog.table import Table
+
+# `sink_snapshot` is the first in which the batch is whole, `barrier_id` Spark's number of the micro-batch, null for a
+# batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and
+# `foreign_to` are offsets as a foreign source writes them, `source_log` those of a log as the record has them. A branch
+# is null for the main line.
+EDGE_SCHEMA = pa.schema(
+    [
+        ("job", pa.string()),
+        ("query_id", pa.string()),
+        ("run_id", pa.string()),
+        ("operation", pa.string()),
+        pa.field("sink_uuid", pa.string(), nullable=False),
+        pa.field("sink_table", pa.string(), nullable=False),
+        ("sink_branch", pa.string()),
+        pa.field("sink_snapshot", pa.int64(), nullable=False),
+        ("sink_commit", pa.string()),
+        pa.field("sink_time", pa.timestamp("ms", "UTC"), nullable=False),
+        pa.field("user", pa.string(), nullable=False),
+        pa.field("identifier", pa.int64(), nullable=False),
+        ("barrier_id", pa.int64()),
+        ("source_kind", pa.string()),
+        ("source_uuid", pa.string()),
+        ("source_table", pa.string()),
+        ("source_branch", pa.string()),
+        ("mode", pa.string()),
+        ("source_from", pa.int64()),
+        ("source_from_commit", pa.string()),
+        ("source_to", pa.int64()),
+        ("source_to_commit", pa.string()),
+        ("exact", pa.bool_()),
+        ("why", pa.string()),
+        ("source_path", pa.string()),
+        ("source_log", pa.string()),
+        ("foreign_from", pa.string()),
+        ("foreign_to", pa.string()),
+    ]
+)
+Edge = dict[str, object]  # a row of EDGE_SCHEMA; what is missing is null
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeBatch:
+    """A batch, the snapshot that is the first to hold it whole, and what it and its parts were made from."""
+
+    snapshot: Snapshot
+    batch: CommittedBatch
+    sources: Sequence[Source]
+
+
+@dataclass(slots=True)
+class LineBatches:
+    """The batches of one line, whose snapshots are taken in their order. `parts` are those that are not whole yet."""
+
+    parts: dict[tuple[str, int], list[CommittedBatch]] = field(default_factory=dict)
+
+    def take(self, snapshot: Snapshot) -> list[WholeBatch]:
+        """The batches that this snapshot is the first to hold whole."""
+        for batch in readable_batches(snapshot):
+            self.parts.setdefault((batch.user, batch.identifier), []).append(batch)
+        if not self.parts:
+            return []
+        users = parse_users(snapshot.properties)
+        found = [key for key in self.parts if key[0] in users and users[key[0]].identifier >= key[1]]
+        whole = [self.parts.pop(key) for key in found]
+        return [WholeBatch(snapshot=snapshot, batch=parts[-1], sources=_sources_of(parts)) for parts in whole]
+
+
+def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
+    """The batches that a snapshot records; of one whose record is not readable its own batch, with the reason."""
+    try:
+        return batches_of(snapshot)
+    except CorruptDataError as error:
+        lineage = BatchLineage(sources=(UnknownSource(why=str(error)),))
+        return (CommittedBatch(user=snapshot.commit_user, identifier=snapshot.commit_identifier, lineage=lineage),)
+
+
+def edges_of(table: Table | TableStore) -> pa.Table:
+    """The edges of the whole batches in the living snapshots of a table and its branches, or of a branch alone.
+
+    Line by line, oldest first. Reads every living snapshot.
+    """
+    store = store_of(table)
+    lines = store.branch_names() if store.branch == MAIN_BRANCH else [store.branch]
+    return edge_table(edge for line in lines for edge in line_edges(store, line))
+
+
+def edge_table(edges: Iterable[Mapping[str, object]]) -> pa.Table:
+    """Edges as a table of EDGE_SCHEMA."""
+    return pa.Table.from_pylist(list(edges), schema=EDGE_SCHEMA)
+
+
+def store_of(table: Table | TableStore) -> TableStore:
+    """The file store of a table of a catalog."""
+    return table if isinstance(table, TableStore) else table._files
+
+
+def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:
+    """The edges of one line of a table."""
+    batches = LineBatches()
+    for snapshot in line_snapshots(table, branch):
+        for whole in batches.take(snapshot):
+            yield from edges_of_batch(table, branch, whole)
+
+
+def line_snapshots(table: TableStore, branch: str, first: int = 1) -> list[Snapshot]:
+    """The living snapshots of one line from an id on, oldest first: of a branch those that its table has not."""
+    snapshots = SnapshotManager(table.file_io, TablePaths(table.path, branch))
+    if branch == MAIN_BRANCH:
+        return snapshots.living(first)
+    fork = read_fork(table, branch)
+    if fork is not None:
+        return snapshots.living(max(first, (fork.snapshot_id or 0) + 1))
+    main = SnapshotManager(table.file_io, TablePaths(table.path))
+    return [one for one in snapshots.living(first) if not is_same_commit(one, main.find(one.id))]
+
+
+def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Edge]:
+    """The edges of a whole batch: one a source, or one without a source."""
+    lineage, snapshot = whole.batch.lineage, whole.snapshot
+    sink: Edge = {
+        "job": lineage.job,
+        "query_id": lineage.query_id,
+        "run_id": lineage.run_id,
+        "operation": lineage.operation,
+        "sink_uuid": table.uuid,
+        "sink_table": table.name.removesuffix(f"{BRANCH_INFIX}{table.branch}"),
+        "sink_branch": None if branch == MAIN_BRANCH else branch,
+        "sink_snapshot": snapshot.id,
+        "sink_commit": snapshot.uuid,
+        "sink_time": snapshot.time_millis,
+        "user": whole.batch.user,
+        "identifier": whole.batch.identifier,
+        "barrier_id": lineage.batch_id,
+    }
+    return [sink | _source_columns(source) for source in whole.sources] or [sink]
+
+
+def _source_columns(source: Source) -> Edge:
+    match source:
+        case TableSource():
+            return {
+                "source_kind": "table",
+                "source_uuid": source.uuid,
+                "source_table": source.table,
+                "source_branch": source.branch,
+                "source_path": source.path,
+                "mode": source.mode.value,
+                **_version_columns("source_from", source.start),
+                **_version_columns("source_to", source.end),
+                "exact": source.is_exact,
+                "source_log": None if source.log is None else json.dumps(source.log.to_json()),
+                "why": source.why,
+            }
+        case ForeignSource():
+            named = source.format if source.name is None else f"{source.format}:{source.name}"
+            return {
+                "source_kind": "foreign",
+                "source_table": named,
+                "foreign_from": source.start,
+                "foreign_to": source.end,
+            }
+        case UnknownSource():
+            return {"source_kind": "unknown", "why": source.why}
+
+
+def _version_columns(name: str, version: TableVersion | None) -> Edge:
+    return {} if version is None else {name: version.snapshot_id, f"{name}_commit": version.commit}
+
+
+def _sources_of(parts: Sequence[CommittedBatch]) -> list[Source]:
+    """The sources of the parts of a batch, the last part's first, without those that are equal."""
+    found: list[Source] = []
+    for part in reversed(parts):
+        found.extend(source for source in part.lineage.sources if source not in found)
+    return found
