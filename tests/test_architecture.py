@@ -84,6 +84,7 @@ OWNERS = {
     "rich": "cli",
     "fastavro": "filestore",
     "obstore": "filestore",
+    "openlineage": "lineage",
 }
 # Spark finds this module by its name; it belongs to the part spark.
 DISCOVERED = ROOT / "connector" / "pyspark_lakelog.py"

@@ -61,7 +61,6 @@ class LogPhase:
         self.lease = LogLease(table, target.topic_id)
         self.wait = WriterWait(table.name, reading.align_timeout_millis)
         self.is_aligned = reading.align is Align.SNAPSHOT
-        self._versions_max = reading.align_snapshots
         self._table = table
         self._target = target
         self._head = head
@@ -90,13 +89,12 @@ class LogPhase:
         return advance_log(start, positions, head.ends, limits)
 
     def _aligned_end(self, start: LogOffset, head: Head, limits: Limits) -> LogOffset:
-        if limits == NO_LIMITS and self._versions_max is None:
+        if limits == NO_LIMITS:
             newest = self.newest_whole(start.consumed, head.snapshot_id)
             found: Iterable[SnapshotPlace] = () if newest is None else (newest,)
         else:
             found = (place for place in self.places(start.consumed + 1, head.snapshot_id) if place.is_whole)
-        positions = (place.position for place in found)
-        end = advance_to_snapshot(start, positions, limits, versions_max=self._versions_max)
+        end = advance_to_snapshot(start, (place.position for place in found), limits)
         if end == start:
             self._wait_for_writers(start, head)
         else:

@@ -1,0 +1,191 @@
+"""Tells an OpenLineage receiver what a job has committed, beside the job: nothing here waits, and nothing fails it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from openlineage.client import OpenLineageClient
+from openlineage.client.event_v2 import InputDataset, RunState
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.events import log_event
+from lakelog.filestore.io.path_forms import is_local
+from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.lineage.openlineage.datasets import input_of, output_of
+from lakelog.lineage.openlineage.events import Engine, RunStatus, event_of, run_id_of, status_after
+from lakelog.lineage.openlineage.outbox import Outbox
+from lakelog.lineage.openlineage.redaction import redacted, secrets_of
+from lakelog.lineage.record import CommittedBatch, TableSource, UnknownSource, batches_of
+
+logger = logging.getLogger("lakelog.lineage")
+
+NAMESPACE_KEY = "OPENLINEAGE_NAMESPACE"
+NAMESPACE = "lakelog"
+MINUTES_BETWEEN = 10.0
+CLOSE_SECONDS = 30.0
+RETRY_MILLIS = 60_000  # after an event that the receiver did not take
+
+
+class OpenLineageEmitter:
+    """A commit listener that sends RunEvents of a job's batches to what OpenLineage's client is configured for.
+
+    What is sent is read from the snapshots: a batch that did not commit is not sent. Events are sent by a thread of
+    their own, in order; a receiver that refuses or does not answer is logged, without secrets, and costs the job
+    nothing. START follows the first batch of a run; RUNNING a change of its sources, and at most one in
+    `minutes_between`; `close` sends COMPLETE or FAIL. A batch write is a run of its own, with START and COMPLETE.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        config: Mapping[str, object] | None = None,
+        catalog: Catalog | None = None,
+        namespace: str | None = None,
+        minutes_between: float | None = MINUTES_BETWEEN,
+        engine: Engine | None = None,
+        now_millis: Callable[[], int] = system_millis,
+    ) -> None:
+        """An emitter for the batches of one job in one table. Sends nothing yet.
+
+        `config` is that of OpenLineage's client, such as `{"transport": {"type": "http", "url": ...}}`; it adds its own
+        variables and file (`OPENLINEAGE_URL`, `openlineage.yml`). `namespace` is that of the job, else the variable
+        OPENLINEAGE_NAMESPACE, else `lakelog`. `catalog` opens the sources, whose columns are sent; it is that of the
+        table's folder without it. `minutes_between` None sends RUNNING at a change of the sources alone. Raises
+        InvalidRequestError for a configuration that the client refuses.
+        """
+        self._table = table
+        self._files = table._files
+        self._catalog = catalog or (Catalog(table.warehouse) if is_local(table.path) else None)
+        self._namespace = namespace or os.environ.get(NAMESPACE_KEY) or NAMESPACE
+        self._millis_between = None if minutes_between is None else round(minutes_between * 60_000)
+        self._engine = engine or Engine()
+        self._now_millis = now_millis
+        self._client, self._secrets = _open_client(config)
+        self._outbox = Outbox("lakelog-openlineage")
+        self._status: RunStatus | None = None
+        self._has_missed = False
+        self._held_until = 0  # milliseconds since 1970: no event before, since the last one was not taken
+
+    def notify_commit_complete(self, identifier: int, snapshot_id: int, kind: str) -> None:  # noqa: ARG002
+        """Take note of a batch that is whole in a snapshot. Waits for nothing and raises nothing."""
+        if not self._outbox.put(partial(self._safely, partial(self._follow, identifier, snapshot_id))):
+            self._has_missed = True  # the rows of the run are not known any more
+
+    def close(self, error: BaseException | None = None, *, timeout: float = CLOSE_SECONDS) -> bool:
+        """Send COMPLETE, or FAIL for an error, and wait until all is sent; False when `timeout` is over before.
+
+        `timeout` is in seconds. Raises nothing. The emitter can be used again afterwards.
+        """
+        text = None if error is None else redacted(f"{type(error).__name__}: {error}", self._secrets)
+        self._outbox.put(partial(self._safely, partial(self._end, text)), is_last=True)
+        is_sent = self._outbox.close(timeout)
+        if not is_sent:
+            log_event(logger, "openlineage-late", level=logging.WARNING, table=self._table.name)
+        return is_sent
+
+    def _safely(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  # of any client: no receiver may fail a job
+            why = redacted(f"{type(error).__name__}: {error}", self._secrets)
+            log_event(logger, "openlineage-failed", level=logging.WARNING, table=self._table.name, error=why)
+
+    def _follow(self, identifier: int, snapshot_id: int) -> None:
+        snapshot = self._files.snapshots.get(snapshot_id)
+        batch = _batch_of(snapshot, identifier)
+        if batch is None:
+            return
+        before = self._status
+        if before is not None and before.run_id != run_id_of(batch, self._table.uuid):
+            self._safely(partial(self._send, RunState.ABORT, before, time_millis=self._now_millis()))
+            self._has_missed = False
+        rows = None if self._has_missed else _row_count(snapshot)
+        status = self._status = status_after(before, batch, snapshot, sink_uuid=self._table.uuid, row_count=rows)
+        due = status.due(self._millis_between)
+        if due is not None and self._now_millis() >= self._held_until:
+            self._held_until = self._now_millis() + RETRY_MILLIS
+            self._send(due, status, time_millis=status.time_millis)
+            self._held_until = 0
+            self._status = status.told()
+        if not status.is_streaming:
+            self._end(None)
+
+    def _end(self, error: str | None) -> None:
+        status, self._status = self._status, None
+        self._has_missed = False
+        if status is not None:
+            state = RunState.COMPLETE if error is None else RunState.FAIL
+            self._send(state, status, time_millis=max(self._now_millis(), status.time_millis), error=error)
+
+    def _send(self, state: RunState, status: RunStatus, *, time_millis: int, error: str | None = None) -> None:
+        snapshot = self._files.snapshots.find(status.snapshot_id)
+        schema = self._files.schemas.get(snapshot.schema_id) if snapshot is not None else self._files.schema
+        self._client.emit(
+            event_of(
+                state,
+                status,
+                output_of(self._files, schema, status.snapshot_id, status.row_count),
+                list(self._inputs_of(status)),
+                time_millis=time_millis,
+                namespace=self._namespace,
+                engine=self._engine,
+                error=error,
+            )
+        )
+
+    def _inputs_of(self, status: RunStatus) -> Iterator[InputDataset]:
+        """The sources, each once a version: a table that is joined with itself is one."""
+        seen: list[InputDataset] = []
+        for source in status.batch.lineage.sources:
+            if isinstance(source, UnknownSource):
+                continue
+            found = input_of(source, self._schema_of(source) if isinstance(source, TableSource) else None)
+            if found not in seen:
+                seen.append(found)
+        yield from seen
+
+    def _schema_of(self, source: TableSource) -> TableSchema | None:
+        """The columns of a source that the catalog knows, as of the snapshot that was read; else None."""
+        if self._catalog is None:
+            return None
+        try:
+            files = self._catalog.table(source.table)._files
+        except LakelogError:
+            return None
+        if files.uuid != source.uuid:
+            return None
+        snapshot = None if source.end is None else files.snapshots.find(source.end.snapshot_id)
+        return files.schema if snapshot is None else files.schemas.get(snapshot.schema_id)
+
+
+def _batch_of(snapshot: Snapshot, identifier: int) -> CommittedBatch | None:
+    """The entry of a batch in its snapshot; where users share an identifier, that of the user that committed."""
+    found = [batch for batch in batches_of(snapshot) if batch.identifier == identifier]
+    own = [batch for batch in found if batch.user == snapshot.commit_user]
+    return next(iter(own or found), None)
+
+
+def _row_count(snapshot: Snapshot) -> int | None:
+    """The rows that a snapshot's batch has written; None where they cannot be told from those of others."""
+    is_alone = len(batches_of(snapshot)) == 1 and snapshot.commit_kind is CommitKind.APPEND
+    return snapshot.delta_record_count if is_alone else None
+
+
+def _open_client(config: Mapping[str, object] | None) -> tuple[OpenLineageClient, frozenset[str]]:
+    """The client, and the secrets in its configuration. Raises InvalidRequestError for one that it refuses."""
+    secrets = frozenset(secrets_of(config or {}))
+    try:
+        client = OpenLineageClient(config=None if config is None else dict(config))
+        return client, secrets | frozenset(secrets_of(client.config.transport or {}))
+    except Exception as error:  # noqa: BLE001  # of any transport
+        raise InvalidRequestError(
+            f"OpenLineage's client refuses its configuration: {redacted(f'{type(error).__name__}: {error}', secrets)}; "
+            "see the configuration of its transports"
+        ) from None  # the cause may quote a secret
