@@ -19,6 +19,7 @@ from lakelog.common.json_fields import parse_object, string_map
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.restored import restores_property
 from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION
 from lakelog.logstore.options import CHANGE_TRACKING
 
@@ -89,7 +90,8 @@ def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.statements import run_statement
     from lakelog.filestore.refs.restore_plan import restore_plan
 
-    return run_statement(table, RESTORE_OPERATION, restore_plan(table._files, found.target))
+    plan = restore_plan(table._files, found.target)
+    return run_statement(table, RESTORE_OPERATION, plan, properties=restores_property(found.target))
 
 
 def become(table: TableBranches, changed: TableBranches) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,22 @@ if TYPE_CHECKING:
     from lakelog.protocol.statement_runs import LoggedTable
 
 
-def run_statement(table: TableHandle, operation: str, plan: Plan, *, commits_nothing: bool = False) -> Snapshot | None:
-    """Run a statement; None for one that changes nothing, unless `commits_nothing` makes a snapshot of it too."""
+def run_statement(
+    table: TableHandle,
+    operation: str,
+    plan: Plan,
+    *,
+    commits_nothing: bool = False,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot | None:
+    """Run a statement; None for one that changes nothing, unless `commits_nothing` makes a snapshot of it too.
+
+    `properties` are further ones of its snapshot, on a table with a log.
+    """
     if table.log is None:
         return table._files._change(plan)
     logged = logged_table(table)
-    snapshot = logged.run(operation, plan, commits_nothing=commits_nothing)
+    snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
     if snapshot is not None:
         after_statement(table, snapshot)
     return snapshot

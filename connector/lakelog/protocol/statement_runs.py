@@ -142,10 +142,17 @@ class LoggedTable:
         )
         return list(chain(*tails))
 
-    def run(self, operation: str, plan: Plan, *, commits_nothing: bool = False) -> Snapshot | None:
+    def run(
+        self,
+        operation: str,
+        plan: Plan,
+        *,
+        commits_nothing: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
         """Run a statement, and give the snapshot that has it; None for one that changes nothing.
 
-        With `commits_nothing` that one makes a snapshot too.
+        With `commits_nothing` that one makes a snapshot too. `properties` are further ones of its snapshot.
         Raises CancelledError and OldFilesError when nothing of it is in the table, UnknownOutcomeError when it may get
         there, and what `plan` and the checks of its rows raise.
         """
@@ -159,7 +166,9 @@ class LoggedTable:
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
         parts = stage(self.table, rows, state)
-        return self.run_staged(operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds)
+        return self.run_staged(
+            operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=properties
+        )
 
     def run_staged(
         self,

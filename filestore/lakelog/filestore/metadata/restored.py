@@ -1,15 +1,19 @@
 """The restores of a table, in the snapshot property `lakelog.restored`: {protecting tag: id of the restore's snapshot}.
 
-See `lakelog.filestore.refs.restore_tags`.
+See `lakelog.filestore.refs.restore_tags`. The snapshot of a restore alone has `lakelog.restores` too: {"snapshot": id,
+"commit": uuid} of the state that it brings back, without the uuid for a snapshot that has none.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, parse_object, whole
+from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.users import RESTORES_KEY
 
 RESTORED_KEY = "lakelog.restored"
 
@@ -21,3 +25,24 @@ def parse_restored(properties: Mapping[str, str]) -> dict[str, int]:
         return {tag: whole(found, tag, COUNT) for tag in found}
     except (KeyError, ValueError) as error:
         raise CorruptDataError(f"snapshot property {RESTORED_KEY} is not readable: {cause(error)}") from error
+
+
+def restores_property(target: Snapshot) -> dict[str, str]:
+    """The property of a restore's snapshot that names the state which it brings back."""
+    commit = {} if target.uuid is None else {"commit": target.uuid}
+    return {RESTORES_KEY: json.dumps({"snapshot": target.id, **commit}, separators=(",", ":"))}
+
+
+def restored_state(properties: Mapping[str, str]) -> tuple[int, str | None] | None:
+    """The id and the commit's uuid of the state that a restore's snapshot brings back; None where it names none.
+
+    Raises CorruptDataError.
+    """
+    text = properties.get(RESTORES_KEY)
+    if text is None:
+        return None
+    try:
+        found = parse_object(text)
+        return whole(found, "snapshot", COUNT), optional(string, found, "commit")
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(f"snapshot property {RESTORES_KEY} is not readable: {cause(error)}") from error

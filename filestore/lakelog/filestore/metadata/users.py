@@ -28,7 +28,8 @@ FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch 
 UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
 # What of a branch is merged, see `filestore.refs`; empty once the branch was deleted.
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
-_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY}  # they belong to one snapshot alone
+RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `metadata.restored`
+_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY}  # they belong to one snapshot alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,213 @@
+"""What stands in the way of consistent snapshots, in words: by path, table, snapshot and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from lakelog.common.quoting import listed
+from lakelog.common.timestamps import shown_millis
+from lakelog.lineage.agreement import Agreement, Domains
+from lakelog.lineage.line_graph import LineGraph
+from lakelog.lineage.lines import LineKey, Step, source_key
+from lakelog.lineage.record import TableSource
+from lakelog.lineage.shown import Break, Reason
+
+_WORDS = {
+    Reason.GAP: "a gap",
+    Reason.INEXACT: "a batch that ends between snapshots; let its job read with stream.align=snapshot",
+    Reason.MIXED: "several versions at once",
+    Reason.CHANGED: "a change whose sources are not recorded",
+    Reason.FOREIGN_WRITER: "a write by another engine",
+    Reason.UNKNOWN: "a batch that does not record what it read",
+    Reason.RESTORED: "a restore of a state of which nothing is known",
+    Reason.PART: "a batch in part",
+    Reason.NOT_KNOWN: "a snapshot that has expired or was rolled back, and what it was made from with it",
+}
+
+
+def hindrances(graph: LineGraph, agreement: Agreement, domains: Domains) -> list[str]:
+    """Why the asked lines, with these values left, have no agreement. At least one."""
+    alone = {line: _reduced(agreement, domains, [line]) for line in agreement.asked}
+    found = [text for line, left in alone.items() if left is None for text in _of_one(graph, agreement, domains, line)]
+    if found:
+        return found
+    for one, other in combinations(agreement.asked, 2):
+        for source in _shared(graph, one, other):
+            versions = [_versions_of(agreement, alone[line] or {}, source) for line in (one, other)]
+            if not set(versions[0]) & set(versions[1]):
+                texts = [_text(graph, agreement, domains, line, source) for line in (one, other)]
+                found.append("; ".join(dict.fromkeys(texts)))
+    if found:
+        return list(dict.fromkeys(found))
+    names = [graph.names[line] for line in agreement.asked]
+    shared = [graph.names[line] for line in agreement.shapes if line not in agreement.asked]
+    return [f"no living snapshots of {listed(names)} agree on all of {listed(shared)} at the same time"]
+
+
+def lagging(
+    graph: LineGraph, agreement: Agreement, domains: Domains, chosen: Mapping[LineKey, int], line: LineKey
+) -> str | None:
+    """Why a line is not at the newest of its versions that were left; None where it is."""
+    newest = int(np.flatnonzero(domains[line])[-1])
+    steps = graph.lines[line].steps
+    if agreement.version(line, newest) == agreement.version(line, chosen[line]):
+        return None
+    begin = f"{graph.names[line]} is at snapshot {steps[chosen[line]].version.snapshot_id}, not {_id(steps[newest])}"
+    alone = _at(agreement, domains, line, newest)
+    if alone is None:
+        return f"{begin}: {'; '.join(_of_one(graph, agreement, domains, line))}"
+    for source, key in _shown(agreement, alone, line).items():
+        wanted = agreement.version(source, chosen[source])
+        if wanted is None or wanted == key:
+            continue
+        holders = [other for other in agreement.asked if other != line and graph.path(other, source)]
+        for other in sorted(holders, key=lambda one: not _is_newest(agreement, domains, chosen, one)):
+            at = graph.versions[source].first(key).snapshot_id
+            return (
+                f"{begin}, which shows {graph.names[source]} at snapshot {at}: "
+                f"{_text(graph, agreement, domains, other, source)}"
+            )
+    broken = _first_break(graph, line, newest)
+    return f"{begin}{'' if broken is None else f': {broken}'}"
+
+
+def _reduced(agreement: Agreement, domains: Domains, asked: Sequence[LineKey]) -> Domains | None:
+    """The values of the lines that agree with some of one asked line alone; None when there are none."""
+    free = agreement.domains({})
+    left = {line: (domains[line] if line in asked or line not in agreement.asked else free[line]) for line in domains}
+    left = {line: domain.copy() for line, domain in left.items()}
+    return left if agreement.reduced(left) else None
+
+
+def _at(agreement: Agreement, domains: Domains, line: LineKey, value: int) -> dict[LineKey, int] | None:
+    """Values with which one line alone is at a step."""
+    free = agreement.domains({})
+    free[line] = np.zeros_like(domains[line])
+    free[line][value] = True
+    return agreement.newest_of(free, [line])
+
+
+def _shown(agreement: Agreement, chosen: Mapping[LineKey, int], line: LineKey) -> dict[LineKey, int]:
+    """The versions of all lines above one, near ones first."""
+    found: dict[LineKey, int] = {}
+    waiting = [line]
+    for one in waiting:
+        for source, key in agreement.needed(one, chosen[one]).items():
+            if source not in found:
+                found[source] = key
+                waiting.append(source)
+    return found
+
+
+def _is_newest(agreement: Agreement, domains: Domains, chosen: Mapping[LineKey, int], line: LineKey) -> bool:
+    newest = int(np.flatnonzero(domains[line])[-1])
+    return agreement.version(line, newest) == agreement.version(line, chosen[line])
+
+
+def _shared(graph: LineGraph, one: LineKey, other: LineKey) -> list[LineKey]:
+    above = set(graph.above([other]))
+    return [line for line in graph.above([one]) if line in above]
+
+
+def _versions_of(agreement: Agreement, left: Domains, line: LineKey) -> list[int]:
+    """The versions of a line that are left, rising."""
+    keys = (agreement.version(line, int(value)) for value in np.flatnonzero(left[line])) if line in left else ()
+    return sorted({key for key in keys if key is not None})
+
+
+def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> str:
+    """What the living snapshots of a line show of a source."""
+    if line == source:
+        oldest = int(np.flatnonzero(domains[line])[0])
+        return f"{graph.names[line]} itself lives from snapshot {_id(graph.lines[line].steps[oldest])} on"
+    way = graph.path(line, source)
+    name = " from ".join(graph.names[one] for one in way[:-1])
+    seen = _seen(agreement, domains, line, source)
+    why = _first_break(graph, line, int(np.flatnonzero(domains[line])[-1]), towards=source)
+    if not seen:
+        return f"{name} shows {graph.names[source]} at no version{'' if why is None else f': {why}'}"
+    versions = graph.versions[source]
+    ids = [versions.first(key).snapshot_id for key in seen]
+    span = f"at snapshot {ids[0]}" if len(ids) == 1 else f"at snapshots {min(ids)} to {max(ids)}"
+    steps = graph.lines[line].steps
+    living = np.flatnonzero(domains[line])
+    is_cut = living[0] != 0 or _id(steps[0]) != 1
+    expired = f" (its oldest living snapshot is {_id(steps[living[0]])})" if is_cut else ""
+    begin = f"{name} shows {graph.names[source]} {span}{expired}"
+    return f"{begin}{_last_read(graph, way[-2], source)}" if why is None else f"{begin}, and since then: {why}"
+
+
+def _seen(agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> list[int]:
+    """The versions of a source that some step of a line shows, rising."""
+    left = _reduced(agreement, domains, [line])
+    if left is None:
+        return []
+    return [key for key in _versions_of(agreement, left, source) if _is_shown(agreement, left, source, key)]
+
+
+def _is_shown(agreement: Agreement, left: Domains, source: LineKey, key: int) -> bool:
+    """Whether some line's values that are left show a version of a source."""
+    return any(
+        agreement.needed(line, int(value)).get(source) == key
+        for line in agreement.readers(source)
+        for value in np.flatnonzero(left[line])
+    )
+
+
+def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
+    """Who read a source last into a line, and when."""
+    for step in reversed(graph.lines[line].steps):
+        for batch in step.batches:
+            if any(isinstance(one, TableSource) and source_key(one) == source for one in batch.sources):
+                writer = f"job {batch.job}" if batch.job is not None else f"writer {batch.user}"
+                return f"; {writer} wrote it last in snapshot {_id(step)}, at {shown_millis(step.time_millis)}"
+    return ""
+
+
+def _of_one(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Iterator[str]:
+    """Why no snapshot of one line agrees with itself."""
+    newest = int(np.flatnonzero(domains[line])[-1])
+    why = _first_break(graph, line, newest)
+    name = graph.names[line]
+    if why is not None:
+        yield f"{name}: {why}"
+        return
+    twice = [graph.names[one] for one in graph.above([line]) if len(agreement.readers(one)) > 1]
+    yield f"{name} is made from {listed(twice) or 'its sources'} over several paths, which never show the same version"
+
+
+def _first_break(graph: LineGraph, line: LineKey, position: int, towards: LineKey | None = None) -> str | None:
+    """The nearest source that is shown at no version, on the way to one where it is given, from a step on up."""
+    waiting = [(line, position)]
+    seen = {line}
+    for one, at in waiting:
+        for source, shown in graph.shown[one].sources.items():
+            if towards is not None and source != towards and not graph.path(source, towards):
+                continue
+            key, found = shown.at(at)
+            if not graph.lines[one].steps[at].is_whole:
+                found = Break(Reason.PART, _id(graph.lines[one].steps[at]))
+            if found is not None:
+                details = f" ({found.details})" if found.details else ""
+                return (
+                    f"{graph.names[one]} shows {graph.names[source]} at no version, by {_WORDS[found.reason]}{details} "
+                    f"in its snapshot {found.snapshot_id}"
+                )
+            if key < 0 or source in seen:
+                continue
+            seen.add(source)
+            step = graph.versions[source].position(graph.versions[source].first(key))
+            if step is None:
+                if graph.shown[source].sources:
+                    first = graph.versions[source].first(key).snapshot_id
+                    return f"{graph.names[source]} is shown at {_WORDS[Reason.NOT_KNOWN]}: snapshot {first}"
+                continue
+            waiting.append((source, step))
+    return None
+
+
+def _id(step: Step) -> int:
+    return step.version.snapshot_id

@@ -1,0 +1,191 @@
+"""The lines that tables are made from, near and far, with what each of their snapshots shows.
+
+Tables are found by their uuid, in any of several catalogs: by the name that a batch has recorded, and where another
+table has that name, or none, among all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakelog.catalog.catalog import Catalog
+from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.filestore.metadata.forks import Fork, read_fork
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.lineage.agreement import LineShape
+from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, line_of, source_key
+from lakelog.lineage.record import TableSource, TableVersion
+from lakelog.lineage.shown import ShownLine, shown_by
+from lakelog.lineage.versions import LineVersions
+
+
+class FoundTables:
+    """The tables of catalogs by what lineage knows of them."""
+
+    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+        self._catalogs = catalogs
+        self._by_uuid: dict[str, TableStore] | None = None
+
+    def named(self, name: str) -> TableStore:
+        """A table or a branch by its name, in the first catalog that has it. Raises NotFoundError."""
+        first: NotFoundError | None = None
+        for catalog in self._catalogs:
+            try:
+                return catalog.table(name)._files
+            except NotFoundError as error:
+                first = first or error
+        assert first is not None, "there is no catalog"
+        raise first
+
+    def find(self, key: LineKey, name: str) -> TableStore | None:
+        """A table by its key, and the name that it had; None for one that no catalog has."""
+        found = self._main(key, name)
+        if found is None or key.branch is None:
+            return found
+        return replace(found, branch=key.branch) if key.branch in found.branch_names() else None
+
+    def _main(self, key: LineKey, name: str) -> TableStore | None:
+        for catalog in self._catalogs:
+            try:
+                found = catalog.table(name.partition(BRANCH_INFIX)[0])._files
+            except LakelogError:
+                continue
+            if line_key(found).uuid == key.uuid:
+                return found
+        if self._by_uuid is None:
+            self._by_uuid = {line_key(table).uuid: table for table in self._all()}
+        return self._by_uuid.get(key.uuid)
+
+    def _all(self) -> Iterable[TableStore]:
+        for catalog in self._catalogs:
+            for database in catalog.list_databases():
+                for table in catalog.list_tables(database):
+                    yield catalog.table(f"{database}.{table}")._files
+
+
+@dataclass(slots=True, kw_only=True)
+class LineGraph:
+    """Lines by their keys. `names` has those of lines that no catalog has, too."""
+
+    lines: dict[LineKey, Line] = field(default_factory=dict)
+    names: dict[LineKey, str] = field(default_factory=dict)
+    versions: dict[LineKey, LineVersions] = field(default_factory=dict)
+    shown: dict[LineKey, ShownLine] = field(default_factory=dict)
+
+    def above(self, lines: Iterable[LineKey]) -> list[LineKey]:
+        """These lines and all that they are made from, near ones first."""
+        found = dict.fromkeys(lines)
+        waiting = list(found)
+        for line in waiting:
+            for source in self.shown[line].sources:
+                if source not in found:
+                    found[source] = None
+                    waiting.append(source)
+        return list(found)
+
+    def path(self, line: LineKey, source: LineKey) -> list[LineKey]:
+        """A shortest way from a line up to a source; empty without one."""
+        came = {line: line}
+        waiting = [line]
+        for one in waiting:
+            for above in self.shown[one].sources:
+                if above not in came:
+                    came[above] = one
+                    waiting.append(above)
+        if source not in came:
+            return []
+        way = [source]
+        while way[-1] != line:
+            way.append(came[way[-1]])
+        return way[::-1]
+
+    def shape(self, key: LineKey) -> LineShape:
+        """What an agreement needs of a line."""
+        versions, line = self.versions[key], self.lines[key]
+        return LineShape(
+            versions=versions.keys,
+            version_count=versions.count,
+            known_count=versions.known_count,
+            is_whole=[step.is_whole for step in line.steps],
+            sources=self.shown[key].sources,
+        )
+
+
+def load_lines(
+    asked: Iterable[TableStore], tables: FoundTables, expired: Mapping[LineKey, Sequence[Step]] | None = None
+) -> LineGraph:
+    """The lines of tables, and those of everything above them. `expired` are steps that edges name.
+
+    Reads the living snapshots of all of them.
+    """
+    graph, expired = LineGraph(), expired or {}
+    waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
+    while waiting:
+        key, table = waiting.popitem()
+        line = _read_line(key, table, graph, expired.get(key, ()))
+        graph.lines[key] = line
+        graph.names[key] = line.name
+        for source, name in _mentioned(line):
+            if source not in graph.lines and source not in waiting:
+                graph.names[source] = name if source.branch is None else f"{name}{BRANCH_INFIX}{source.branch}"
+                waiting[source] = tables.find(source, name)
+        main = LineKey(key.uuid)
+        if key.branch is not None and table is not None and main not in graph.lines:
+            waiting[main] = replace(table, branch=MAIN_BRANCH)
+    return show_lines(graph)
+
+
+def show_lines(graph: LineGraph) -> LineGraph:
+    """Work out what the lines show."""
+    graph.versions = {key: LineVersions(line.steps) for key, line in graph.lines.items()}
+    began: dict[LineKey, list[TableVersion]] = {}
+    for key, line in graph.lines.items():
+        if line.began is not None:
+            began.setdefault(LineKey(key.uuid), []).append(_at_or_before(graph, key, line.began))
+    for key, line in sorted(graph.lines.items(), key=lambda one: one[0].branch is not None):
+        state = None
+        if line.began is not None:
+            main = LineKey(key.uuid)
+            position = graph.versions[main].position(_at_or_before(graph, key, line.began))
+            state = None if position is None else graph.shown[main].states.get(position)
+        graph.shown[key] = shown_by(line, graph.versions, began=state, keep=began.get(key, ()))
+    return graph
+
+
+def _at_or_before(graph: LineGraph, branch: LineKey, began: TableVersion) -> TableVersion:
+    """The newest step of the table that the branch began with: older ones where the snapshot itself has expired."""
+    main = graph.lines.get(LineKey(branch.uuid))
+    older = [step.version for step in main.steps if step.version.snapshot_id <= began.snapshot_id] if main else []
+    return older[-1] if older else began
+
+
+def _read_line(key: LineKey, table: TableStore | None, graph: LineGraph, expired: Sequence[Step]) -> Line:
+    if table is None:
+        return Line(key=key, name=graph.names[key], steps=expired)
+    fork = None if key.branch is None else read_fork(table, key.branch)
+    if fork is None or fork.snapshot_id is None:
+        return line_of(table, expired)
+    began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
+    line = line_of(table, expired, began)
+    return replace(line, steps=(_forked(table, fork, began), *line.steps))
+
+
+def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
+    """The first step of a branch: the snapshot of the table that it began at, which it has too."""
+    living = table.snapshots.find(began.snapshot_id)
+    return Step(
+        version=began,
+        time_millis=fork.created_millis if living is None else living.time_millis,
+        change=Change.NOTHING,
+        is_living=living is not None,
+    )
+
+
+def _mentioned(line: Line) -> Iterable[tuple[LineKey, str]]:
+    for step in line.steps:
+        for batch in step.batches:
+            for source in batch.sources:
+                if isinstance(source, TableSource):
+                    yield source_key(source), source.table

@@ -1,0 +1,184 @@
+"""The line of a table as its versions need it: of each snapshot what it does to the rows, and the batches in it.
+
+Pure but for `line_of`, which reads the living snapshots. Snapshots that have expired are in the line as far as edges
+name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from lakelog.filestore.metadata.identity import identity_of
+from lakelog.filestore.metadata.manifest_entries import FileKind
+from lakelog.filestore.metadata.restored import restored_state
+from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import LINEAGE_KEY, PROPERTY_PREFIX
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.lineage.edges import LineBatches, WholeBatch, line_snapshots
+from lakelog.lineage.record import Source, TableSource, TableVersion
+
+_KEEPS_ROWS = frozenset({"RESCALE", "LOG"})  # operations that write the rows again as they are
+_REPLACES_ROWS = frozenset({"OVERWRITE", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"})
+
+
+class LineKey(NamedTuple):
+    """A table or a branch of it, the same under each name and in each catalog. `branch` is None for the main line."""
+
+    uuid: str
+    branch: str | None = None
+
+
+class Change(StrEnum):
+    """What a snapshot does to what its table shows of its sources."""
+
+    NOTHING = "nothing"
+    BATCHES = "batches"  # it takes in batches, beside what was there
+    OVERWRITE = "overwrite"  # its batches replace all rows
+    BY_HAND = "by hand"  # rows change, and it is not known from which sources
+    FOREIGN = "foreign"  # likewise, by another engine
+    RESTORE = "restore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineBatch:
+    """A whole batch. `is_once` says that its user writes no other one, as for statements."""
+
+    user: str
+    job: str | None
+    is_once: bool
+    sources: Sequence[Source]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One snapshot of a line. `restored` is the state that a restore brings back, None where it is not known.
+
+    Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
+    """
+
+    version: TableVersion
+    time_millis: int
+    change: Change
+    changes_rows: bool = True
+    operation: str = ""
+    batches: Sequence[LineBatch] = ()
+    is_whole: bool = True
+    is_living: bool = True
+    restored: TableVersion | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The known snapshots of a line, oldest first. `name` is the table's, `db.t` or `db.t$branch_b`.
+
+    The first step of a branch is the snapshot of its table that it `began` at.
+    """
+
+    key: LineKey
+    name: str
+    steps: Sequence[Step]
+    began: TableVersion | None = None
+
+
+def line_key(table: TableStore) -> LineKey:
+    """The key of an opened table or branch."""
+    uuid = table.uuid or identity_of(table).partition(BRANCH_INFIX)[0]
+    return LineKey(uuid, None if table.branch == MAIN_BRANCH else table.branch)
+
+
+def source_key(source: TableSource) -> LineKey:
+    """The key of a source."""
+    return LineKey(source.uuid, None if source.branch == MAIN_BRANCH else source.branch)
+
+
+def line_of(table: TableStore, expired: Sequence[Step] = (), began: TableVersion | None = None) -> Line:
+    """The line of an opened table or branch. Reads its living snapshots, and the manifests of overwrites.
+
+    `expired` are its steps from edges, of which those that live are left out.
+    """
+    steps = steps_of(line_snapshots(table, table.branch), replaces_all=lambda one: _replaces_all(table, one))
+    first = steps[0].version.snapshot_id if steps else None
+    older = [step for step in expired if first is None or step.version.snapshot_id < first]
+    return Line(key=line_key(table), name=table.name, steps=(*older, *steps), began=began)
+
+
+def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot], bool]) -> list[Step]:
+    """The steps of consecutive snapshots, oldest first. `replaces_all` says whether an overwrite replaces all rows."""
+    batches = LineBatches()
+    steps: list[Step] = []
+    before: Snapshot | None = None
+    for snapshot in snapshots:
+        whole = batches.take(snapshot)
+        steps.append(_step(snapshot, before, whole, is_whole=not batches.parts, replaces_all=replaces_all))
+        before = snapshot
+    return steps
+
+
+def _step(
+    snapshot: Snapshot,
+    before: Snapshot | None,
+    whole: Sequence[WholeBatch],
+    *,
+    is_whole: bool,
+    replaces_all: Callable[[Snapshot], bool],
+) -> Step:
+    changes_rows = _changes_rows(snapshot, before)
+    found = [_line_batch(one) for one in whole]
+    change = _change(snapshot, found, changes_rows=changes_rows)
+    if change is Change.OVERWRITE and not replaces_all(snapshot):
+        change = Change.BATCHES
+    recorded = next((one.batch.lineage.operation for one in whole if one.batch.lineage.operation), None)
+    return Step(
+        version=TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid),
+        time_millis=snapshot.time_millis,
+        change=change,
+        changes_rows=changes_rows,
+        operation=snapshot.operation_name or recorded or snapshot.commit_kind.value,
+        batches=found,
+        is_whole=is_whole,
+        restored=_restored(snapshot) if change is Change.RESTORE else None,
+    )
+
+
+def _restored(snapshot: Snapshot) -> TableVersion | None:
+    found = restored_state(snapshot.properties)
+    return None if found is None else TableVersion(snapshot_id=found[0], commit=found[1])
+
+
+def _line_batch(whole: WholeBatch) -> LineBatch:
+    lineage = whole.batch.lineage
+    return LineBatch(user=whole.batch.user, job=lineage.job, is_once=lineage.batch_id is None, sources=whole.sources)
+
+
+def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: bool) -> Change:
+    if snapshot.operation_name == RESTORE_OPERATION:
+        return Change.RESTORE
+    if any(batch.sources for batch in batches):
+        is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in _REPLACES_ROWS
+        return Change.OVERWRITE if is_overwrite else Change.BATCHES
+    if not changes_rows:
+        return Change.NOTHING
+    if LINEAGE_KEY in snapshot.properties:  # batches without sources, or parts of batches
+        return Change.BATCHES
+    is_own = any(key.startswith(PROPERTY_PREFIX) for key in snapshot.properties)
+    return Change.BY_HAND if is_own else Change.FOREIGN
+
+
+def _changes_rows(snapshot: Snapshot, before: Snapshot | None) -> bool:
+    if snapshot.commit_kind in {CommitKind.COMPACT, CommitKind.ANALYZE} or snapshot.operation_name in _KEEPS_ROWS:
+        return False
+    if snapshot.commit_kind is CommitKind.OVERWRITE or snapshot.delta_record_count:
+        return True
+    return snapshot.index_manifest != (None if before is None else before.index_manifest)
+
+
+def _replaces_all(table: TableStore, snapshot: Snapshot) -> bool:
+    """Whether no file from before an overwrite lives in it."""
+    files = table.manifests
+    listed = files.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+    added = (entry.file.row_count for entry in files.read_entries(listed) if entry.kind is FileKind.ADD)
+    return sum(added) == snapshot.total_record_count

@@ -1,0 +1,296 @@
+"""What each snapshot of a line shows of its sources: a version of each, or a reason why it is no version.
+
+Worked out along the line, oldest snapshot first, a state for each user. Pure, and linear in the number of steps.
+Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from lakelog.lineage.lines import Change, Line, LineBatch, LineKey, Step, source_key
+from lakelog.lineage.record import ReadMode, TableSource, TableVersion, UnknownSource
+from lakelog.lineage.versions import LineVersions
+
+ABSENT, BROKEN = -1, -2  # instead of a version's key: not a source; a source that is shown at no version
+
+
+class Reason(StrEnum):
+    """Why a table shows a source at no version."""
+
+    GAP = "gap"  # a stream read on from another snapshot than the one that it had read up to
+    INEXACT = "inexact"  # a stream has read a part of the changes behind a snapshot; the next exact batch mends it
+    MIXED = "mixed"  # two versions are shown at once
+    CHANGED = "changed"  # rows were changed by hand
+    FOREIGN_WRITER = "foreign writer"
+    UNKNOWN = "unknown"  # a batch does not record what it read
+    RESTORED = "restored"  # a state was restored of which nothing is known
+    PART = "part"  # the snapshot holds a batch in part
+    NOT_KNOWN = "not known"  # the snapshot has expired, or was rolled back, and what it was made from with it
+
+
+class Break(NamedTuple):
+    """Why a source is shown at no version, the snapshot that made it so, and details in words."""
+
+    reason: Reason
+    snapshot_id: int
+    details: str = ""
+
+
+class Reader(NamedTuple):
+    """One read of a source by a user: a batch may read a source several times."""
+
+    user: str
+    mode: ReadMode
+    number: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a user has read of a source. `last` is the newest version read whole, `passing` ends with an exact batch."""
+
+    job: str | None
+    last: int | None
+    broken: Break | None = None
+    passing: Break | None = None
+
+    def copy(self) -> Reading:
+        return Reading(job=self.job, last=self.last, broken=self.broken, passing=self.passing)
+
+
+@dataclass(slots=True)
+class SourceState:
+    """One source in a state: by reader, and by the version that a statement has read, the statement's snapshot."""
+
+    readings: dict[Reader, Reading] = field(default_factory=dict)
+    once: dict[int, int] = field(default_factory=dict)
+    broken: Break | None = None
+
+    def copy(self) -> SourceState:
+        readings = {reader: reading.copy() for reader, reading in self.readings.items()}
+        return SourceState(readings=readings, once=dict(self.once), broken=self.broken)
+
+    def shown(self, position: int, versions: LineVersions) -> tuple[int, Break | None]:
+        """The key of the version that is shown, or why there is none."""
+        if self.broken is not None:
+            return BROKEN, self.broken
+        keys = set(self.once)
+        for reading in self.readings.values():
+            found = reading.broken or reading.passing
+            if found is not None:
+                return BROKEN, found
+            if reading.last is not None:
+                keys.add(reading.last)
+        if len(keys) == 1:
+            return keys.pop(), None
+        if not keys:
+            return ABSENT, None
+        return BROKEN, Break(Reason.MIXED, position, _mixed(self, keys, versions))
+
+
+@dataclass(slots=True)
+class LineState:
+    """What a snapshot shows. `left` are streams whose rows an overwrite or a restore has removed."""
+
+    sources: dict[LineKey, SourceState] = field(default_factory=dict)
+    left: set[tuple[LineKey, Reader]] = field(default_factory=set)
+
+    def copy(self) -> LineState:
+        return LineState(sources={key: state.copy() for key, state in self.sources.items()}, left=set(self.left))
+
+    def streams(self) -> Iterator[tuple[LineKey, Reader]]:
+        """The streams that have written."""
+        for source, state in self.sources.items():
+            yield from ((source, reader) for reader in state.readings if reader.mode is ReadMode.STREAM)
+
+
+@dataclass(slots=True)
+class ShownSource:
+    """What the steps of a line show of one source: from each of the steps `positions` on one of `keys` and `breaks`."""
+
+    positions: list[int] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+    breaks: list[Break | None] = field(default_factory=list)
+
+    def put(self, position: int, key: int, found: Break | None) -> None:
+        """From a step on."""
+        if self.keys and (self.keys[-1], self.breaks[-1]) == (key, found):
+            return
+        if self.positions and self.positions[-1] == position:
+            self.keys[-1], self.breaks[-1] = key, found
+            return
+        self.positions.append(position)
+        self.keys.append(key)
+        self.breaks.append(found)
+
+    def at(self, position: int) -> tuple[int, Break | None]:
+        """At one step."""
+        found = bisect.bisect_right(self.positions, position) - 1
+        return (ABSENT, None) if found < 0 else (self.keys[found], self.breaks[found])
+
+
+@dataclass(slots=True)
+class ShownLine:
+    """What the steps of a line show, by source; `states` are those that were asked for, by step."""
+
+    sources: dict[LineKey, ShownSource] = field(default_factory=dict)
+    states: dict[int, LineState] = field(default_factory=dict)
+
+
+def shown_by(
+    line: Line,
+    versions: Mapping[LineKey, LineVersions],
+    *,
+    began: LineState | None = None,
+    keep: Collection[TableVersion] = (),
+) -> ShownLine:
+    """What each step of a line shows of its sources. `versions` has those of the line and of each of its sources.
+
+    `began` is what a branch showed when it began, `keep` are snapshots whose state is kept.
+    """
+    own = versions[line.key]
+    restored = [step.restored for step in line.steps if step.restored is not None]
+    kept = {own.position(version) for version in (*keep, *restored)}
+    run = _Run(line, versions, LineState() if began is None else began.copy())
+    run.show(0, run.state.sources)
+    for position, step in enumerate(line.steps):
+        run.take(position, step)
+        if position in kept:
+            run.shown.states[position] = run.state.copy()
+    return run.shown
+
+
+class _Run:
+    def __init__(self, line: Line, versions: Mapping[LineKey, LineVersions], state: LineState) -> None:
+        self._line = line
+        self._versions = versions
+        self.state = state
+        self.shown = ShownLine()
+
+    def show(self, position: int, sources: Collection[LineKey]) -> None:
+        """Record what is shown of sources from a step on."""
+        number = self._line.steps[position].version.snapshot_id if self._line.steps else 0
+        for source in sources:
+            state = self.state.sources.get(source)
+            key, found = (ABSENT, None) if state is None else state.shown(number, self._versions[source])
+            if key != ABSENT or source in self.shown.sources:
+                self.shown.sources.setdefault(source, ShownSource()).put(position, key, found)
+
+    def take(self, position: int, step: Step) -> None:
+        touched: set[LineKey] = set()
+        number = step.version.snapshot_id
+        match step.change:
+            case Change.RESTORE:
+                touched |= self._restore(step)
+            case Change.OVERWRITE:
+                touched |= self._overwrite(step)
+            case Change.BY_HAND | Change.FOREIGN:
+                reason = Reason.CHANGED if step.change is Change.BY_HAND else Reason.FOREIGN_WRITER
+                touched |= self._break(Break(reason, number, step.operation))
+        for batch in step.batches:
+            touched |= self._batch(batch, step)
+        self.show(position, touched)
+
+    def _restore(self, step: Step) -> set[LineKey]:
+        """Take the state of the restored snapshot; streams that have written since, or before it, have left."""
+        target = None if step.restored is None else self._versions[self._line.key].position(step.restored)
+        then = None if target is None else self.shown.states.get(target)
+        if then is None:
+            return self._break(Break(Reason.RESTORED, step.version.snapshot_id))
+        before = self.state
+        self.state = then.copy()
+        self.state.left |= before.left | set(before.streams())
+        self.state.left -= set(self.state.streams())
+        return {*before.sources, *self.state.sources}
+
+    def _overwrite(self, step: Step) -> set[LineKey]:
+        sources = [source for batch in step.batches for source in batch.sources]
+        reads_itself = any(isinstance(one, TableSource) and source_key(one) == self._line.key for one in sources)
+        if reads_itself or any(isinstance(one, UnknownSource) for one in sources):
+            return set()
+        before = self.state
+        self.state = LineState(left=before.left | set(before.streams()))
+        return set(before.sources)
+
+    def _break(self, found: Break) -> set[LineKey]:
+        """Break all sources that are shown."""
+        for state in self.state.sources.values():
+            state.broken = state.broken or found
+        return set(self.state.sources)
+
+    def _batch(self, batch: LineBatch, step: Step) -> set[LineKey]:
+        touched: set[LineKey] = set()
+        counts: dict[tuple[LineKey, ReadMode], int] = {}
+        number = step.version.snapshot_id
+        unknown: Break | None = None
+        if not batch.sources and step.changes_rows:
+            unknown = Break(Reason.CHANGED, number, step.operation)
+        for source in batch.sources:
+            if isinstance(source, UnknownSource):
+                unknown = Break(Reason.UNKNOWN, number, source.why)
+            if not isinstance(source, TableSource):
+                continue
+            key = source_key(source)
+            if key == self._line.key:
+                continue
+            nth = counts[key, source.mode] = counts.get((key, source.mode), -1) + 1
+            self._read(key, Reader(batch.user, source.mode, nth), source, batch, number)
+            touched.add(key)
+        return touched if unknown is None else touched | self._break(unknown)
+
+    def _read(self, key: LineKey, reader: Reader, source: TableSource, batch: LineBatch, number: int) -> None:
+        state = self.state.sources.setdefault(key, SourceState())
+        versions = self._versions[key]
+        start, end = (None if one is None else versions.key(one) for one in (source.start, source.end))
+        reading = state.readings.get(reader)
+        if reader.mode is ReadMode.BATCH:
+            if end is None:
+                state.broken = state.broken or Break(Reason.UNKNOWN, number, source.why or "")
+            elif batch.is_once:
+                state.once.setdefault(end, number)
+                if len(state.once) > 1 and state.broken is None:  # for good: a statement is not run again
+                    state.broken = Break(Reason.MIXED, number, _mixed(state, state.once, versions))
+            elif reading is None:
+                state.readings[reader] = Reading(job=batch.job, last=end)
+            elif reading.last != end and reading.broken is None:
+                reading.broken = Break(Reason.MIXED, number, _two_states(batch, versions, reading.last, end))
+            return
+        if reading is None:
+            reading = state.readings[reader] = Reading(job=batch.job, last=start)
+            if start is not None and (key, reader) in self.state.left:
+                details = f"the rows that {_writer(batch)} wrote before were removed by a restore or an overwrite"
+                reading.broken = Break(Reason.GAP, number, details)
+            self.state.left.discard((key, reader))
+        elif start != reading.last and reading.broken is None:
+            details = f"{_writer(batch)} read on from {_named(versions, start)}, not from "
+            reading.broken = Break(Reason.GAP, number, details + _named(versions, reading.last))
+        reading.last, reading.job = end, batch.job
+        is_whole = source.is_exact and end is not None
+        reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
+
+
+def _writer(batch: LineBatch) -> str:
+    return f"job {batch.job}" if batch.job is not None else f"writer {batch.user}"
+
+
+def _named(versions: LineVersions, key: int | None) -> str:
+    return "the beginning" if key is None else f"snapshot {versions.first(key).snapshot_id}"
+
+
+def _two_states(batch: LineBatch, versions: LineVersions, before: int | None, now: int) -> str:
+    return f"{_writer(batch)} read {_named(versions, before)} before, {_named(versions, now)} now"
+
+
+def _mixed(state: SourceState, keys: Collection[int], versions: LineVersions) -> str:
+    """Which writer shows which version."""
+    found: dict[int, list[str]] = {key: [] for key in sorted(keys)}
+    for reader, reading in state.readings.items():
+        if reading.last is not None:
+            found[reading.last].append(f"job {reading.job}" if reading.job is not None else f"writer {reader.user}")
+    for key, number in state.once.items():
+        found[key].append(f"the statement in snapshot {number}")
+    return "; ".join(f"{_named(versions, key)} by {', '.join(names[:3])}" for key, names in found.items())

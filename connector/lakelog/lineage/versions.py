@@ -1,0 +1,84 @@
+"""Versions: snapshots of a line between which no row changes, as one.
+
+A version has a key, a number within its line. Snapshots that a batch names and the line has not, since they expired
+before any edge named them, were rolled back, or are of a table that is not in the catalogs, are versions of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakelog.lineage.lines import Step
+from lakelog.lineage.record import TableVersion
+
+
+class LineVersions:
+    """The versions of one line."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self.keys: list[int] = []  # of each step
+        self._first: list[TableVersion] = []  # of each version
+        self._living: list[TableVersion | None] = []  # of each version, its oldest living snapshot
+        self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
+        self._known = 0
+        self._others: dict[TableVersion, int] = {}
+        for step in steps:
+            self._add(step)
+
+    def _add(self, step: Step) -> None:
+        if step.changes_rows or not self._first:
+            self._first.append(step.version)
+            self._living.append(None)
+        if step.is_living and self._living[-1] is None:
+            self._living[-1] = step.version
+        self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
+        self.keys.append(len(self._first) - 1)
+        self._known = len(self._first)
+
+    @property
+    def known_count(self) -> int:
+        """The number of versions of the line's own steps, which have the lowest keys, rising with their age."""
+        return self._known
+
+    @property
+    def count(self) -> int:
+        """The number of versions, those that other tables name included."""
+        return len(self._first)
+
+    def position(self, version: TableVersion) -> int | None:
+        """The step of a snapshot; None for one that the line has not, or that is of another commit."""
+        commit, position = self._at.get(version.snapshot_id, (None, -1))
+        is_same = commit is None or version.commit is None or commit == version.commit
+        return position if position >= 0 and is_same else None
+
+    def key(self, version: TableVersion) -> int:
+        """The key of a snapshot's version. One that the line has not gets a key."""
+        position = self.position(version)
+        if position is not None:
+            return self.keys[position]
+        found = self._others.get(version)
+        if found is None:
+            found = self._others[version] = len(self._first)
+            self._first.append(version)
+            self._living.append(None)
+        return found
+
+    def first(self, key: int) -> TableVersion:
+        """The first snapshot of a version."""
+        return self._first[key]
+
+    def readable(self, key: int) -> TableVersion:
+        """The first living snapshot of a version, or its first one where none lives."""
+        return self._living[key] or self._first[key]
+
+    def is_rolled_back(self, key: int) -> bool:
+        """Whether the line has another commit under the id of the version's first snapshot."""
+        first = self._first[key]
+        return key >= self._known and first.snapshot_id in self._at
+
+    def key_by_id(self, snapshot_id: int) -> int | None:
+        """The key of the version of a snapshot's id; None for one that is not known."""
+        if snapshot_id in self._at:
+            return self.keys[self._at[snapshot_id][1]]
+        named = [key for version, key in self._others.items() if version.snapshot_id == snapshot_id]
+        return named[-1] if named else None
