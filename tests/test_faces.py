@@ -43,6 +43,7 @@ FACES = {
     | CHANGES
     | ERRORS,
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
+    "lakelog.lineage": {"Fed", "feed", "known_edges"},
     "lakelog.spark": {
         "LakelogSink",
         "bucket_column",

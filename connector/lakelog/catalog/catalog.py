@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.branching import drop_topics, logs_of_branches
 from lakelog.catalog.identifier import Identifier, check_name
+from lakelog.catalog.lineage_options import lineage_options, without_lineage_options
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
 from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
-from lakelog.catalog.system_names import SYSTEM_DATABASE, check_is_table, split_name
+from lakelog.catalog.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
 from lakelog.catalog.table import Table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import (
@@ -83,11 +84,12 @@ class Catalog:
         `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`) and to Kafka (`kafka.*`,
         settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
         (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
-        tables that do not name them (FLIP-188).
+        tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch `lakelog.lineage.feed`.
         """
         self._kafka = call_settings(options or {})
         self._defaults = call_defaults(options or {})
-        self._options = without_call_defaults(without_call_settings(options or {}))
+        self.lineage_options = lineage_options(options or {})
+        self._options = without_lineage_options(without_call_defaults(without_call_settings(options or {})))
         location = Location.of(warehouse, self._options)
         self.warehouse = location.path
         self._file_io = location.file_io
@@ -166,8 +168,9 @@ class Catalog:
     ) -> SystemTable:
         """A system table by its full name: `db.t$files`, `db.t$branch_b$files`, or one of the warehouse.
 
-        Those of the warehouse are `sys.tables`, `sys.partitions`, `sys.all_table_options` and `sys.catalog_options`.
-        For the others, and the arguments, see `Table.system_table`. Raises NotFoundError, InvalidRequestError.
+        Those of the warehouse are `sys.tables`, `sys.partitions`, `sys.all_table_options`, `sys.catalog_options`, and
+        those of lineage, which are empty until `lakelog.lineage.feed` was called. For the others, and the arguments,
+        see `Table.system_table`. Raises NotFoundError, InvalidRequestError.
         """
         parts = split_name(name)
         if parts.system is not None:
@@ -181,14 +184,17 @@ class Catalog:
                 f"{name!r} is not a system table: expected a name such as db.t$files or sys.tables, which takes no "
                 "other arguments"
             )
-        return warehouse_table(self, table, self._options)
+        return warehouse_table(self, table, {**self._options, **self.lineage_options})
 
     def list_databases(self) -> list[str]:
-        """The databases that hold a table, in order. Raises NotFoundError for a folder that is not a warehouse."""
+        """The databases that hold a table, in order, and `sys` once lineage was fed, whose tables it shows.
+
+        Raises NotFoundError for a folder that is not a warehouse.
+        """
         folders = self._file_io.list_names(self.warehouse)
         self._check_warehouse(folders)
         names = [name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)]
-        return sorted(name for name in names if self._tables_of(name))
+        return sorted(SYSTEM_DATABASE if name == STORED_DATABASE else name for name in names if self._tables_of(name))
 
     def _check_warehouse(self, names: Sequence[str]) -> None:
         """Raise NotFoundError unless a folder with these names in it is a warehouse, or may become one.
@@ -213,8 +219,15 @@ class Catalog:
         return Path(self.warehouse).is_dir() if is_local(self.warehouse) else self._file_io.exists(self.warehouse)
 
     def list_tables(self, database: str) -> list[str]:
-        """The names of a database's tables, in order. Raises NotFoundError, naming the databases."""
+        """The names of a database's tables, in order; of `sys` its system tables.
+
+        Raises NotFoundError, naming the databases.
+        """
         check_name(database, "database")
+        if database == SYSTEM_DATABASE:
+            from lakelog.catalog.system_tables import SYSTEM_TABLES
+
+            return sorted(SYSTEM_TABLES)
         tables = self._tables_of(database)
         if not tables:
             there = listed(self.list_databases()) or "none"
@@ -228,7 +241,7 @@ class Catalog:
         UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
         ends half-way leaves a table that fails when it is read: drop it again.
         """
-        Identifier.parse(identifier)
+        name = Identifier.parse(identifier)
         try:
             table = self.table(identifier)
         except NotFoundError:
@@ -247,12 +260,20 @@ class Catalog:
             for log in (*older_logs(store, table.kafka), table.log):
                 drop_topic(log)
         drop_topics(of_branches)
+        from lakelog.catalog.system_database import SystemDatabase
+
+        system = SystemDatabase.of(self)
+        has_lineage = system.note_drop(table.uuid, name.database, name.table)
         paths = TablePaths(table.path)
         # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
         last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
         self._file_io.delete_tree(table.path, last=last)
         if owns_log:
             forget_renames(self._file_io, table.path, table.uuid)
+        if has_lineage:
+            from lakelog.catalog.system_tables import all_tables
+
+            system.forget_tables(system.dropped() - {found.uuid for _, _, found in all_tables(self)})
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
         """Give a table another name, in its database or in another one; gives the renamed table.
@@ -422,7 +443,7 @@ class Catalog:
     def _repr_html_(self) -> str:
         """The databases and their tables, as notebooks show them. Lists the folders; an error is shown in the table."""
         try:
-            rows = [(name, listed(self._tables_of(name))) for name in self.list_databases()]
+            rows = [(name, listed(self.list_tables(name))) for name in self.list_databases()]
         except LakelogError as error:
             rows = [("", str(error))]
         return html_table(f"catalog {self.warehouse}", ("database", "tables"), rows)

@@ -1,4 +1,8 @@
-"""The system tables of a warehouse: `sys.tables`, `sys.partitions`, `sys.all_table_options`, `sys.catalog_options`."""
+"""The system tables of a warehouse: `sys.tables`, `sys.partitions`, `sys.all_table_options`, and those that are stored.
+
+The stored ones and their views are those of `lakelog.catalog.lineage_tables`; `sys.catalog_options` shows what is
+stored, with the options of the catalog in their place.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from lakelog.catalog.lineage_tables import (
+    STORED_TABLES,
+    VIEW_COLUMNS,
+    VIEWS,
+    columns_of,
+    view_columns_behind,
+    view_rows,
+)
+from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_names import SYSTEM_DATABASE
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import listed
+from lakelog.common.types import DataField
 from lakelog.filestore.system.columns import WAREHOUSE_COLUMNS
 from lakelog.filestore.system.opening import arrow_rows
-from lakelog.filestore.system.system_table import SystemTable
+from lakelog.filestore.system.system_table import RowsOf, SystemTable
 from lakelog.logstore.client_settings import is_secret
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakelog.catalog.catalog import Catalog
     from lakelog.catalog.table import Table
 
+# The system tables of a warehouse with their columns.
+SYSTEM_TABLES: Mapping[str, tuple[DataField, ...]] = {
+    **{name: table.fields for name, table in STORED_TABLES.items()},
+    **{name: columns_of(VIEW_COLUMNS) for name in VIEWS},
+    **WAREHOUSE_COLUMNS,
+}
 _HIDDEN = "******"
 _SUMS = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
 Row = tuple[object, ...]
@@ -26,16 +48,24 @@ _Sums = tuple[str, int, int, int, int | None]
 
 def warehouse_table(catalog: Catalog, name: str, options: Mapping[str, str]) -> SystemTable:
     """The system table `sys.<name>` of a warehouse. Raises NotFoundError, naming those that exist."""
-    if name not in WAREHOUSE_COLUMNS:
-        near = get_close_matches(name, WAREHOUSE_COLUMNS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(WAREHOUSE_COLUMNS)}"
+    if name not in SYSTEM_TABLES:
+        near = get_close_matches(name, SYSTEM_TABLES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(SYSTEM_TABLES)}"
         raise NotFoundError(f"the database {SYSTEM_DATABASE!r} has no system table {name!r}; {hint}")
-    fields = WAREHOUSE_COLUMNS[name]
-    return SystemTable(
-        name=f"{SYSTEM_DATABASE}.{name}",
-        fields=fields,
-        rows_of=lambda _: iter([arrow_rows(fields, _rows(catalog, name, options))]),
-    )
+    fields = SYSTEM_TABLES[name]
+    rows_of: RowsOf
+    if name in WAREHOUSE_COLUMNS:
+        rows_of = lambda _: iter([arrow_rows(fields, _rows(catalog, name, options))])  # noqa: E731  # one of two
+    else:
+        rows_of = lambda columns: iter([_stored_rows(catalog, name, columns)])  # noqa: E731  # likewise
+    return SystemTable(name=f"{SYSTEM_DATABASE}.{name}", fields=fields, rows_of=rows_of)
+
+
+def _stored_rows(catalog: Catalog, name: str, columns: Sequence[str]) -> pa.Table:
+    database = SystemDatabase.of(catalog)
+    if name in VIEWS:
+        return view_rows(database.rows(VIEWS[name], list(view_columns_behind(columns))), columns)
+    return database.rows(STORED_TABLES[name], columns)
 
 
 def _rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Iterable[Row]:
@@ -47,11 +77,15 @@ def _rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Iterable[R
         case "all_table_options":
             return _table_options(catalog)
         case _:
-            return shown_options({"warehouse": catalog.warehouse, **options})
+            stored = SystemDatabase.of(catalog).options()
+            return shown_options({"warehouse": catalog.warehouse, **stored, **options})
 
 
-def _all(catalog: Catalog) -> Iterator[tuple[str, str, Table]]:
+def all_tables(catalog: Catalog) -> Iterator[tuple[str, str, Table]]:
+    """The tables of a warehouse, with their names; without the system tables."""
     for database in catalog.list_databases():
+        if database == SYSTEM_DATABASE:
+            continue
         for name in catalog.list_tables(database):
             try:
                 yield database, name, catalog.table(f"{database}.{name}", is_to_be_mended=True)
@@ -60,7 +94,7 @@ def _all(catalog: Catalog) -> Iterator[tuple[str, str, Table]]:
 
 
 def _tables(catalog: Catalog) -> Iterator[Row]:
-    for database, name, table in _all(catalog):
+    for database, name, table in all_tables(catalog):
         schema, sums = table.schema, _sums(table)
         schemas = table.system_table("schemas").to_arrow(columns=["update_time"])["update_time"].cast("int64")
         yield (
@@ -89,14 +123,14 @@ def _sums(table: Table) -> Sequence[_Sums]:
 
 
 def _partitions(catalog: Catalog) -> Iterator[Row]:
-    for database, name, table in _all(catalog):
+    for database, name, table in all_tables(catalog):
         if table.schema.partition_keys:
             for partition, rows, size, files, last in _sums(table):
                 yield database, name, partition, rows, size, files, last, False
 
 
 def _table_options(catalog: Catalog) -> Iterator[Row]:
-    for database, name, table in _all(catalog):
+    for database, name, table in all_tables(catalog):
         for key, value in shown_options(table.schema.options):
             yield database, name, key, value
 

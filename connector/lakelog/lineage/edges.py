@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import pyarrow as pa
 
@@ -72,7 +72,8 @@ EDGE_SCHEMA = pa.schema(
         ("foreign_to", pa.string()),
     ]
 )
-Edge = dict[str, object]  # a row of EDGE_SCHEMA; what is missing is null
+PIECE_SNAPSHOTS = 1_000  # that are held in memory at a time
+Edge = dict[str, Any]  # a row of EDGE_SCHEMA; what is missing is null
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +85,30 @@ class WholeBatch:
     sources: Sequence[Source]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A batch, whole or a part of it, in the snapshot that took it in."""
+
+    snapshot_id: int
+    batch: CommittedBatch
+
+
 @dataclass(slots=True)
 class LineBatches:
     """The batches of one line, whose snapshots are taken in their order. `parts` are those that are not whole yet."""
 
-    parts: dict[tuple[str, int], list[CommittedBatch]] = field(default_factory=dict)
+    parts: dict[tuple[str, int], list[Part]] = field(default_factory=dict)
 
     def take(self, snapshot: Snapshot) -> list[WholeBatch]:
         """The batches that this snapshot is the first to hold whole."""
         for batch in readable_batches(snapshot):
-            self.parts.setdefault((batch.user, batch.identifier), []).append(batch)
+            self.parts.setdefault((batch.user, batch.identifier), []).append(Part(snapshot.id, batch))
         if not self.parts:
             return []
         users = parse_users(snapshot.properties)
         found = [key for key in self.parts if key[0] in users and users[key[0]].identifier >= key[1]]
         whole = [self.parts.pop(key) for key in found]
-        return [WholeBatch(snapshot=snapshot, batch=parts[-1], sources=_sources_of(parts)) for parts in whole]
+        return [WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts)) for parts in whole]
 
 
 def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
@@ -139,16 +148,21 @@ def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:
             yield from edges_of_batch(table, branch, whole)
 
 
-def line_snapshots(table: TableStore, branch: str, first: int = 1) -> list[Snapshot]:
-    """The living snapshots of one line from an id on, oldest first: of a branch those that its table has not."""
+def line_snapshots(table: TableStore, branch: str, first: int = 1) -> Iterator[Snapshot]:
+    """The living snapshots of one line from an id on, oldest first: of a branch those that its table has not.
+
+    Reads them piece by piece.
+    """
     snapshots = SnapshotManager(table.file_io, TablePaths(table.path, branch))
-    if branch == MAIN_BRANCH:
-        return snapshots.living(first)
-    fork = read_fork(table, branch)
-    if fork is not None:
-        return snapshots.living(max(first, (fork.snapshot_id or 0) + 1))
-    main = SnapshotManager(table.file_io, TablePaths(table.path))
-    return [one for one in snapshots.living(first) if not is_same_commit(one, main.find(one.id))]
+    main = None
+    if branch != MAIN_BRANCH:
+        fork = read_fork(table, branch)
+        if fork is None:  # of another engine, which copies snapshots of the table
+            main = SnapshotManager(table.file_io, TablePaths(table.path))
+        first = max(first, 1 if fork is None else (fork.snapshot_id or 0) + 1)
+    while piece := snapshots.living(first, count=PIECE_SNAPSHOTS):
+        yield from (one for one in piece if main is None or not is_same_commit(one, main.find(one.id)))
+        first = piece[-1].id + 1
 
 
 def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Edge]:
@@ -204,9 +218,9 @@ def _version_columns(name: str, version: TableVersion | None) -> Edge:
     return {} if version is None else {name: version.snapshot_id, f"{name}_commit": version.commit}
 
 
-def _sources_of(parts: Sequence[CommittedBatch]) -> list[Source]:
+def _sources_of(parts: Sequence[Part]) -> list[Source]:
     """The sources of the parts of a batch, the last part's first, without those that are equal."""
     found: list[Source] = []
     for part in reversed(parts):
-        found.extend(source for source in part.lineage.sources if source not in found)
+        found.extend(source for source in part.batch.lineage.sources if source not in found)
     return found

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.store import TableStore
 
 STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.state_keeping`
+LINEAGE_CONSUMER = "lakelog-lineage"  # keeps the snapshots whose lineage was not fed yet, see `lakelog.lineage`
 _COMMIT_KEY = "lakelogCommit"
 LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
 LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belongs to a run that has ended
@@ -120,7 +121,7 @@ class ConsumerManager:
             if not entry.name.startswith(CONSUMER_PREFIX):
                 continue
             consumer_id = entry.name.removeprefix(CONSUMER_PREFIX)
-            if consumer_id == STATE_CONSUMER:
+            if consumer_id in {STATE_CONSUMER, LINEAGE_CONSUMER}:
                 continue
             age = LEASE_MILLIS if age_millis is None and consumer_id.startswith(LEASE_PREFIX) else age_millis
             if age is not None and entry.modified_millis < now_millis - age:
@@ -130,7 +131,12 @@ class ConsumerManager:
 
 
 def check_reader_id(consumer_id: str) -> None:
-    """Raise InvalidRequestError for the id of lakelog's own consumer."""
+    """Raise InvalidRequestError for the ids of lakelog's own consumers."""
+    if consumer_id == LINEAGE_CONSUMER:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} is lakelog's own: it keeps the snapshots whose lineage was not fed yet; choose "
+            "another name for a reader, and feed with `lakelog lineage feed`"
+        )
     if consumer_id == STATE_CONSUMER:
         raise InvalidRequestError(
             f"consumer {consumer_id!r} is lakelog's own: it keeps lakelog's state of a table's writers from the "

@@ -188,12 +188,15 @@ class SnapshotManager:
         at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
         return None if at is None else living[at]
 
-    def living(self, first: int = 1) -> list[Snapshot]:
-        """The living snapshots from an id on, oldest first. Those that expire meanwhile are left out."""
+    def living(self, first: int = 1, *, count: int | None = None) -> list[Snapshot]:
+        """The living snapshots from an id on, oldest first, with `count` at most those of so many ids.
+
+        Those that expire meanwhile are left out.
+        """
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:
             return []
-        between = range(max(first, earliest), latest + 1)
+        between = range(max(first, earliest), latest + 1)[:count]
         if len(between) <= _READ_ALONE_MAX:
             return [snapshot for number in between if (snapshot := self.find(number)) is not None]
         ids = [number for number in self.ids() if number in between]  # the newest id may be far above the others

@@ -1,0 +1,38 @@
+"""The catalog options that switch lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.common.options import Option, parse_bool
+
+TABLE_LINEAGE = Option(
+    key="table-lineage",
+    parse=parse_bool,
+    default=False,
+    doc="Whether `lakelog.lineage.feed` records which jobs read and write which tables, in `sys.source_job_lineage` "
+    "and `sys.sink_job_lineage`.",
+    kind="true or false",
+)
+DATA_LINEAGE = Option(
+    key="data-lineage",
+    parse=parse_bool,
+    default=False,
+    doc="Whether `lakelog.lineage.feed` records which snapshots of sources made which snapshots, in "
+    "`sys.source_snapshot_lineage`, `sys.sink_snapshot_lineage` and `sys.snapshot_edges`.",
+    kind="true or false",
+)
+LINEAGE_OPTIONS = (TABLE_LINEAGE, DATA_LINEAGE)
+_KEYS = {option.key for option in LINEAGE_OPTIONS}
+
+
+def lineage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of the options of a catalog that switch lineage. Raises OptionError for a wrong value."""
+    for option in LINEAGE_OPTIONS:
+        option.of(options)
+    return {key: value for key, value in options.items() if key in _KEYS}
+
+
+def without_lineage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The others."""
+    return {key: value for key, value in options.items() if key not in _KEYS}

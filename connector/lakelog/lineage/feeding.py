@@ -1,0 +1,182 @@
+"""Feeding: the system tables get what the snapshots of tables record, in groups, before the snapshots expire.
+
+A group is edges of many batches of one or more lines. Its rows are committed, one commit a system table; then the
+consumers of its lines move. All rows are upserts by their keys, so a feed that was cut off is repeated by the next one
+and changes nothing twice. See `lakelog.lineage.progress` for what is held until then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
+from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
+from lakelog.catalog.system_database import SystemDatabase
+from lakelog.catalog.system_tables import all_tables
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.lineage.edges import Edge
+from lakelog.lineage.following import follow_tables
+from lakelog.lineage.job_status import JobStatus, job_statuses
+from lakelog.lineage.progress import Line, Unfed, lines_of
+from lakelog.lineage.projecting import OF_JOBS, OF_SNAPSHOTS, job_rows, keep_first, key_of, numbered, snapshot_rows
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+
+logger = logging.getLogger("lakelog.lineage")
+
+GROUP_EDGES = 20_000  # of a commit, about
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """What a feed took from the snapshots of tables: how many tables, batches and edges had something new."""
+
+    tables: int = 0
+    batches: int = 0
+    edges: int = 0
+
+
+def feed(catalog: Catalog) -> Fed:
+    """Put what the snapshots of a warehouse's tables record into its system tables, as far as it was not fed.
+
+    What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
+    Lineage of tables that were renamed or dropped since follows them. Raises InvalidRequestError where neither is on.
+    """
+    return feed_catalog(catalog)
+
+
+def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
+    """As `feed`; `on_step` is called after each step, with its name."""
+    database = SystemDatabase.of(catalog)
+    feeder = Feeder.of(database, on_step)
+    names: dict[str, str] = {}
+    for database_name, name, table in all_tables(catalog):
+        if table.uuid:
+            names.setdefault(table.uuid, f"{database_name}.{name}")
+        feeder.take(table._files)
+    feeder.flush()
+    follow_tables(database, names, on_step)
+    return feeder.fed
+
+
+def feed_table(database: SystemDatabase, table: TableStore) -> None:
+    """Feed one line before its snapshots expire; where lineage is switched off, hold them no longer."""
+    line = Line(table, table.branch)
+    if not database.switches().is_on:
+        line.release()
+        return
+    feeder = Feeder.of(database)
+    feeder.take_line(line)
+    feeder.flush()
+
+
+@dataclass(kw_only=True)
+class Feeder:
+    """A feed: takes what lines have that was not fed, and commits it group by group."""
+
+    database: SystemDatabase
+    statuses: Mapping[str, JobStatus]
+    has_tables: bool
+    has_data: bool
+    on_step: OnStep = lambda _: None
+    fed: Fed = field(default_factory=Fed)
+    _edges: list[Edge] = field(default_factory=list)
+    _moves: list[tuple[Line, Unfed]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, database: SystemDatabase, on_step: OnStep = lambda _: None) -> Feeder:
+        """A feed of the system tables, which are made where they are missing. Raises InvalidRequestError."""
+        switches = database.switches()
+        if not switches.is_on:
+            raise InvalidRequestError(
+                f"no lineage is recorded in {database.warehouse}: both {TABLE_LINEAGE.key} and {DATA_LINEAGE.key} are "
+                "false; give one as an option of the catalog, such as Catalog(warehouse, "
+                'options={"data-lineage": "true"}), or `lakelog lineage feed --data-lineage`, which keeps it'
+            )
+        database.store_options()
+        on_step("options")
+        for table in (*(OF_JOBS if switches.table else ()), *(OF_SNAPSHOTS if switches.data else ())):
+            database.opened(table)
+        if switches.data:
+            database.opened(SNAPSHOT_EDGES)
+        return cls(
+            database=database,
+            statuses=job_statuses(database),
+            has_tables=switches.table,
+            has_data=switches.data,
+            on_step=on_step,
+        )
+
+    def take(self, table: TableStore) -> None:
+        """Take all lines of a table."""
+        before = self.fed.batches
+        for line in lines_of(table):
+            self.take_line(line)
+        self.fed = Fed(
+            tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
+        )
+
+    def take_line(self, line: Line, *, start: int | None = None) -> None:
+        """Take what a line has that was not fed, or what it has from a snapshot on; commits when a group is full."""
+        for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
+            self._edges += unfed.edges
+            self._moves.append((line, unfed))
+            self.fed = Fed(
+                tables=self.fed.tables,
+                batches=self.fed.batches + unfed.batch_count,
+                edges=self.fed.edges + len(unfed.edges),
+            )
+            if len(self._edges) >= GROUP_EDGES:
+                self.flush()
+
+    def flush(self) -> None:
+        """Commit the group, then move the consumers of its lines."""
+        edges = [edge for edge in self._edges if not is_deleted(self.statuses, edge)]
+        if edges:
+            self.put(edges)
+        for line, unfed in self._moves:
+            line.move(unfed)
+            self.on_step("consumer")
+        self._edges, self._moves = [], []
+
+    def put(self, edges: Iterable[Edge]) -> None:
+        """Commit the rows of edges; a table a commit."""
+        edges = list(edges)
+        if self.has_data:
+            self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
+            self.on_step(SNAPSHOT_EDGES.name)
+            for table, rows in snapshot_rows(edges).items():
+                self.database.change(table, upserts=rows)
+                self.on_step(table.name)
+        if self.has_tables:
+            put_jobs(self.database, [edge for edge in edges if not is_ended(self.statuses, edge)], self.on_step)
+
+
+def put_jobs(database: SystemDatabase, edges: Iterable[Edge], on_step: OnStep) -> None:
+    """Put the rows of jobs that edges bring, where they are new, are of another query or began before."""
+    for table, rows in job_rows(edges).items():
+        stored = {key_of(table, row): row for row in database.found(table)} if rows else {}
+        merged = dict(stored)
+        for row in rows:
+            keep_first(merged, table, row)
+        changed = [row for key, row in merged.items() if row != stored.get(key)]
+        database.change(table, upserts=changed)
+        on_step(table.name)
+
+
+def is_deleted(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
+    """Whether an edge is of a job that was deleted since."""
+    status = statuses.get(str(edge.get("job")))
+    return status is not None and status.covers_deleted(edge["sink_time"])
+
+
+def is_ended(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
+    """Whether an edge is of a job that was ended since."""
+    status = statuses.get(str(edge.get("job")))
+    return status is not None and status.covers_ended(edge["sink_time"])
