@@ -141,8 +141,12 @@ def test_a_stream_between_tables_records_its_source_and_upserts_an_aggregation(
     newest = appends_of(target)[-1]
     source = _source_of(newest.properties["lakelog.lineage"])
     assert (source["table"], source["uuid"]) == ("db.t", table._files.uuid)
-    assert source["end"]["consumed"] >= appends_of(table)[-1].id
-    assert source["start"] is not None
+    assert source["to"]["snapshot"] >= appends_of(table)[-1].id
+    assert source["exact"]
+    assert source["from"]["snapshot"] < source["to"]["snapshot"]
+    (whole,) = [one for one in table.snapshots() if one.id == source["to"]["snapshot"]]
+    held = {bucket: at[0] for bucket, at in json.loads(whole.properties["lakelog.log"])["positions"].items()}
+    assert source["log"]["to"] == held
 
 
 def _counts_table(folder: Path) -> Table:

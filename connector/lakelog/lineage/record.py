@@ -13,6 +13,9 @@ the batch: a writer that takes the batch in keeps it. A source is one of
 
 `to` is the newest snapshot that the batch and those before it have read whole, `from` the one of the batch before.
 `exact` says that they have read nothing behind `to`. A member that is not known is left out, and `why` says why.
+
+Older versions wrote a source of a stream as {"table", "uuid", "start", "end"}: two offsets of the checkpoint, of which
+`consumed` and `commit` are taken, and no `job`, `query`, `run` and `batch`.
 """
 
 from __future__ import annotations
@@ -238,6 +241,8 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
 
 
 def _source_of(fields: Mapping[str, Any]) -> Source:
+    if "kind" not in fields and "end" in fields:
+        return _older_source_of(fields)
     match string(fields, "kind"):
         case "table":
             return TableSource.from_json(fields)
@@ -247,6 +252,28 @@ def _source_of(fields: Mapping[str, Any]) -> Source:
             return UnknownSource(why=string(fields, "why"))
         case kind:  # of a newer version
             return UnknownSource(why=f"a source of kind {cut(kind)}, which this version of lakelog does not know")
+
+
+def _older_source_of(fields: Mapping[str, Any]) -> TableSource:
+    end = member(fields, "end")
+    start = member(fields, "start") if fields.get("start") is not None else {}
+    is_followed = "consumed" in end and "log" not in end
+    return TableSource(
+        table=optional(string, fields, "table") or "",
+        uuid=optional(string, fields, "uuid") or "",
+        mode=ReadMode.STREAM,
+        start=_consumed_of(start),
+        end=_consumed_of(end),
+        is_exact=is_followed,
+        why=None if is_followed else "an older version of lakelog wrote it, and did not say how far the log is read",
+    )
+
+
+def _consumed_of(offset: Mapping[str, Any]) -> TableVersion | None:
+    if not offset.get("consumed"):
+        return None
+    consumed = whole(offset, "consumed", COUNT)
+    return TableVersion(snapshot_id=consumed, commit=optional(string, offset, "commit"))
 
 
 def _objects(fields: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ On Spark Connect a foreachBatch function sees none of these: the user names the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
@@ -24,20 +24,17 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.json_fields import parse_json
+from lakelog.spark.sink.capture import RunningBatch
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
-from lakelog.spark.source.offsets import OFFSET_MARK
 
 QUERY_ID = "sql.streaming.queryId"
-_NO_SOURCE = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
     """A micro-batch of a streaming query.
 
-    `run` is Spark's id of this run of the query, None on Spark Connect. `sources` are the lakelog tables it reads:
-    {"table", "uuid", "start", "end"}, the two offsets as the source writes them, `start` None in a first batch.
+    `run` is Spark's id of this run of the query, None on Spark Connect; so is `running`, which knows the sources.
     `watermark_millis` is the event-time watermark in force, None without one and on Spark Connect.
     """
 
@@ -45,13 +42,8 @@ class MicroBatch:
     identifier: int
     run: str | None
     source_digest: str | None
-    sources: Sequence[Mapping[str, object]] = field(default=())
+    running: RunningBatch | None = field(default=None, repr=False)
     watermark_millis: int | None = None
-
-    @property
-    def lineage(self) -> Mapping[str, object]:
-        """What the commit records of where its rows come from."""
-        return {"sources": list(self.sources)} if self.sources else {}
 
 
 def identify_batch(
@@ -87,7 +79,12 @@ def identify_batch(
         identifier=batch_id,
         run=execution.runId().toString(),
         source_digest=digest_of(lines, query_id=None if commit_user is None else query_id, files=files),
-        sources=_lakelog_sources(batch, checkpoint, batch_id, lines),
+        running=RunningBatch(
+            execution=execution,
+            batch_id=batch_id,
+            ends=lines,
+            before=_find_text(batch, f"{checkpoint}/offsets/{batch_id - 1}") if batch_id else None,
+        ),
         watermark_millis=parse_watermark(text, path=path),
     )
 
@@ -153,11 +150,6 @@ def _is_temporary(execution: Any) -> bool:  # a Java StreamExecution
     return bool(flag.get(execution))
 
 
-def _source_lines(batch: DataFrame, checkpoint: str, batch_id: int) -> list[str]:
-    path = f"{checkpoint}/offsets/{batch_id}"
-    return parse_offset_log(_read_text(batch, path), path=path)
-
-
 def local_path(location: str) -> Path | None:
     """The path of a Hadoop location on this machine; None for another file system. Hadoop escapes nothing in it."""
     scheme, colon, rest = location.partition(":")
@@ -199,26 +191,3 @@ def _read_text(batch: DataFrame, path: str) -> str:
     finally:
         stream.close()
     return text
-
-
-def _lakelog_sources(
-    batch: DataFrame, checkpoint: str, batch_id: int, lines: Sequence[str]
-) -> list[Mapping[str, object]]:
-    ends = [_lakelog_offset(line) for line in lines]
-    if not any(ends):
-        return []
-    starts = _source_lines(batch, checkpoint, batch_id - 1) if batch_id > 0 else [_NO_SOURCE] * len(lines)
-    return [
-        {"table": end.get("name"), "uuid": end.get("table"), "start": _lakelog_offset(start), "end": end}
-        for start, end in zip(starts, ends, strict=False)
-        if end
-    ]
-
-
-def _lakelog_offset(line: str) -> Mapping[str, object] | None:
-    """The offset of a lakelog source in a line of the offset log; None for another source's."""
-    try:
-        offset = parse_json(line)
-    except ValueError:
-        return None
-    return offset if isinstance(offset, dict) and OFFSET_MARK in offset else None

@@ -61,8 +61,8 @@ NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
 class BatchWrite:
     """What is written where. `order_by` are the columns that order several changes of one key.
 
-    `is_settled_later` says that the stream merges what it wrote at its end. `lease` is that of the writer of an
-    eventual log.
+    `is_settled_later` says that the stream merges what it wrote at its end, `has_read_on` that the batch has read on in
+    a table: it is committed without rows, too. `lease` is that of the writer of an eventual log.
     """
 
     table: FileStoreTable
@@ -71,6 +71,7 @@ class BatchWrite:
     task_count: int
     order_by: Sequence[str] = ()
     is_settled_later: bool = False
+    has_read_on: bool = False
     lease: WriterLease | None = None
 
     def write_logged(
@@ -172,7 +173,7 @@ class BatchWrite:
         True where a tag waits for a snapshot, see `is_snapshot_due`.
         """
         has_rows = any(message.row_count for message in messages)
-        if has_rows or any(answer.base != answer.end for answer in answers) or self.batch.lineage:
+        if has_rows or any(answer.base != answer.end for answer in answers) or self.has_read_on:
             return True
         return is_snapshot_due(self.table, watermark=self.batch.watermark_millis)
 

@@ -21,6 +21,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.write.columns import unknown_columns
+from lakelog.lineage.record import BatchLineage
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.log_breaks import record_break
 from lakelog.protocol.place import check_no_copy, recorded_place
@@ -36,6 +37,7 @@ from lakelog.spark.projection import check_is_projected, check_schema, with_new_
 from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
+from lakelog.spark.sink.capture import Capture, has_moved, is_captured
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
 from lakelog.spark.sink.plan import run_nothing
@@ -69,6 +71,7 @@ class LakelogSink:
         task_count: int | None = None,
         merge_schema: bool = False,
         change_tracking: bool | None = None,
+        job: str | None = None,
     ) -> None:
         """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
@@ -77,7 +80,8 @@ class LakelogSink:
         log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it. `merge_schema`
         adds columns that the table lacks before their rows are written, nullable, in one schema change; not those that
         `order_by` alone needs. `change_tracking` False writes the files of a table with a log alone, and the log says
-        so (FLIP-188); the table's option decides without it.
+        so (FLIP-188); the table's option decides without it. `job` is the name under which commits record what they
+        were made from; without it the query's name, else its id.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = given_names(order_by, what="order_by")
@@ -96,6 +100,7 @@ class LakelogSink:
                 " change_tracking out"
             )
         self._visited_run: str | None = None
+        self._capture = Capture(job=job)
         self._lease = KeptLease()
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
@@ -111,7 +116,7 @@ class LakelogSink:
         micro = identify_batch(rows, batch_id, writer_name=self._writer_name, commit_user=self._commit_user)
         _FINISHED.check_new(self.table, micro)
         with self._lease.held(self.table._files, micro, rows.sparkSession) as lease:
-            outcome, written = self._write_once(rows, micro, lease)
+            outcome, written = self._write_once(rows, micro, self._lineage_of(rows, micro), lease)
             if written.has_repeated_tasks:
                 self._lease.suspect_tasks()
         _FINISHED.add(self.table, micro)
@@ -157,8 +162,14 @@ class LakelogSink:
         schema = self.table.schema
         return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))
 
+    def _lineage_of(self, rows: DataFrame, micro: MicroBatch) -> BatchLineage | None:
+        """What the commit records of where its rows come from; None for nothing."""
+        if micro.running is None or not is_captured(self.table._files):
+            return None
+        return self._capture.lineage_of(rows, micro.running)
+
     def _write_once(
-        self, rows: DataFrame, micro: MicroBatch, lease: WriterLease | None
+        self, rows: DataFrame, micro: MicroBatch, lineage: BatchLineage | None, lease: WriterLease | None
     ) -> tuple[BatchOutcome, Written]:
         target = log_target(self.table, change_tracking=self._change_tracking)
         if target is not None and target.topic.is_transactional and self._is_first(micro):
@@ -169,13 +180,14 @@ class LakelogSink:
                 user=micro.user,
                 identifier=micro.identifier,
                 source_digest=micro.source_digest,
-                lineage=micro.lineage,
+                lineage={} if lineage is None else lineage.to_json(),
                 watermark_millis=micro.watermark_millis,
             ),
             snapshots=DriverSnapshots(self.table._files, None if target is None else target.topic_id, self.table.kafka),
             task_count=self._tasks_of(rows),
             order_by=self.order_by,
             is_settled_later=self.is_settled_later,
+            has_read_on=lineage is not None and has_moved(lineage),
             lease=lease,
         )
         for attempt in range(1, REPLAYS_MAX + 1):
@@ -253,6 +265,7 @@ def write_stream(
     task_count: int | None = None,
     merge_schema: bool = False,
     change_tracking: bool | None = None,
+    job: str | None = None,
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
 
@@ -272,6 +285,7 @@ def write_stream(
         task_count=task_count,
         merge_schema=merge_schema,
         change_tracking=change_tracking,
+        job=job,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table._files)  # raises for a table that was renamed since it was opened

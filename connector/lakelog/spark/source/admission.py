@@ -67,7 +67,7 @@ def advance_log(start: LogOffset, snapshots: Iterable[LogOffset], ends: Mapping[
     for snapshot in snapshots:
         if not walk.take(snapshot.offsets, snapshot.counts):
             return walk.offset()
-        walk.consumed, walk.commit = snapshot.consumed, snapshot.commit
+        walk.pass_snapshot(snapshot)
     walk.take(ends, {})
     return walk.offset()
 
@@ -107,7 +107,11 @@ class _Walk:
         self._counts = dict(start.counts)
         self._rows = 0
         self._size_bytes = 0
-        self.consumed, self.commit = start.consumed, start.commit
+        self._passed_snapshot: LogOffset | None = None
+
+    def pass_snapshot(self, snapshot: LogOffset) -> None:
+        """Everything of a snapshot is read."""
+        self._passed_snapshot = snapshot
 
     def take(self, offsets: Mapping[int, int], counts: Mapping[int, BucketCount]) -> bool:
         """Move every bucket up to `offsets`, bucket by bucket while the limits hold. False when one stays behind."""
@@ -147,10 +151,12 @@ class _Walk:
         """Where the walk stands; the start itself when no bucket has moved."""
         if self._offsets == dict(self._start.offsets):
             return self._start
+        newest = self._start if self._passed_snapshot is None else self._passed_snapshot
         return LogOffset(
             topic_id=self._start.topic_id,
             offsets=self._offsets,
             counts=self._counts,
-            consumed=self.consumed,
-            commit=self.commit,
+            consumed=newest.consumed,
+            commit=newest.commit,
+            is_exact=self._offsets == dict(newest.offsets) if newest is self._passed_snapshot else False,
         )

@@ -21,6 +21,7 @@ from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.projection import quoted
 from lakelog.spark.source.input_partitions import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
+from lakelog.spark.source.read_mark import state_read, tag_leaves
 from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
 
 _EXTENSION = ".parquet"
@@ -71,7 +72,7 @@ class Selection:
 def scan_snapshot(
     spark: SparkSession, table: FileStoreTable, snapshot: Snapshot | None, selection: Selection
 ) -> DataFrame:
-    """The rows of a snapshot; None is the empty table."""
+    """The rows of a snapshot; None is the empty table. Their plan says so, see `read_mark`."""
     splits = plan_read(table, snapshot, where=selection.predicate).splits
     scanned = [split for split in splits if is_scanned_by_spark(table, split)]
     merged = [split for split in splits if not is_scanned_by_spark(table, split)]
@@ -83,7 +84,7 @@ def scan_snapshot(
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.unionAll(part)
-    return rows
+    return tag_leaves(rows, state_read(table, snapshot))
 
 
 def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:

@@ -103,10 +103,18 @@ def deleted_text(partition: KafkaPartition, offset: int, start: int, end: int) -
 def place_offsets(topic_id: str, offsets: Mapping[int, int], snapshots: Iterable[LogOffset]) -> LogOffset:
     """Offsets among the log positions of snapshots, oldest first: counts, and the newest snapshot passed. Pure."""
     counts: dict[int, BucketCount] = {}
-    consumed, commit = 0, None
+    consumed, commit, is_exact = 0, None, False
     for snapshot in snapshots:
         reached = {bucket for bucket, offset in snapshot.offsets.items() if offset <= offsets.get(bucket, 0)}
         counts |= {bucket: count for bucket, count in snapshot.counts.items() if bucket in reached}
         if reached >= snapshot.offsets.keys():
             consumed, commit = snapshot.consumed, snapshot.commit
-    return LogOffset(topic_id=topic_id, offsets=dict(offsets), counts=counts, consumed=consumed, commit=commit)
+            is_exact = dict(snapshot.offsets) == dict(offsets)
+    return LogOffset(
+        topic_id=topic_id,
+        offsets=dict(offsets),
+        counts=counts,
+        consumed=consumed,
+        commit=commit,
+        is_exact=is_exact,
+    )

@@ -6,7 +6,7 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
     snapshot    {"snapshot": id, "split": k, "commit": uuid, "tag": name}
                                                       the first k splits of this snapshot are read
     log         {"topic": topic id, "log": {bucket: offset}, "counts": {bucket: [records, bytes]}, "consumed": id,
-                 "commit": uuid, "epochs": {bucket: leader epoch}, "rows": boolean}
+                 "commit": uuid, "epochs": {bucket: leader epoch}, "rows": boolean, "exact": boolean}
     follow      {"consumed": id, "commit": uuid, "rows": boolean}
                                                       a table without a log: snapshots up to this one are read
 
@@ -18,6 +18,7 @@ the bucket is not past `log`: differences of them say exactly how many records l
 the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
 own log offsets. `epochs` were current when the log had reached these offsets: they show whether it is still the same
 log. Offsets that older versions wrote have none.
+`exact` says whether these are the very offsets that the snapshot `consumed` holds; older versions did not say it.
 `rows` stands at the end of a stream's first batch: whether the batch reads the rows of the snapshot `consumed`, or only
 fixes where the stream starts. A batch that is run again does the same, whatever the options are by then.
 """
@@ -82,7 +83,8 @@ class BucketCount:
 class LogOffset:
     """The log is read up to these offsets, exclusive. `reads_rows` is set at the end of a first batch.
 
-    `commit` made the snapshot `consumed`; None is unknown.
+    `commit` made the snapshot `consumed`; None is unknown. `is_exact` says that nothing behind that snapshot is read;
+    None is unknown.
     """
 
     topic_id: str
@@ -92,6 +94,7 @@ class LogOffset:
     epochs: Mapping[int, int] = field(default_factory=dict)
     commit: str | None = None
     reads_rows: bool | None = None
+    is_exact: bool | None = None
 
     @classmethod
     def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int, *, commit: str | None = None) -> LogOffset:
@@ -106,6 +109,7 @@ class LogOffset:
             },
             consumed=snapshot_id,
             commit=commit,
+            is_exact=True,
         )
 
 
@@ -149,6 +153,8 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
         fields["tag"] = offset.tag
     if isinstance(offset, LogOffset | FollowOffset) and offset.reads_rows is not None:
         fields["rows"] = offset.reads_rows
+    if isinstance(offset, LogOffset) and offset.is_exact is not None:
+        fields["exact"] = offset.is_exact
     return fields
 
 
@@ -183,6 +189,7 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
                 epochs={number_of(bucket, COUNT): whole(epochs, bucket, COUNT) for bucket in epochs},
                 commit=optional(string, fields, "commit"),
                 reads_rows=optional(_flag, fields, "rows"),
+                is_exact=optional(_flag, fields, "exact"),
             )
         return FollowOffset(
             consumed=whole(fields, "consumed", COUNT),

@@ -11,6 +11,7 @@ from lakelog.filestore.read.fallback import plan_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.input_partitions import PARTITION_BYTES, SplitsPartition, TableRows, pack, partition_count
+from lakelog.spark.source.read_mark import marked, state_read
 
 
 class SnapshotReader(DataSourceReader):
@@ -28,7 +29,8 @@ class SnapshotReader(DataSourceReader):
         snapshot = table.snapshot(**options.state.choice)
         splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
-        return [SplitsPartition(group) for group in groups]
+        first, *others = [SplitsPartition(group) for group in groups or [[]]]
+        return [marked(first, state_read(table, snapshot)), *others]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a worker."""

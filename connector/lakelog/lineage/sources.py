@@ -1,0 +1,26 @@
+"""Tables and their snapshots as sources of a batch."""
+
+from __future__ import annotations
+
+from lakelog.filestore.metadata.identity import identity_of
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.lineage.record import ReadMode, TableSource, TableVersion
+
+
+def source_of_table(table: TableStore, *, mode: ReadMode) -> TableSource:
+    """A table, or a branch of it, as a source of which nothing is read."""
+    is_main = table.branch == MAIN_BRANCH
+    return TableSource(
+        table=table.name.partition(BRANCH_INFIX)[0],
+        uuid=table.uuid or identity_of(table).partition(BRANCH_INFIX)[0],
+        path=table.path,
+        branch=None if is_main else table.branch,
+        mode=mode,
+    )
+
+
+def version_of(snapshot: Snapshot | None) -> TableVersion | None:
+    """A snapshot, and the commit that made it; None for the empty table."""
+    return None if snapshot is None else TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid)

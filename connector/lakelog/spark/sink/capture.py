@@ -1,0 +1,146 @@
+"""What a micro-batch was made from, for the record in its commit: see `lakelog.lineage.record`.
+
+The sources of a query are the leaves of the plan that Spark runs; they are looked at once a run. How far each
+micro-batch reads them stands in the checkpoint's offset log, a line a source. An analysis that fails never fails the
+batch: what is not known is recorded as unknown, with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.sql import DataFrame
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.json_fields import parse_object
+from lakelog.common.quoting import cause
+from lakelog.filestore.table import FileStoreTable
+from lakelog.lineage.record import BatchLineage, ForeignSource, Source, TableSource, UnknownSource
+from lakelog.spark.sink.checkpoint import parse_offset_log
+from lakelog.spark.sink.plan_leaves import StreamLeaf, leaves_of, source_of_leaf, stream_leaf_of
+from lakelog.spark.source.offset_lineage import read_between
+from lakelog.spark.source.offsets import Offset, TableMark, offset_from_json
+
+logger = logging.getLogger("lakelog.spark")
+
+OPERATION = "WRITE"
+SYSTEM_DATABASE = "lakelog_sys"
+_NOTHING_READ = "-"  # of a source in the offset log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBatch:
+    """A micro-batch under way: the query's execution, and the source lines of the offset log at its end.
+
+    `before` is the file of the batch before in the offset log; None where there is none.
+    """
+
+    execution: Any  # a Java StreamExecution
+    batch_id: int
+    ends: Sequence[str]
+    before: str | None
+
+    def starts(self) -> Sequence[str]:
+        """The source lines of the batch before. Raises CorruptDataError where there should be some."""
+        if self.batch_id == 0:
+            return [_NOTHING_READ] * len(self.ends)
+        path = f"offsets/{self.batch_id - 1}"
+        if self.before is None:
+            raise CorruptDataError(f"{path} is not in the checkpoint")
+        return parse_offset_log(self.before, path=path)
+
+
+@dataclass(slots=True)
+class Capture:
+    """What a sink records of its batches. `job` is the name that was given; None is that of the query, or its id."""
+
+    job: str | None = None
+    _run: str | None = None
+    _leaves: tuple[StreamLeaf | Source | None, ...] = field(default=())
+
+    def lineage_of(self, rows: DataFrame, running: RunningBatch) -> BatchLineage:
+        """The record of a micro-batch whose rows are `rows`."""
+        execution = running.execution
+        run_id, query_id = execution.runId().toString(), execution.id().toString()
+        try:
+            if self._run != run_id:
+                jvm = rows.sparkSession._jvm
+                self._leaves = tuple(_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
+                self._run = run_id
+            sources = [*_stream_sources(self._leaves, running), *_other_sources(rows, execution)]
+        except Exception as error:  # noqa: BLE001  # the batch is written whatever its analysis meets
+            sources = [unknown(error)]
+        return BatchLineage(
+            job=self.job or execution.name() or query_id,
+            query_id=query_id,
+            run_id=run_id,
+            batch_id=running.batch_id,
+            operation=OPERATION,
+            sources=unique(sources),
+        )
+
+
+def is_captured(table: FileStoreTable) -> bool:
+    """Whether commits to a table record what they were made from: all but those to the system tables."""
+    return table.name.partition(".")[0] != SYSTEM_DATABASE
+
+
+def has_moved(lineage: BatchLineage) -> bool:
+    """Whether the batch has read a table on: then it is committed without rows, too."""
+    tables = [source for source in lineage.sources if isinstance(source, TableSource)]
+    return any(one.start != one.end or (one.log is not None and one.log.start != one.log.end) for one in tables)
+
+
+def unknown(error: BaseException) -> UnknownSource:
+    """What is recorded where an analysis has failed."""
+    logger.warning("the sources of a batch are not known: %s", cause(error), exc_info=error)
+    return UnknownSource(why=f"the analysis of the query has failed: {cause(error)}")
+
+
+def unique(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """The sources, each once: a plan may read one twice."""
+    found: list[Source] = []
+    for source in sources:
+        if source not in found:
+            found.append(source)
+    return tuple(found)
+
+
+def _leaf(leaf: Any, jvm: Any) -> StreamLeaf | Source | None:  # a Java LogicalPlan
+    streaming = stream_leaf_of(leaf)
+    return source_of_leaf(leaf, jvm) if streaming is None else streaming
+
+
+def _stream_sources(leaves: Sequence[StreamLeaf | Source | None], running: RunningBatch) -> list[Source]:
+    streams = [leaf for leaf in leaves if isinstance(leaf, StreamLeaf)]
+    found: list[Source] = [leaf for leaf in leaves if leaf is not None and not isinstance(leaf, StreamLeaf)]
+    if len(streams) != len(running.ends):
+        why = f"the plan has {len(streams)} streams, the offset log of batch {running.batch_id} {len(running.ends)}"
+        return [*found, UnknownSource(why=why)]
+    return [*map(_read, streams, running.starts(), running.ends), *found]
+
+
+def _read(leaf: StreamLeaf, start: str, end: str) -> Source:
+    """What a batch reads of a stream between two lines of the offset log."""
+    if leaf.table is None:
+        before, after = (None if line == _NOTHING_READ else line for line in (start, end))
+        return ForeignSource(format=leaf.format, name=leaf.name, start=before, end=after)
+    return read_between(leaf.table, _offset(start), _offset(end))
+
+
+def _offset(line: str) -> Offset | None:
+    if line == _NOTHING_READ:
+        return None
+    fields = parse_object(line)
+    return offset_from_json(fields, TableMark(uuid=str(fields.get("table")), name=str(fields.get("name"))))
+
+
+def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:
+    """What the function of a foreachBatch has joined to the batch."""
+    batch_rdd, jvm = execution.lastExecution().toRdd().id(), rows.sparkSession._jvm
+    leaves = leaves_of(rows._jdf.queryExecution().analyzed())
+    found = (source_of_leaf(leaf, jvm, batch_rdd=batch_rdd) for leaf in leaves)
+    return [source for source in found if source is not None]
