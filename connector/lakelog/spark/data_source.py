@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.session import prepare_session
+from lakelog.spark.session import FORMAT, prepare_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from lakelog.spark.options import ReadOptions
 
 logger = logging.getLogger("lakelog.spark")
-FORMAT = "lakelog"
 CHECKPOINT_OPTION = "checkpointLocation"
 
 

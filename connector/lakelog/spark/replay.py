@@ -20,13 +20,14 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
-from lakelog.spark.data_source import FORMAT, register
+from lakelog.spark.data_source import register
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.ingesting.counts import Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
 from lakelog.spark.ingesting.old_values import with_old_values
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
+from lakelog.spark.session import FORMAT
 from lakelog.spark.sink.sink import LakelogSink, start_stream
 from lakelog.spark.tables import TableName, resolve_table
 

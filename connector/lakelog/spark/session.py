@@ -21,6 +21,7 @@ from lakelog.logstore.client_settings import is_secret
 from lakelog.protocol.kafka_profiles import CALL_PREFIX, call_settings
 
 CONNECT_CORES = 2
+FORMAT = "lakelog"  # of `spark.read.format`
 CASE_CONF = "spark.sql.caseSensitive"
 _CONF_PREFIXES = ("spark.lakelog.log.kafka.", "spark.lakelog.kafka.")
 _HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex

@@ -10,8 +10,8 @@ from lakelog.catalog.system_names import names_system_table
 from lakelog.common.quoting import cut
 from lakelog.lineage.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.sources import source_of_table
-from lakelog.spark.data_source import FORMAT
 from lakelog.spark.options import open_for_read
+from lakelog.spark.session import FORMAT
 from lakelog.spark.source.audit_stream import audited
 from lakelog.spark.source.read_mark import read_of_leaf, read_of_partition
 
