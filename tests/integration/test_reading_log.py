@@ -311,6 +311,39 @@ def test_an_aligned_batch_ends_at_a_snapshot_that_holds_no_batch_in_part(table: 
     assert json.dumps(end["log"]) == offsets_at(list(table.snapshots())[-1])
 
 
+def test_each_snapshot_ends_a_batch_and_expired_ones_come_with_the_oldest_that_lives(table: Table) -> None:
+    writer = LocalWriter(table, "writer")
+    put(writer, 0, "n0")
+    reader = stream_of(table, stream__align="snapshot")
+    _, reached = drain(reader, reader.initialOffset())
+    for identifier in (1, 2, 3, 4):
+        put(writer, identifier, f"n{identifier}")
+    snapshots = list(table.snapshots())
+
+    batches, end = drain(stream_of(table, stream__align="snapshot"), reached)
+    table._files.file_io.delete(table._files.paths.snapshot(snapshots[1].id))  # expired while the stream was away
+    table._files.file_io.delete(table._files.paths.snapshot(snapshots[2].id))
+    later, _ = drain(stream_of(table, stream__align="snapshot"), reached)
+
+    assert [sorted({row["name"] for row in rows}) for rows in batches] == [["n1"], ["n2"], ["n3"], ["n4"]]
+    assert (end["consumed"], json.dumps(end["log"])) == (snapshots[4].id, offsets_at(snapshots[4]))
+    assert [sorted({row["name"] for row in rows}) for rows in later] == [["n1", "n2", "n3"], ["n4"]]
+
+
+def test_an_aligned_stream_keeps_the_snapshots_at_which_its_next_batches_end(table: Table) -> None:
+    writer = LocalWriter(table, "writer")
+    put(writer, 0, "a")
+    reader = stream_of(table, stream__align="snapshot")
+    _, reached = drain(reader, reader.initialOffset())
+    reader.commit(reached)
+    for identifier in range(1, 6):
+        put(writer, identifier, "b")
+
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
+
+    assert table._files.snapshots.earliest_id() == reached["consumed"] + 1
+
+
 def test_an_aligned_stream_waits_for_a_writer_and_names_it_when_it_never_comes_back(table: Table) -> None:
     before = stream_of(table, stream__align="snapshot")
     unfinished(table)

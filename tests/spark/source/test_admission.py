@@ -126,3 +126,10 @@ def test_snapshots_are_followed_whole_and_those_without_rows_do_not_make_a_batch
     assert take_snapshots(added, 3, Limits(rows=15)) == 6
     assert take_snapshots(added, 3, Limits(rows=1)) == 6
     assert take_snapshots([(4, 0)], 3, NO_LIMITS) == 3
+
+
+def test_so_many_snapshots_of_rows_are_followed_and_the_last_of_them_ends_the_batch() -> None:
+    added = [(4, 0), (5, 10), (6, 0), (7, 10), (8, 10)]
+
+    assert [take_snapshots(added, 3, NO_LIMITS, versions_max=most) for most in (1, 2, 3, 4)] == [5, 7, 8, 8]
+    assert take_snapshots(added, 3, Limits(rows=15), versions_max=2) == 6

@@ -59,6 +59,18 @@ def test_without_a_limit_the_newest_snapshot_ends_the_batch() -> None:
     assert advance_to_snapshot(position(0, 0, 0), snapshots, NO_LIMITS).offsets == {0: 3, 1: 4}
 
 
+@given(snapshots=positions(), versions=st.integers(1, 3))
+def test_a_batch_passes_no_more_snapshots_of_rows_than_it_may(snapshots: list[LogOffset], versions: int) -> None:
+    start = position(0, 0, 0)
+    end = advance_to_snapshot(start, snapshots, NO_LIMITS, versions_max=versions)
+
+    passed = {tuple(one.offsets.values()) for one in snapshots if one.consumed <= end.consumed} - {(0, 0)}
+    there = {tuple(one.offsets.values()) for one in snapshots} - {(0, 0)}
+    assert len(passed) == min(versions, len(there))
+    first = next((one for one in snapshots if one.offsets == end.offsets), start)
+    assert end is first or end is start  # of those at the same offsets the first
+
+
 def test_a_snapshot_before_the_start_in_a_bucket_ends_no_batch() -> None:
     start = position(0, 2, 0)
 

@@ -41,18 +41,24 @@ def take_splits(sizes: Sequence[tuple[int, int]], first: int, limits: Limits) ->
     return len(sizes)
 
 
-def take_snapshots(row_counts: Iterable[tuple[int, int]], consumed: int, limits: Limits) -> int:
+def take_snapshots(
+    row_counts: Iterable[tuple[int, int]], consumed: int, limits: Limits, *, versions_max: int | None = None
+) -> int:
     """How far to follow snapshots, given as (id, rows that they add): at least one of those that add rows.
 
-    `consumed` when none adds any.
+    `consumed` when none adds any. With `versions_max` at most so many that add rows are taken, and the last of them
+    ends the batch: what changes no row behind it comes with the next one.
     """
-    rows = 0
+    rows = versions = 0
     reached = consumed
     for snapshot_id, added in row_counts:
         if rows and added and not limits.hold(rows + added, 0):
             break
         rows += added
         reached = snapshot_id
+        versions += added > 0
+        if versions == versions_max:
+            break
     return reached if rows else consumed
 
 
@@ -72,21 +78,26 @@ def advance_log(start: LogOffset, snapshots: Iterable[LogOffset], ends: Mapping[
     return walk.offset()
 
 
-def advance_to_snapshot(start: LogOffset, snapshots: Iterable[LogOffset], limits: Limits) -> LogOffset:
+def advance_to_snapshot(
+    start: LogOffset, snapshots: Iterable[LogOffset], limits: Limits, *, versions_max: int | None = None
+) -> LogOffset:
     """Where the batch that begins at `start` ends when it is to end at a snapshot: at one of `snapshots`.
 
     They are oldest first; one of them that is before `start` in a bucket is left out. The batch goes up to the newest
-    one within the limits, and to the first one at least; `start` itself when none moves a bucket on.
+    one within the limits, over `versions_max` of those that move a bucket on, and to the first of these at least;
+    `start` itself when none does. Of several at the same offsets the first one is taken.
     """
-    reached = start
+    reached, versions = start, 0
     for snapshot in snapshots:
         if any(offset < start.offsets.get(bucket, 0) for bucket, offset in snapshot.offsets.items()):
             continue
-        has_moved = any(offset > start.offsets.get(bucket, 0) for bucket, offset in snapshot.offsets.items())
-        if has_moved and reached is not start and not limits.hold(*_passed(start, snapshot)):
+        if not any(offset > reached.offsets.get(bucket, 0) for bucket, offset in snapshot.offsets.items()):
+            continue
+        if reached is not start and not limits.hold(*_passed(start, snapshot)):
             break
-        if has_moved:
-            reached = snapshot
+        reached, versions = snapshot, versions + 1
+        if versions == versions_max:
+            break
     return reached
 
 

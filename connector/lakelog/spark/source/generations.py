@@ -23,8 +23,9 @@ from lakelog.logstore.kafka.offsets import log_start_offsets
 from lakelog.protocol.healing import file_places, is_held
 from lakelog.protocol.log_generations import EndedGeneration, ended_before, older_schema, state_of_log
 from lakelog.protocol.stores import LogTarget, read_state
+from lakelog.protocol.unfinished import unfinished_batches
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
-from lakelog.spark.source.admission import Limits, advance_log
+from lakelog.spark.source.admission import Limits, advance_log, advance_to_snapshot
 from lakelog.spark.source.offsets import FollowOffset, LogOffset, Offset
 from lakelog.spark.source.stream_heal import Healer, LogOfTable
 from lakelog.spark.source.stream_log import log_partitions
@@ -51,8 +52,15 @@ class Generations:
         fails_on_loss: bool = True,
         normalizes: bool = False,
         patience: Patience | None = None,
+        is_aligned: bool = False,
+        versions_max: int | None = None,
     ) -> None:
-        """Read nothing yet. `target` is the log that the table has now."""
+        """Read nothing yet. `target` is the log that the table has now.
+
+        Batches end at whole snapshots where they are `is_aligned`; `versions_max` is that of `advance_to_snapshot`.
+        """
+        self._is_aligned = is_aligned
+        self._versions_max = versions_max
         self._fails_on_loss = fails_on_loss
         self._normalizes = normalizes
         self._table = table
@@ -119,7 +127,12 @@ class Generations:
             self._table, ended.topic_id, consumed=start.consumed, before=ended.snapshot_id, ends=ended.ends
         )
         count = self._bucket_count(ended.topic_id)
-        positions = (LogOffset.of_snapshot(place.snapshot_id, place.log, count) for place in places)
+        whole = [place for place in places if not (self._is_aligned and unfinished_batches(place.log))]
+        positions = [LogOffset.of_snapshot(place.snapshot_id, place.log, count) for place in whole]
+        if self._is_aligned:
+            aligned = advance_to_snapshot(start, positions, limits, versions_max=self._versions_max)
+            if aligned != start:
+                return aligned
         return advance_log(start, positions, ended.ends, limits)
 
     def partitions(self, start: LogOffset, end: LogOffset) -> list[InputPartition]:

@@ -33,7 +33,7 @@ from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.operation_stops import OperationStops
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.log_options import MetadataColumn, check_stream
+from lakelog.spark.log_options import Align, MetadataColumn, check_stream
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS, Limits, take_splits
 from lakelog.spark.source.generations import FindTopic, Generations, no_topic
@@ -174,6 +174,8 @@ class StreamPlanner:
         self._options = options
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
+        self._is_aligned = options.log.align is Align.SNAPSHOT
+        versions_max = options.log.align_snapshots if self._is_aligned else None
         skips = options.on_untracked is OnUntracked.SKIP
         self._head = TableHead(table, target, allows_foreign=skips)
         looks_up = looks_up_old_rows(table, target, options)
@@ -204,12 +206,14 @@ class StreamPlanner:
             fails_on_loss=options.log.fails_on_loss,
             normalizes=options.normalizes,
             patience=self._patience,
+            is_aligned=self._is_aligned,
+            versions_max=versions_max,
         )
         self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
         self._tag = TagStart(
             table, target, self._generations, self._start.after, fails_on_loss=options.log.fails_on_loss
         )
-        self._following = FollowPhase(table, self._head, stops=stops)
+        self._following = FollowPhase(table, self._head, stops=stops, versions_max=versions_max)
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
@@ -336,7 +340,10 @@ class StreamPlanner:
             case LogOffset():
                 if not self._generations.is_older(end):  # nothing is deleted in a log that ended
                     self.log.let_go(end)
-                self._lease.release()
+                if self._is_aligned:
+                    self._lease.hold(end.consumed + 1)  # where the next batches end
+                else:
+                    self._lease.release()
                 self._healer.release()
             case StartOffset():
                 self._lease.release()
@@ -394,7 +401,8 @@ class StreamPlanner:
     def _snapshot_end(self, start: SnapshotOffset, limits: Limits) -> Offset:
         self._lease.hold(start.snapshot)
         snapshot, splits = self._splits_of(start)
-        end = take_splits([(split.row_count, split.size_bytes) for split in splits], start.split, limits)
+        sizes = [(split.row_count, split.size_bytes) for split in splits]
+        end = len(splits) if self._is_aligned else take_splits(sizes, start.split, limits)
         if end < len(splits) or (start.tag is not None and start.split < end):
             return SnapshotOffset(snapshot=snapshot.id, split=end, commit=snapshot.uuid, tag=start.tag)
         if start.tag is not None:

@@ -20,8 +20,11 @@ from lakelog.spark.source.stream_head import Head, TableHead, check_is_there, ch
 class FollowPhase:
     """Plans batches of the changes that snapshots made."""
 
-    def __init__(self, table: FileStoreTable, head: TableHead, *, stops: OperationStops) -> None:
-        """Read nothing yet."""
+    def __init__(
+        self, table: FileStoreTable, head: TableHead, *, stops: OperationStops, versions_max: int | None = None
+    ) -> None:
+        """Read nothing yet. `versions_max` is that of `take_snapshots`."""
+        self._versions_max = versions_max
         self._stops = stops
         self._table = table
         self._head = head
@@ -44,7 +47,7 @@ class FollowPhase:
 
         newest = head.snapshot_id if last is None else min(last, head.snapshot_id)
         counts = ((at, added_rows(at)) for at in range(start.consumed + 1, newest + 1))
-        reached = take_snapshots(counts, start.consumed, limits)
+        reached = take_snapshots(counts, start.consumed, limits, versions_max=self._versions_max)
         return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
 
     def _check_read(self, start: FollowOffset, head: Head) -> None:

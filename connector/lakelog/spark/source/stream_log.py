@@ -61,6 +61,7 @@ class LogPhase:
         self.lease = LogLease(table, target.topic_id)
         self.wait = WriterWait(table.name, reading.align_timeout_millis)
         self.is_aligned = reading.align is Align.SNAPSHOT
+        self._versions_max = reading.align_snapshots
         self._table = table
         self._target = target
         self._head = head
@@ -89,12 +90,13 @@ class LogPhase:
         return advance_log(start, positions, head.ends, limits)
 
     def _aligned_end(self, start: LogOffset, head: Head, limits: Limits) -> LogOffset:
-        if limits == NO_LIMITS:
+        if limits == NO_LIMITS and self._versions_max is None:
             newest = self.newest_whole(start.consumed, head.snapshot_id)
             found: Iterable[SnapshotPlace] = () if newest is None else (newest,)
         else:
             found = (place for place in self.places(start.consumed + 1, head.snapshot_id) if place.is_whole)
-        end = advance_to_snapshot(start, (place.position for place in found), limits)
+        positions = (place.position for place in found)
+        end = advance_to_snapshot(start, positions, limits, versions_max=self._versions_max)
         if end == start:
             self._wait_for_writers(start, head)
         else:
