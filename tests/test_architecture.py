@@ -56,6 +56,7 @@ BASE = {
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
     "spark": frozenset(
         {
+            "align_options",
             "failures",
             "log_offsets",
             "log_options",

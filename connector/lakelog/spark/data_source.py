@@ -115,7 +115,14 @@ class LakelogDataSource(DataSource):
 
             rows = AuditRows.of(name, table._files, target, schema, options)
         find_topic = partial(find_older_topic, table)
-        return LakelogStreamReader(table._files, target, rows, options, check_log=check_log, find_topic=find_topic)
+        alignment, group = options.log.alignment, None
+        if alignment.group is not None:
+            from lakelog.spark.source.group_opening import open_group
+
+            group = open_group(alignment.group, alignment, table, given)
+        return LakelogStreamReader(
+            table._files, target, rows, options, check_log=check_log, find_topic=find_topic, group=group
+        )
 
     @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:

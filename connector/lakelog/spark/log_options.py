@@ -6,7 +6,7 @@
 | `endingOffsets` | where a batch read of the log ends |
 | `failOnDataLoss` | what deleted offsets mean |
 | `metadata-columns` | columns about each record |
-| `stream.align`, `stream.align.snapshots`, `stream.align.timeout` | where the batches of a stream end |
+| `stream.align` and those that begin with it | where the batches of a stream end, see `align_options` |
 | `stream.on-restore`, `stream.on-merge` | whether a stream goes on at a restore, and at a merge of a branch |
 
 Source: FLIP-188, "Table Options" (`log.scan`); Spark, "Structured Streaming + Kafka Integration Guide" (offsets).
@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import Option, parse_bool, parse_duration_millis
-from lakelog.filestore.options.parsing import parse_names, positive
+from lakelog.common.options import Option, parse_bool
+from lakelog.filestore.options.parsing import parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
+from lakelog.spark.align_options import ALIGN_OPTIONS, NOT_ALIGNED, STREAM_ALIGN, Alignment, parse_alignment
 from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
 from lakelog.spark.shown_state import SNAPSHOT_ID, TAG, TIMESTAMP, VERSION, WATERMARK, ShownState
 from lakelog.spark.stop_options import STOP_OPTIONS, stops_of
@@ -48,17 +49,6 @@ def _parse_metadata(text: str) -> tuple[MetadataColumn, ...]:
     if text.strip().lower() == "all":
         return tuple(MetadataColumn)
     return tuple(MetadataColumn(name) for name in parse_names(text))
-
-
-class Align(StrEnum):
-    """Where the batches of a stream end."""
-
-    TRANSACTION = "transaction"
-    SNAPSHOT = "snapshot"
-
-
-def _parse_snapshots(text: str) -> int | None:
-    return None if text.strip().lower() == "all" else positive(text)
 
 
 STARTING_OFFSETS: Option[GivenOffsets | None] = Option(
@@ -95,38 +85,12 @@ METADATA_COLUMNS: Option[tuple[MetadataColumn, ...]] = Option(
     "`batch_id`, `snapshot_id`, `watermark`. Their names in the rows begin with `_`.",
     kind=f"all, or names of {', '.join(MetadataColumn)}",
 )
-STREAM_ALIGN = Option(
-    key="stream.align",
-    parse=Align,
-    default=Align.TRANSACTION,
-    doc="Where micro-batches of a stream end: at a `transaction` of each bucket, or at a `snapshot` that holds no "
-    "unfinished batch of a writer in part, one snapshot a micro-batch, see `stream.align.snapshots`.",
-    kind="transaction or snapshot",
-)
-STREAM_ALIGN_SNAPSHOTS: Option[int | None] = Option(
-    key="stream.align.snapshots",
-    parse=_parse_snapshots,
-    default=1,
-    doc="How many snapshots a micro-batch of a stream with `stream.align`=`snapshot` takes at most; `all` is no limit "
-    "of their number. Those that change no row are not counted.",
-    kind="a positive number, or all",
-)
-STREAM_ALIGN_TIMEOUT = Option(
-    key="stream.align.timeout",
-    parse=parse_duration_millis,
-    default=10 * 60_000,
-    doc="How long a stream with `stream.align`=`snapshot` waits for a writer whose batch is in the newest snapshots in "
-    "part, before it fails with the writer's name.",
-    kind="a duration",
-)
 LOG_READ_OPTIONS: tuple[Option[object], ...] = (
     STARTING_OFFSETS,
     ENDING_OFFSETS,
     FAIL_ON_DATA_LOSS,
     METADATA_COLUMNS,
-    STREAM_ALIGN,
-    STREAM_ALIGN_SNAPSHOTS,
-    STREAM_ALIGN_TIMEOUT,
+    *ALIGN_OPTIONS,
     *STOP_OPTIONS,
 )
 
@@ -135,7 +99,6 @@ LOG_READ_OPTIONS: tuple[Option[object], ...] = (
 class LogReading:
     """How the log is read. `reads_batch` says that a batch reads the log, between `starting` and `ending`.
 
-    `align_snapshots` None is any number.
     `table_millis` is where `from-timestamp` starts, in milliseconds since 1970, when the read names no timestamp.
     `stops` is that of `stops_of`.
     """
@@ -145,9 +108,7 @@ class LogReading:
     ending: GivenOffsets | None = None
     fails_on_loss: bool = True
     metadata: tuple[MetadataColumn, ...] = ()
-    align: Align = Align.TRANSACTION
-    align_snapshots: int | None = STREAM_ALIGN_SNAPSHOTS.default
-    align_timeout_millis: int = STREAM_ALIGN_TIMEOUT.default
+    alignment: Alignment = NOT_ALIGNED
     reads_batch: bool = False
     table_millis: int | None = None
     stops: Mapping[str, str] = field(default_factory=dict)
@@ -175,9 +136,7 @@ def parse_log_reading(given: Mapping[str, str], table_options: Mapping[str, str]
         ending=ending,
         fails_on_loss=FAIL_ON_DATA_LOSS.of(given),
         metadata=METADATA_COLUMNS.of(given),
-        align=STREAM_ALIGN.of(given),
-        align_snapshots=STREAM_ALIGN_SNAPSHOTS.of(given),
-        align_timeout_millis=STREAM_ALIGN_TIMEOUT.of(given),
+        alignment=parse_alignment(given),
         reads_batch=reads_batch,
         table_millis=SCAN_TIMESTAMP_MILLIS.of(table_options) or SCAN_TIMESTAMP_MILLS.of(table_options),
         stops=stops_of(given),
@@ -190,8 +149,7 @@ def check_stream(reading: LogReading, state: ShownState, *, table_name: str, has
         raise InvalidRequestError(
             f"{ENDING_OFFSETS.key} is an option of batch reads: a stream has no end; read it with spark.read"
         )
-    if reading.align is not Align.SNAPSHOT and reading.align_snapshots != STREAM_ALIGN_SNAPSHOTS.default:
-        raise InvalidRequestError(f"{STREAM_ALIGN_SNAPSHOTS.key} is for streams with {STREAM_ALIGN.key}=snapshot")
+    reading.alignment.check_stream()
     _check_start(reading, state)
     if not has_log:
         _check_needs_no_log(reading, table_name)
@@ -199,7 +157,7 @@ def check_stream(reading: LogReading, state: ShownState, *, table_name: str, has
 
 def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, has_log: bool) -> None:
     """Raise InvalidRequestError for options that a batch read cannot have together."""
-    if reading.align is Align.SNAPSHOT:
+    if reading.alignment.is_by_snapshot:
         raise InvalidRequestError(f"{STREAM_ALIGN.key} is an option of streams: a batch read has one end")
     for key in reading.stops.values():
         raise InvalidRequestError(f"{key} is an option of streams: a batch read ends where it is asked to")

@@ -19,6 +19,7 @@ the newest snapshot of which everything is read; a `start` that reads a snapshot
 own log offsets. `epochs` were current when the log had reached these offsets: they show whether it is still the same
 log. Offsets that older versions wrote have none.
 `exact` says whether these are the very offsets that the snapshot `consumed` holds; older versions did not say it.
+`group` stands in offsets of the streams of a group: {identity of a table: [snapshot, commit]} of all its members.
 `rows` stands at the end of a stream's first batch: whether the batch reads the rows of the snapshot `consumed`, or only
 fixes where the stream starts. A batch that is run again does the same, whatever the options are by then.
 """
@@ -34,6 +35,7 @@ from lakelog.common.json_fields import COUNT, items, member, number_of, optional
 from lakelog.common.quoting import CAUSE_MAX, cause, cut, shown
 from lakelog.filestore.metadata.identity import MADE_PREFIX
 from lakelog.protocol.state import LogState
+from lakelog.spark.source.group_folder import Positions, positions_of, positions_to_json
 
 OFFSET_MARK = "lakelog"
 OFFSET_VERSION = 1
@@ -95,6 +97,7 @@ class LogOffset:
     commit: str | None = None
     reads_rows: bool | None = None
     is_exact: bool | None = None
+    group: Positions | None = None
 
     @classmethod
     def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int, *, commit: str | None = None) -> LogOffset:
@@ -123,6 +126,7 @@ class FollowOffset:
     consumed: int
     commit: str | None = None
     reads_rows: bool | None = None
+    group: Positions | None = None
 
 
 Offset = StartOffset | SnapshotOffset | LogOffset | FollowOffset
@@ -155,6 +159,8 @@ def offset_to_json(offset: Offset, mark: TableMark) -> dict[str, Any]:
         fields["rows"] = offset.reads_rows
     if isinstance(offset, LogOffset) and offset.is_exact is not None:
         fields["exact"] = offset.is_exact
+    if isinstance(offset, LogOffset | FollowOffset) and offset.group is not None:
+        fields["group"] = positions_to_json(offset.group)
     return fields
 
 
@@ -190,16 +196,22 @@ def offset_from_json(fields: Mapping[str, Any], mark: TableMark) -> Offset:
                 commit=optional(string, fields, "commit"),
                 reads_rows=optional(_flag, fields, "rows"),
                 is_exact=optional(_flag, fields, "exact"),
+                group=_group_of(fields),
             )
         return FollowOffset(
             consumed=whole(fields, "consumed", COUNT),
             commit=optional(string, fields, "commit"),
             reads_rows=optional(_flag, fields, "rows"),
+            group=_group_of(fields),
         )
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
             f"the source offset {cut(str(dict(fields)), CAUSE_MAX)} in the checkpoint is not readable: {cause(error)}"
         ) from error
+
+
+def _group_of(fields: Mapping[str, Any]) -> Positions | None:
+    return positions_of(member(fields, "group")) if "group" in fields else None
 
 
 def _flag(fields: Mapping[str, Any], key: str) -> bool:

@@ -33,7 +33,7 @@ from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.operation_stops import OperationStops
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.log_options import Align, MetadataColumn, check_stream
+from lakelog.spark.log_options import MetadataColumn, check_stream
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.admission import NO_LIMITS, Limits, take_splits
 from lakelog.spark.source.generations import FindTopic, Generations, no_topic
@@ -57,6 +57,8 @@ from lakelog.spark.source.offsets import (
     offset_to_json,
 )
 from lakelog.spark.source.stream_follow import FollowPhase
+from lakelog.spark.source.stream_group import StreamGroup
+from lakelog.spark.source.stream_grouped import GroupPhase
 from lakelog.spark.source.stream_head import TableHead, check_same_commit
 from lakelog.spark.source.stream_heal import Healer
 from lakelog.spark.source.stream_log import LogPhase
@@ -82,11 +84,12 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         *,
         check_log: Callable[[], None] | None = None,
         find_topic: FindTopic = no_topic,
+        group: StreamGroup | None = None,
     ) -> None:
         """Read nothing yet. Raises InvalidRequestError for options that do not go together."""
         self._rows = rows
         self._planner: StreamPlanner | None = StreamPlanner(
-            table, target, options, check_log=check_log, find_topic=find_topic
+            table, target, options, check_log=check_log, find_topic=find_topic, group=group
         )
 
     def __getstate__(self) -> TableRows | AuditRows:
@@ -109,8 +112,12 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.planner.to_json(self.planner.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit of the options, in the one form that Spark can carry."""
+        """The limit of the options, in the one form that Spark can carry.
+
+        Spark asks each stream of a query for it before it asks one for the end of a batch.
+        """
         limits = self.planner.limits
+        self.planner.enter_group()
         if limits.rows is not None:
             return ReadMaxRows(limits.rows)
         return ReadAllAvailable() if limits.size_bytes is None else ReadMaxBytes(limits.size_bytes)
@@ -160,6 +167,7 @@ class StreamPlanner:
         *,
         check_log: Callable[[], None] | None = None,
         find_topic: FindTopic = no_topic,
+        group: StreamGroup | None = None,
     ) -> None:
         """Check table and options. Raises InvalidRequestError, UnsupportedError.
 
@@ -174,8 +182,8 @@ class StreamPlanner:
         self._options = options
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
-        self._is_aligned = options.log.align is Align.SNAPSHOT
-        versions_max = options.log.align_snapshots if self._is_aligned else None
+        self._is_aligned = options.log.alignment.is_by_snapshot
+        versions_max = options.log.alignment.versions_max
         skips = options.on_untracked is OnUntracked.SKIP
         self._head = TableHead(table, target, allows_foreign=skips)
         looks_up = looks_up_old_rows(table, target, options)
@@ -214,6 +222,11 @@ class StreamPlanner:
             table, target, self._generations, self._start.after, fails_on_loss=options.log.fails_on_loss
         )
         self._following = FollowPhase(table, self._head, stops=stops, versions_max=versions_max)
+        self._grouped = (
+            None
+            if group is None
+            else GroupPhase(table, group, options, self._head, self._start, log=self._log, following=self._following)
+        )
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
@@ -281,6 +294,11 @@ class StreamPlanner:
             self._check_log = None
 
     def _end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        if self._grouped is not None:
+            end = self._grouped.end(start, moved=self._generations.moved(start))
+            if isinstance(start, StartOffset) and isinstance(end, LogOffset | FollowOffset):
+                self._lease.hold(end.consumed)
+            return end
         start = self._generations.moved(start)
         match start:
             case StartOffset():
@@ -323,25 +341,33 @@ class StreamPlanner:
             return self._following.partitions(start, end)
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
 
+    def enter_group(self) -> None:
+        """Enter the group of the stream, if it has one, before any stream of it is asked for the end of a batch."""
+        if self._grouped is not None:
+            self._grouped.enter()
+
     def fix_head(self) -> None:
         """Read up to where the table is now, and no further."""
+        if self._grouped is not None:
+            self._grouped.fix()
         self._patience.succeeded()
         self._patience.keep_trying(self._check_log_once)
         self._head.fix(self._patience)
 
     def let_go(self, end: Offset) -> None:
         """Keep what comes after `end`."""
+        needed = None if self._grouped is None else self._grouped.let_go(end)
         match end:
             case SnapshotOffset():
                 self._lease.hold(end.snapshot)
             case FollowOffset():
                 self._record(end.consumed + 1, end.commit)
-                self._lease.hold(end.consumed + 1)
+                self._lease.hold(needed or end.consumed + 1)
             case LogOffset():
                 if not self._generations.is_older(end):  # nothing is deleted in a log that ended
                     self.log.let_go(end)
                 if self._is_aligned:
-                    self._lease.hold(end.consumed + 1)  # where the next batches end
+                    self._lease.hold(needed or end.consumed + 1)  # where the next batches end
                 else:
                     self._lease.release()
                 self._healer.release()

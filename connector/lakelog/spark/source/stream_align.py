@@ -15,7 +15,7 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.protocol.state import LogState
 from lakelog.protocol.unfinished import UnfinishedBatch, unfinished_batches
-from lakelog.spark.log_options import STREAM_ALIGN, STREAM_ALIGN_TIMEOUT
+from lakelog.spark.align_options import STREAM_ALIGN, STREAM_ALIGN_TIMEOUT
 from lakelog.spark.source.offsets import LogOffset
 
 

@@ -50,6 +50,13 @@ class FollowPhase:
         reached = take_snapshots(counts, start.consumed, limits, versions_max=self._versions_max)
         return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
 
+    def end_at(self, start: FollowOffset, end: FollowOffset) -> FollowOffset:
+        """As `end`, where a group has decided at which snapshot the batch ends."""
+        self._check_read(start, self._head.now())
+        for snapshot_id in range(start.consumed + 1, end.consumed + 1):
+            self._stops.check_snapshot(self._followed(snapshot_id))
+        return end
+
     def _check_read(self, start: FollowOffset, head: Head) -> None:
         """Raise InvalidRequestError unless what the query has read is what leads to the newest snapshot.
 

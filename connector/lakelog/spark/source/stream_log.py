@@ -17,7 +17,7 @@ from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.offsets import Position, log_start_offsets
 from lakelog.protocol.done_batches import done_batches
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.log_options import Align, LogReading
+from lakelog.spark.log_options import LogReading
 from lakelog.spark.source.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
 from lakelog.spark.source.input_partitions import LogPartition, NormalizedPartition, pack, partition_count
 from lakelog.spark.source.lease import LogLease
@@ -59,9 +59,9 @@ class LogPhase:
         self._patience = Patience(0) if patience is None else patience
         self._allows_foreign = allows_foreign
         self.lease = LogLease(table, target.topic_id)
-        self.wait = WriterWait(table.name, reading.align_timeout_millis)
-        self.is_aligned = reading.align is Align.SNAPSHOT
-        self._versions_max = reading.align_snapshots
+        self.wait = WriterWait(table.name, reading.alignment.timeout_millis)
+        self.is_aligned = reading.alignment.is_by_snapshot
+        self._versions_max = reading.alignment.versions_max
         self._table = table
         self._target = target
         self._head = head
@@ -76,13 +76,31 @@ class LogPhase:
 
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
         """Where the batch that begins at `start` ends."""
+        head = self._checked_head(start)
+        end = self._aligned_end(start, head, limits) if self.is_aligned else self._end(start, head, limits)
+        return end if end == start else replace(end, epochs=head.epochs, reads_rows=None)
+
+    def end_at(self, start: LogOffset, end: LogOffset) -> LogOffset:
+        """As `end`, where a group has decided at which snapshot the batch ends."""
+        head = self._checked_head(start)
+        self.wait.proceeds()
+        return replace(end, epochs=head.epochs, reads_rows=None)
+
+    def wait_for_writers(self, start: LogOffset) -> None:
+        """Wait for the writers of unfinished batches behind `start`, if there are any."""
+        self._wait_for_writers(start, self._head.now())
+
+    def is_of(self, offset: LogOffset) -> bool:
+        """Whether an offset is one of this log, not of an older one."""
+        return offset.topic_id == self._target.topic_id
+
+    def _checked_head(self, start: LogOffset) -> Head:
         self.lease.renew(self._needed(start))
         self._places = {at: place for at, place in self._places.items() if at >= start.consumed}
         head = self._head.now()
         self._check_same_history(start, head)
         self._check_same_log(start, head)
-        end = self._aligned_end(start, head, limits) if self.is_aligned else self._end(start, head, limits)
-        return end if end == start else replace(end, epochs=head.epochs, reads_rows=None)
+        return head
 
     def _end(self, start: LogOffset, head: Head, limits: Limits) -> LogOffset:
         first = head.snapshot_id if limits == NO_LIMITS else start.consumed + 1
