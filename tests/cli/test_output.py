@@ -18,7 +18,7 @@ import pytest
 from typer.models import CommandInfo
 
 from lakelog.catalog import Catalog
-from lakelog.cli import broker, database, ingest, log, main, table
+from lakelog.cli import broker, database, ingest, lineage, log, main, table
 from lakelog.cli.arguments import AsJson
 from lakelog.cli.output import progress
 from lakelog.common.progress import counted
@@ -26,7 +26,7 @@ from tests.cli.conftest import Run
 
 COMMANDS: list[CommandInfo] = [
     command
-    for app in (main.app, table.app, database.app, log.app, broker.app, ingest.letters)
+    for app in (main.app, table.app, database.app, log.app, lineage.app, broker.app, ingest.letters)
     for command in app.registered_commands
 ]
 HELP_MAX = 55  # characters beside the longest name of a command in 80 columns

@@ -15,6 +15,11 @@ def cut(text: str, length_max: int = VALUE_MAX) -> str:
     return text if len(text) <= length_max else f"{text[:length_max]}..."
 
 
+def printable(text: str) -> str:
+    """The text for a terminal or a picture: what does not print, such as control sequences, is replaced by U+FFFD."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
+
+
 def shown(value: object) -> str:
     """A value as errors show it: not much of a large one."""
     if isinstance(value, dict | list):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from io import StringIO
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import print_grid, print_lines, progress, to_json
+from lakelog.cli.output import print_grid, print_lines, print_tree, progress, to_json
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.system.table_diff import TableDiff
 
 _BATCH_IDENTIFIER = 9_223_372_036_854_775_807
-_WIDTH = 160  # of a tree that no terminal shows
 _CELL_MAX = 40
 _MAIN = "main"
 
@@ -43,7 +40,7 @@ def log(
     if as_json:
         print_lines(to_json(_fields(line, entry)) for line in history for entry in line.entries)
         return
-    _print_tree(_tree(found.name, history))
+    print_tree(_tree(found.name, history))
 
 
 def diff(  # noqa: PLR0917  # typer's arguments are the command line's
@@ -184,12 +181,3 @@ def _fields(line: HistoryLine, entry: HistoryEntry) -> dict[str, object]:
         "is_living": entry.is_living,
         "began_at": line.began_at,
     }
-
-
-def _print_tree(tree: Tree) -> None:
-    from rich.console import Console
-
-    text = StringIO()
-    is_terminal = sys.stdout.isatty()
-    Console(file=text, width=None if is_terminal else _WIDTH, force_terminal=is_terminal, highlight=False).print(tree)
-    print_lines(line.rstrip() for line in text.getvalue().splitlines())

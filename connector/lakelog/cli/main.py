@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakelog.cli import broker, database, ingest, log, options, statement, table
+from lakelog.cli import broker, database, ingest, lineage, log, options, statement, table
 from lakelog.cli import doctor as doctor_command
 from lakelog.cli.output import Asked, print_lines, show_error
 from lakelog.common.errors import LakelogError
@@ -17,6 +17,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(table.app, name="table", help="Tables, without Spark.")
 app.add_typer(database.app, name="database", help="Databases, without Spark.")
 app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check, repair, add, renew and remove.")
+app.add_typer(lineage.app, name="lineage", help="What tables were made from, and into.")
 app.add_typer(statement.app, name="statement", help="Unfinished batch statements of tables with a log.")
 app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
 app.command(name="ingest")(ingest.ingest)

@@ -14,14 +14,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
+from typing import TYPE_CHECKING
 
 import typer
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.progress import listening
 
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
 CLOSED_PIPE_CODE = 141  # 128 and the number of SIGPIPE
-_PIPE_WIDTH = 160  # columns of a grid that no terminal shows
+_PIPE_WIDTH = 160  # columns of what no terminal shows
 
 
 @dataclass
@@ -84,6 +88,17 @@ def print_grid(
         grid.add_row(*(Text(cell) for cell in row))
     text = StringIO()
     Console(file=text, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(grid)
+    print_lines(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def print_tree(tree: Tree) -> None:
+    """Print a tree."""
+    from rich.console import Console
+
+    text = StringIO()
+    is_terminal = sys.stdout.isatty()
+    width = None if is_terminal else _PIPE_WIDTH
+    Console(file=text, width=width, force_terminal=is_terminal, highlight=False).print(tree)
     print_lines(line.rstrip() for line in text.getvalue().splitlines())
 
 

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import parse_object
 from lakelog.common.quoting import cause
-from lakelog.filestore.options.writing import LINEAGE_CAPTURE
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage.record import BatchLineage, ForeignSource, Source, TableSource, UnknownSource
 from lakelog.spark.sink.checkpoint import parse_offset_log
@@ -85,8 +84,8 @@ class Capture:
 
 
 def is_captured(table: FileStoreTable) -> bool:
-    """Whether commits to a table record what they were made from: not those to the system tables."""
-    return LINEAGE_CAPTURE.of(table.schema.options) and table.name.partition(".")[0] != SYSTEM_DATABASE
+    """Whether commits to a table record what they were made from: all but those to the system tables."""
+    return table.name.partition(".")[0] != SYSTEM_DATABASE
 
 
 def has_moved(lineage: BatchLineage) -> bool:

@@ -1,0 +1,136 @@
+"""`lakelog lineage show`: the graph around a table, as a tree, as JSON, as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
+from lakelog.cli.output import print_lines, print_tree, to_json
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from lakelog.catalog import Table
+    from lakelog.lineage.graph import LineageGraph
+
+_COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
+
+Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
+Snapshot = Annotated[int | None, typer.Option("--snapshot", min=1, help="Of this snapshot, not of all.")]
+
+
+def show(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    snapshot: Snapshot = None,
+    depth: Depth = None,
+    up: Annotated[bool, typer.Option("--up", help="Only what the table was made from.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Only what was made from the table.")] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture to this file too.")] = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Draw what a table was made from, and into.
+
+    Jobs stand between the tables that they read and write. With --snapshot: what that snapshot was made from, and what
+    was made from it; a table above it counts up to the snapshot that is printed, a table below it from there on.
+    """
+    found = find_table(table, warehouse, branch=branch)
+    graph = _graph(found, snapshot, depth, up=up or not down, down=down or not up)
+    if svg is not None:
+        _write_picture(graph, svg)
+    if as_json:
+        asked = {"table": graph.nodes[0].name, "snapshot_id": snapshot}
+        nodes = [{"id": place} | asdict(node) for place, node in enumerate(graph.nodes)]
+        more = {"jobs": [asdict(job) for job in graph.jobs], "links": [asdict(link) for link in graph.links]}
+        print_lines([to_json(asked | {"nodes": nodes} | more)])
+        return
+    print_tree(_tree(graph, has_up=up or not down, has_down=down or not up))
+    if svg is not None:
+        print_lines([f"wrote {svg}"])
+
+
+def _graph(table: Table, snapshot: int | None, depth: int | None, *, up: bool, down: bool) -> LineageGraph:
+    from lakelog.catalog import Catalog
+    from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+    from lakelog.lineage import known_edges
+    from lakelog.lineage.graph import lineage_graph, table_key
+
+    files = table._files
+    newest = files.snapshots.latest_id()
+    if snapshot is not None and snapshot > (newest or 0):
+        raise NotFoundError(f"table {table.name} has no snapshot {snapshot}: its newest is {newest or 'none'}")
+    branch = None if files.branch == MAIN_BRANCH else files.branch
+    name = table.name.removesuffix(f"{BRANCH_INFIX}{branch}")
+    edges = known_edges(Catalog(table.warehouse))
+    key = table_key(table.uuid, branch)
+    return lineage_graph(edges, key, name, snapshot_id=snapshot, depth=depth, up=up, down=down)
+
+
+def _write_picture(graph: LineageGraph, path: Path) -> None:
+    from lakelog.lineage.picture import lineage_svg
+
+    try:
+        path.write_text(lineage_svg(graph), encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequestError(f"the picture cannot be written to {path}: {error.strerror}") from error
+
+
+def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Tree:
+    """What is above the asked table, then what is below it; a table that is there already is not drawn out again."""
+    from rich.tree import Tree
+
+    root = Tree(_label(graph, 0))
+    for is_asked, is_up, title in ((has_up, True, "made from"), (has_down, False, "made into")):
+        if is_asked:
+            side = root.add(title)
+            _add_jobs(side, graph, 0, is_up=is_up, drawn=set())
+            if not side.children:
+                side.add("nothing that is recorded", style="dim")
+    return root
+
+
+def _add_jobs(tree: Tree, graph: LineageGraph, place: int, *, is_up: bool, drawn: set[int]) -> None:
+    """The jobs that wrote a node, with what they read; or those that read it, with what they wrote."""
+    from rich.text import Text
+
+    from lakelog.common.quoting import printable
+    from lakelog.lineage.wording import job_lines
+
+    drawn.add(place)
+    for one in graph.jobs:
+        links = [link for link in graph.links if (link.job, link.sink) == (one.job, one.sink)]
+        links = [
+            link
+            for link in links
+            if (link.is_above and link.sink == place if is_up else link.is_below and link.source == place)
+        ]
+        if not links:
+            continue
+        job, batches = map(printable, job_lines(one))
+        branch = tree.add(Text.assemble((job, "cyan"), f"  {batches}"))
+        for other in dict.fromkeys(link.source if is_up else link.sink for link in links):
+            label = _label(graph, other)
+            if other in drawn:
+                branch.add(label.append("  see above", style="dim"))
+            else:
+                _add_jobs(branch.add(label), graph, other, is_up=is_up, drawn=drawn)
+
+
+def _label(graph: LineageGraph, place: int) -> Text:
+    from rich.text import Text
+
+    from lakelog.common.quoting import printable
+    from lakelog.lineage.wording import node_lines
+
+    name, *others = map(printable, node_lines(graph, place))
+    label = Text(name, style=_COLOURS[graph.nodes[place].kind.value])
+    for other in others:
+        label.append(f"  {other}", style="not bold default")
+    return label

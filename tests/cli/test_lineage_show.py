@@ -1,0 +1,120 @@
+"""`lakelog lineage show`: the graph around a table as a tree, as JSON, as a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.lineage.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
+from tests.cli.conftest import Run
+from tests.support.lineage_records import commit_job
+
+pytestmark = pytest.mark.usefixtures("pipeline")
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> None:
+    """Kafka and something unknown into orders, orders into sums by two batches, sums and orders into report."""
+    catalog = Catalog(tmp_path)
+    schema = pa.schema({"id": pa.int64()})
+    orders, sums, report = (catalog.create_table(f"db.{name}", schema=schema) for name in ("orders", "sums", "report"))
+    commit_job(orders, 0, ForeignSource(format="kafka", name="shop"), job="ingest")
+    commit_job(orders, 1, UnknownSource(why="an RDD"), job="ingest")
+    for batch_id in range(2):
+        commit_job(sums, batch_id, read(orders, batch_id + 1), job="summing")
+    commit_job(report, 0, read(sums, 1), read(orders, 2), job="reporting")
+
+
+def read(table: Table, snapshot_id: int) -> Source:
+    end = TableVersion(snapshot_id=snapshot_id)
+    return TableSource(table=table.name, uuid=table.uuid, mode=ReadMode.STREAM, end=end, is_exact=True)
+
+
+def test_the_tree_has_jobs_between_tables_and_each_table_once(run: Run) -> None:
+    code, out, err = run("lineage", "show", "db.report")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "db.report",
+        "├── made from",
+        "│   └── reporting  1 batch, snapshot 1",
+        "│       ├── db.sums  read up to snapshot 1",
+        "│       │   └── summing  2 batches, snapshots 1 to 2",
+        "│       │       └── db.orders  read up to snapshot 2",
+        "│       │           └── ingest  2 batches, snapshots 1 to 2",
+        "│       │               ├── kafka:shop",
+        "│       │               └── unknown source  an RDD",
+        "│       └── db.orders  read up to snapshot 2  see above",
+        "└── made into",
+        "    └── nothing that is recorded",
+    ]
+
+
+def test_one_snapshot_and_one_direction_can_be_asked_for(run: Run) -> None:
+    assert run("lineage", "show", "db.orders", "--snapshot", "2", "--down", "--depth", "1")[1].splitlines() == [
+        "db.orders  snapshot 2",
+        "└── made into",
+        "    ├── summing  1 batch, snapshot 2",
+        "    │   └── db.sums  from snapshot 2 on",
+        "    └── reporting  1 batch, snapshot 1",
+        "        └── db.report  from snapshot 1 on",
+    ]
+    assert "made into" not in run("lineage", "show", "db.orders", "--up")[1]
+
+
+def test_the_json_is_one_object_of_nodes_and_links(run: Run) -> None:
+    _, out, _ = run("lineage", "show", "db.sums", "--snapshot", "1", "--up", "--depth", "1", "--json")
+
+    found = json.loads(out)
+    orders, sums = Catalog(".").table("db.orders"), Catalog(".").table("db.sums")
+    node = {"kind": "table", "branch": None}
+    assert out.count("\n") == 1
+    assert found == {
+        "table": "db.sums",
+        "snapshot_id": 1,
+        "nodes": [
+            {"id": 0, "name": "db.sums", "uuid": sums.uuid, "depth": 0, "first": 1, "last": 1, **node},
+            {"id": 1, "name": "db.orders", "uuid": orders.uuid, "depth": -1, "first": None, "last": 1, **node},
+        ],
+        "jobs": [{"job": "summing", "sink": 0, "batch_count": 1, "first": 1, "last": 1}],
+        "links": [
+            {
+                "source": 1,
+                "sink": 0,
+                "job": "summing",
+                "source_to": 1,
+                "is_exact": True,
+                "why": None,
+                "is_above": True,
+                "is_below": False,
+            }
+        ],
+    }
+
+
+def test_the_picture_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("lineage", "show", "db.report", "--svg", "report.svg")
+
+    assert (code, out.splitlines()[-1]) == (0, "wrote report.svg")
+    texts = [found.text for found in ET.parse(tmp_path / "report.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert {"db.report", "db.sums", "db.orders", "kafka:shop", "reporting"} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("db.no",), "table db.no does not exist"),
+        (("db.sums", "--snapshot", "3"), "table db.sums has no snapshot 3: its newest is 2"),
+        (("db.sums", "--svg", "missing/a.svg"), "the picture cannot be written to missing/a.svg: No such file"),
+    ],
+)
+def test_an_error_names_what_is_wrong(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = run("lineage", "show", *arguments)
+
+    assert code == 1
+    assert message in err
