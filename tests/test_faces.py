@@ -54,6 +54,7 @@ FACES = {
         "normalize",
         "progress_with_commits",
         "read",
+        "read_streams",
         "register",
         "replay_dead_letters",
         "write_stream",

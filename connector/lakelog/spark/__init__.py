@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
+    from lakelog.spark.source.group_streams import read_streams
     from lakelog.spark.source.normalize import normalize
     from lakelog.spark.source.read import read
 
@@ -33,6 +34,7 @@ __all__ = [
     "normalize",
     "progress_with_commits",
     "read",
+    "read_streams",
     "register",
     "replay_dead_letters",
     "write_stream",
@@ -49,6 +51,7 @@ _HOMES = {
     "normalize": "lakelog.spark.source.normalize",
     "progress_with_commits": "lakelog.spark.sink.commits",
     "read": "lakelog.spark.source.read",
+    "read_streams": "lakelog.spark.source.group_streams",
     "register": "lakelog.spark.data_source",
     "replay_dead_letters": "lakelog.spark.replay",
     "write_stream": "lakelog.spark.sink.sink",
