@@ -43,7 +43,17 @@ FACES = {
     | CHANGES
     | ERRORS,
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
-    "lakelog.lineage": {"Fed", "feed", "known_edges"},
+    "lakelog.lineage": {
+        "Fed",
+        "Job",
+        "Rebuilt",
+        "delete_job",
+        "end_job",
+        "feed",
+        "jobs",
+        "known_edges",
+        "rebuild",
+    },
     "lakelog.spark": {
         "LakelogSink",
         "bucket_column",

@@ -1,59 +1,47 @@
 """The system tables of lineage: what is fed into them, once, whatever happens in between."""
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, InvalidRequestError, Table
+from lakelog.catalog import Catalog, InvalidRequestError
 from lakelog.lineage import feed, known_edges
 from lakelog.lineage.edges import edges_of
 from lakelog.lineage.record import ForeignSource, ReadMode
-from tests.support.lineage_records import commit_batch, commit_job, entry, lineage, table_source
-
-ON = {"table-lineage": "true", "data-lineage": "true"}
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return Catalog(tmp_path / "lake", options=ON)
-
-
-def make(catalog: Catalog, name: str) -> Table:
-    return catalog.create_table(name, schema=pa.schema({"id": pa.int64()}), options={"bucket": "1"})
-
-
-def rows(catalog: Catalog, name: str, *columns: str) -> list[tuple[Any, ...]]:
-    found = catalog.system_table(f"sys.{name}").to_arrow(columns=columns or None)
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
-
-
-def sorted_rows(table: pa.Table) -> list[tuple[object, ...]]:
-    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+from tests.support.lineage_records import (
+    commit_batch,
+    commit_job,
+    entry,
+    lineage,
+    make_sink,
+    sorted_rows,
+    system_rows,
+    table_source,
+)
 
 
 def test_a_job_with_its_tables_and_snapshots_is_in_the_tables_of_the_proposal(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     snapshot = commit_job(table, 3, table_source("db.a", start=4, end=5), table_source("db.b", end=9), job="flights")
 
     feed(catalog)
 
-    assert rows(catalog, "source_job_lineage", "job", "database", "table") == [
+    assert system_rows(catalog, "source_job_lineage", "job", "database", "table") == [
         ("flights", "db", "a"),
         ("flights", "db", "b"),
     ]
-    assert rows(catalog, "sink_job_lineage", "job", "database", "table") == [("flights", "db", "t")]
+    assert system_rows(catalog, "sink_job_lineage", "job", "database", "table") == [("flights", "db", "t")]
     columns = ("job", "barrier_id", "database", "table", "snapshot_id")
-    assert rows(catalog, "source_snapshot_lineage", *columns) == [
+    assert system_rows(catalog, "source_snapshot_lineage", *columns) == [
         ("flights", 3, "db", "a", 5),
         ("flights", 3, "db", "b", 9),
     ]
-    assert rows(catalog, "sink_snapshot_lineage", *columns) == [("flights", 3, "db", "t", snapshot.id)]
+    assert system_rows(catalog, "sink_snapshot_lineage", *columns) == [("flights", 3, "db", "t", snapshot.id)]
 
 
 def test_all_edges_are_known_when_they_were_fed(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     foreign = ForeignSource(format="kafka", name="orders", end="{}")
     for batch in range(3):
         commit_job(table, batch, table_source(start=batch, end=batch + 1), foreign)
@@ -64,11 +52,11 @@ def test_all_edges_are_known_when_they_were_fed(catalog: Catalog) -> None:
     feed(catalog)
 
     assert sorted_rows(known_edges(catalog)) == sorted_rows(before)
-    assert len(rows(catalog, "snapshot_edges")) == before.num_rows == 7
+    assert len(system_rows(catalog, "snapshot_edges")) == before.num_rows == 7
 
 
 def test_edges_of_expired_snapshots_are_known(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     for batch in range(4):
         commit_job(table, batch, table_source(end=batch + 1))
     before = known_edges(catalog)
@@ -81,7 +69,7 @@ def test_edges_of_expired_snapshots_are_known(catalog: Catalog) -> None:
 
 
 def test_feeding_again_changes_nothing(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source())
     feed(catalog)
     stored = Catalog(catalog.warehouse).table("lakelog_sys.snapshot_edges")
@@ -92,7 +80,7 @@ def test_feeding_again_changes_nothing(catalog: Catalog) -> None:
 
 
 def test_a_feed_commits_once_a_table_for_many_batches(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     for batch in range(20):
         commit_job(table, batch, table_source(end=batch))
 
@@ -104,7 +92,7 @@ def test_a_feed_commits_once_a_table_for_many_batches(catalog: Catalog) -> None:
 
 def test_without_the_options_nothing_is_made(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path)
-    commit_job(make(catalog, "db.t"), 0, table_source())
+    commit_job(make_sink(catalog, "db.t"), 0, table_source())
 
     with pytest.raises(InvalidRequestError, match="both table-lineage and data-lineage are false"):
         feed(catalog)
@@ -112,18 +100,18 @@ def test_without_the_options_nothing_is_made(tmp_path: Path) -> None:
     assert known_edges(catalog).num_rows == 1
     assert [path.name for path in tmp_path.iterdir()] == ["db.db"]
     assert catalog.list_databases() == ["db"]
-    assert rows(catalog, "sink_snapshot_lineage") == []
+    assert system_rows(catalog, "sink_snapshot_lineage") == []
 
 
 def test_options_are_kept_in_the_warehouse(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source())
     feed(catalog)
     commit_job(table, 1, table_source())
     later = Catalog(catalog.warehouse)
 
     assert feed(later).batches == 1
-    assert rows(later, "catalog_options") == [
+    assert system_rows(later, "catalog_options") == [
         ("data-lineage", "true"),
         ("table-lineage", "true"),
         ("warehouse", catalog.warehouse),
@@ -135,7 +123,7 @@ def test_options_are_kept_in_the_warehouse(catalog: Catalog) -> None:
 )
 def test_each_option_makes_its_tables(tmp_path: Path, option: str, made: str) -> None:
     catalog = Catalog(tmp_path, options={option: "true"})
-    commit_job(make(catalog, "db.t"), 0, table_source())
+    commit_job(make_sink(catalog, "db.t"), 0, table_source())
 
     feed(catalog)
 
@@ -145,7 +133,7 @@ def test_each_option_makes_its_tables(tmp_path: Path, option: str, made: str) ->
 
 
 def test_the_tables_are_shown_under_sys(catalog: Catalog) -> None:
-    make(catalog, "db.t")
+    make_sink(catalog, "db.t")
     feed(catalog)
 
     assert catalog.list_databases() == ["db", "sys"]
@@ -153,7 +141,7 @@ def test_the_tables_are_shown_under_sys(catalog: Catalog) -> None:
 
 
 def test_the_views_have_paimons_columns(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     first = commit_job(table, 0, table_source("db.a"))
     commit_job(table, 1, table_source("db.a"))
     feed(catalog)
@@ -166,30 +154,30 @@ def test_the_views_have_paimons_columns(catalog: Catalog) -> None:
         {"database_name": "db", "table_name": "a", "job_name": "job"}
     ]
     assert found["create_time"].cast("int64").to_pylist() == [first.time_millis * 1_000]
-    assert rows(catalog, "sink_table_lineage", "database_name", "table_name", "job_name") == [("db", "t", "job")]
+    assert system_rows(catalog, "sink_table_lineage", "database_name", "table_name", "job_name") == [("db", "t", "job")]
 
 
 def test_a_batch_write_has_its_commit_time_as_its_barrier(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     source = table_source("db.a", mode=ReadMode.BATCH)
     snapshot = commit_batch(table, "w", 0, entry("w", 0, lineage(None, source, job="nightly")))
     feed(catalog)
 
     for name in ("source_snapshot_lineage", "sink_snapshot_lineage"):
-        assert rows(catalog, name, "job", "barrier_id") == [("nightly", snapshot.time_millis)]
+        assert system_rows(catalog, name, "job", "barrier_id") == [("nightly", snapshot.time_millis)]
 
 
 def test_of_two_reads_of_one_table_the_stream_counts(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source("db.a", end=5), table_source("db.a", end=7, mode=ReadMode.BATCH))
     feed(catalog)
 
-    assert rows(catalog, "source_snapshot_lineage", "snapshot_id") == [(5,)]
+    assert system_rows(catalog, "source_snapshot_lineage", "snapshot_id") == [(5,)]
     assert known_edges(catalog).num_rows == 2
 
 
 def test_a_branch_is_named_as_other_engines_name_it(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source("db.a"))
     table.create_branch("trial")
     commit_job(table.branch("trial"), 1, table_source("db.a"))
@@ -197,7 +185,7 @@ def test_a_branch_is_named_as_other_engines_name_it(catalog: Catalog) -> None:
 
     feed(catalog)
 
-    assert rows(catalog, "sink_job_lineage", "table") == [("t$branch_trial",), ("t",)]
+    assert system_rows(catalog, "sink_job_lineage", "table") == [("t$branch_trial",), ("t",)]
     assert sorted_rows(known_edges(catalog)) == sorted_rows(before)
 
 
@@ -205,7 +193,7 @@ def test_a_name_that_two_queries_use_keeps_the_edges_of_both(catalog: Catalog) -
     for name, query in (("db.t", "q1"), ("db.u", "q2")):
         of_batch = lineage(0, table_source("db.a"))
         fields = {**entry(query, 0, of_batch), "query": query}
-        commit_batch(make(catalog, name), query, 0, fields)
+        commit_batch(make_sink(catalog, name), query, 0, fields)
 
     feed(catalog)
 
@@ -213,8 +201,8 @@ def test_a_name_that_two_queries_use_keeps_the_edges_of_both(catalog: Catalog) -
 
 
 def test_the_tables_follow_a_renamed_table(catalog: Catalog) -> None:
-    source = make(catalog, "db.a")
-    table = make(catalog, "db.t")
+    source = make_sink(catalog, "db.a")
+    table = make_sink(catalog, "db.t")
     of_source = table_source("db.a").to_json() | {"uuid": source.uuid}
     commit_batch(table, "job", 0, {**entry("job", 0, lineage(0)), "sources": [of_source]})
     feed(catalog)
@@ -226,27 +214,27 @@ def test_the_tables_follow_a_renamed_table(catalog: Catalog) -> None:
 
     feed(catalog)
 
-    assert rows(catalog, "sink_job_lineage", "database", "table") == [("db", "u")]
-    assert rows(catalog, "source_snapshot_lineage", "database", "table", "snapshot_id") == [("other", "b", 5)]
-    assert rows(catalog, "snapshot_edges", "sink_table", "source_table") == [("db.u", "other.b")]
+    assert system_rows(catalog, "sink_job_lineage", "database", "table") == [("db", "u")]
+    assert system_rows(catalog, "source_snapshot_lineage", "database", "table", "snapshot_id") == [("other", "b", 5)]
+    assert system_rows(catalog, "snapshot_edges", "sink_table", "source_table") == [("db.u", "other.b")]
 
 
 def test_the_lineage_of_a_dropped_table_goes_with_it(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source("db.a"))
-    commit_job(make(catalog, "db.u"), 0, table_source("db.a"), job="other")
+    commit_job(make_sink(catalog, "db.u"), 0, table_source("db.a"), job="other")
     feed(catalog)
 
     catalog.drop_table("db.t")
 
     for name in ("sink_job_lineage", "sink_snapshot_lineage"):
-        assert rows(catalog, name, "job", "table") == [("other", "u")]
+        assert system_rows(catalog, name, "job", "table") == [("other", "u")]
     assert known_edges(catalog)["sink_table"].to_pylist() == ["db.u"]
-    assert rows(catalog, "dropped_tables") == []
+    assert system_rows(catalog, "dropped_tables") == []
 
 
 def test_a_rolled_back_table_is_fed_again(catalog: Catalog) -> None:
-    table = make(catalog, "db.t")
+    table = make_sink(catalog, "db.t")
     for batch in range(3):
         commit_job(table, batch, table_source(end=batch))
     feed(catalog)

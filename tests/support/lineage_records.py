@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any  # Any: the values of rows
 
-from lakelog.catalog import Table
+import pyarrow as pa
+
+from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.users import LINEAGE_KEY
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
+
+LINEAGE_ON = {"table-lineage": "true", "data-lineage": "true"}
+
+
+def make_sink(catalog: Catalog, name: str = "db.t") -> Table:
+    """A table of one column."""
+    return catalog.create_table(name, schema=pa.schema({"id": pa.int64()}), options={"bucket": "1"})
+
+
+def system_rows(catalog: Catalog, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows of a system table, in order; all columns without any."""
+    return sorted_rows(catalog.system_table(f"sys.{name}").to_arrow(columns=columns or None))
+
+
+def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
 
 
 def files_of(table: Table | FileStoreTable) -> FileStoreTable:

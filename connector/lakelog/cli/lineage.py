@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from lakelog.cli import lineage_show
+from lakelog.cli import lineage_feed, lineage_show
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(lineage_show.show)
+app.command(name="feed")(lineage_feed.feed)
+app.command(name="rebuild")(lineage_feed.rebuild)
+app.command(name="jobs")(lineage_feed.list_jobs)
+app.command(name="end")(lineage_feed.end)
+app.command(name="delete")(lineage_feed.delete)

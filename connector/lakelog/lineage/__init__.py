@@ -1,21 +1,45 @@
-"""Where rows come from: which snapshots of which tables made a snapshot."""
+"""Where rows come from: which snapshots of which tables made a snapshot.
+
+Once this is imported, lineage that was not fed is fed before its snapshots expire; `lakelog.spark` and the command line
+import it. In a process that does not, such snapshots stay.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lakelog.lineage.feeding import Fed, feed
-    from lakelog.lineage.known import known_edges
+from lakelog.filestore.expire.before_expiry import take_before_expiry
 
-__all__ = ["Fed", "feed", "known_edges"]
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.store import TableStore
+    from lakelog.lineage.feeding import Fed, feed
+    from lakelog.lineage.job_verbs import Job, delete_job, end_job, jobs
+    from lakelog.lineage.known import known_edges
+    from lakelog.lineage.rebuilding import Rebuilt, rebuild
+
+__all__ = ["Fed", "Job", "Rebuilt", "delete_job", "end_job", "feed", "jobs", "known_edges", "rebuild"]
 # A name is imported when it is used first: a writer needs nothing of those that ask.
 _HOMES = {
     "Fed": "lakelog.lineage.feeding",
+    "Job": "lakelog.lineage.job_verbs",
+    "Rebuilt": "lakelog.lineage.rebuilding",
+    "delete_job": "lakelog.lineage.job_verbs",
+    "end_job": "lakelog.lineage.job_verbs",
     "feed": "lakelog.lineage.feeding",
+    "jobs": "lakelog.lineage.job_verbs",
     "known_edges": "lakelog.lineage.known",
+    "rebuild": "lakelog.lineage.rebuilding",
 }
+
+
+def _take_lineage(table: TableStore) -> None:
+    from lakelog.lineage.feeding import feed_line  # noqa: PLC0415  # most processes never need it
+
+    feed_line(table)
+
+
+take_before_expiry("lakelog.lineage", _take_lineage)
 
 if not TYPE_CHECKING:
 

@@ -17,6 +17,7 @@ from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.edges import Edge
 from lakelog.lineage.following import follow_tables
@@ -46,7 +47,8 @@ def feed(catalog: Catalog) -> Fed:
     """Put what the snapshots of a warehouse's tables record into its system tables, as far as it was not fed.
 
     What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
-    Lineage of tables that were renamed or dropped since follows them. Raises InvalidRequestError where neither is on.
+    Lineage of tables that were renamed or dropped since follows them. Where the options switch both off, which were on,
+    this is kept, and no snapshot is held any more. Raises InvalidRequestError where neither is on.
     """
     return feed_catalog(catalog)
 
@@ -54,6 +56,9 @@ def feed(catalog: Catalog) -> Fed:
 def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
     """As `feed`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
+    if database.given and database.is_made() and not database.switches().is_on:
+        _switch_off(catalog, database)
+        return Fed()
     feeder = Feeder.of(database, on_step)
     names: dict[str, str] = {}
     for database_name, name, table in all_tables(catalog):
@@ -65,8 +70,16 @@ def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
     return feeder.fed
 
 
-def feed_table(database: SystemDatabase, table: TableStore) -> None:
+def _switch_off(catalog: Catalog, database: SystemDatabase) -> None:
+    database.store_options()
+    for _, _, table in all_tables(catalog):
+        for line in lines_of(table._files):
+            line.release()
+
+
+def feed_line(table: TableStore) -> None:
     """Feed one line before its snapshots expire; where lineage is switched off, hold them no longer."""
+    database = SystemDatabase.beside(table, warehouse_of(table.path))
     line = Line(table, table.branch)
     if not database.switches().is_on:
         line.release()
@@ -74,6 +87,15 @@ def feed_table(database: SystemDatabase, table: TableStore) -> None:
     feeder = Feeder.of(database)
     feeder.take_line(line)
     feeder.flush()
+
+
+def hold_lineage(table: TableStore) -> None:
+    """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
+
+    Once per query or statement: it reads the options of the warehouse.
+    """
+    if SystemDatabase.beside(table, warehouse_of(table.path)).switches().is_on:
+        Line(table, table.branch).hold()
 
 
 @dataclass(kw_only=True)
@@ -113,11 +135,11 @@ class Feeder:
             on_step=on_step,
         )
 
-    def take(self, table: TableStore) -> None:
-        """Take all lines of a table."""
+    def take(self, table: TableStore, *, start: int | None = None) -> None:
+        """Take all lines of a table; see `take_line`."""
         before = self.fed.batches
         for line in lines_of(table):
-            self.take_line(line)
+            self.take_line(line, start=start)
         self.fed = Fed(
             tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
         )

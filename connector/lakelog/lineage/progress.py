@@ -90,6 +90,12 @@ class Line:
                 consumers.put(PARTS_LEASE, fed.parts_from)
         consumers.put(LINEAGE_CONSUMER, fed.last.id + 1, commit=fed.last.uuid)
 
+    def hold(self) -> None:
+        """Keep the snapshots of the line until they are fed, unless they are kept already."""
+        if self.consumers.find(LINEAGE_CONSUMER) is None:
+            snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
+            self.consumers.put(LINEAGE_CONSUMER, snapshots.earliest_id() or 1)
+
     def release(self) -> None:
         """Hold nothing any more."""
         for consumer_id in (LINEAGE_CONSUMER, PARTS_LEASE):
@@ -99,18 +105,6 @@ class Line:
 def lines_of(table: TableStore) -> list[Line]:
     """The lines of a table, the main one first. Lists a folder."""
     return [Line(table, branch) for branch in table.branch_names()]
-
-
-def hold_unfed(table: TableStore) -> None:
-    """Keep the next snapshots of a line until they are fed, unless they are kept already.
-
-    For who is about to write with lineage, where it is recorded.
-    """
-    line = Line(table, table.branch)
-    if line.consumers.find(LINEAGE_CONSUMER) is None:
-        latest = table.snapshots.latest()
-        commit = None if latest is None else latest.uuid
-        line.consumers.put(LINEAGE_CONSUMER, 1 if latest is None else latest.id + 1, commit=commit)
 
 
 def _parts_from(batches: LineBatches, log: str) -> int | None:

@@ -21,6 +21,7 @@ from lakelog.filestore.commit.outcomes import UnknownAttempts
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.expire import expiry, references
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.references import References
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata import snapshot_manager
@@ -152,13 +153,13 @@ def test_deletes_stay_while_older_rows_are_there(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_expiry_keeps_what_tags_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare = expiry._Files.__init__
+    prepare = KeptFiles.__init__
 
-    def careless(self: expiry._Files, *given: object) -> None:
+    def careless(self: KeptFiles, *given: object) -> None:
         prepare(self, *given)  # type: ignore[arg-type]  # whatever it is given
         self.kept = set()
 
-    monkeypatch.setattr(expiry._Files, "__init__", careless)
+    monkeypatch.setattr(KeptFiles, "__init__", careless)
     check_breaks("deletes data-")
 
 

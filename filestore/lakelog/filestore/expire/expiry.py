@@ -9,7 +9,6 @@ Source: Paimon spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireC
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import logging
 from collections.abc import Iterable, Sequence
@@ -18,8 +17,9 @@ from lakelog.common.errors import LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.expire.before_expiry import take_lineage
+from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.references import (
-    References,
     brought_by_appends,
     history_of,
     index_names,
@@ -30,12 +30,11 @@ from lakelog.filestore.expire.references import (
 from lakelog.filestore.expire.removed_files import entries_left, index_left, names_left, net_removed, removed_by
 from lakelog.filestore.expire.retention import Expired, Retention, first_kept
 from lakelog.filestore.metadata.commit_times import CommitTimes
-from lakelog.filestore.metadata.consumers import ConsumerManager
+from lakelog.filestore.metadata.consumers import LINEAGE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.restored import parse_restored
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.tag_holds import kept_by_tags
 from lakelog.filestore.metadata.users import carried_properties
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
@@ -48,7 +47,8 @@ __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:
     """Delete the snapshots that need not be kept, oldest first, and the files that only they name; then changelogs.
 
-    Consumers that are too old by the table's options are deleted before. Raises CorruptDataError for a consumer or a
+    Consumers that are too old by the table's options are deleted before. Snapshots that are held for their lineage have
+    it taken before, see `lakelog.filestore.expire.before_expiry`. Raises CorruptDataError for a consumer or a
     manifest that is not readable: then nothing more is deleted. Logs a line of INFO, `expire`, when anything was
     deleted.
     """
@@ -60,7 +60,13 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     if newest is None or earliest is None:
         return Expired(consumers=tuple(deleted_consumers))
     lasted = Stopwatch()
-    expiry = _Expiry(table, retention or Retention.of(table), newest, now_millis, consumers.first_wanted())
+    retention = retention or Retention.of(table)
+    held = consumers.find(LINEAGE_CONSUMER)
+    if held is not None:
+        wanted = consumers.first_wanted(but=LINEAGE_CONSUMER)
+        if held < _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest):
+            take_lineage(table)
+    expiry = _Expiry(table, retention, newest, now_millis, consumers.first_wanted())
     expired = expiry.expire_snapshots(earliest)
     expired_changes = expiry.expire_changelogs()
     done = Expired(
@@ -126,9 +132,13 @@ class _Expiry:
         self.data_files = 0
         self.metadata_files = 0
 
+    def first_kept(self, earliest: int) -> int:
+        """The oldest snapshot that stays."""
+        return self._first_kept(range(earliest, self._newest.id + 1), self._retention)
+
     def expire_snapshots(self, earliest: int) -> tuple[int, ...]:
         """Delete the snapshots that are due; gives their ids."""
-        end = self._first_kept(range(earliest, self._newest.id + 1), self._retention)
+        end = self.first_kept(earliest)
         if end == earliest:
             return ()
         found = [snapshot for number in range(earliest, end + 1) if (snapshot := self._table.snapshots.find(number))]
@@ -154,14 +164,14 @@ class _Expiry:
             self._history.changelogs.write_earliest_hint()
         return tuple(snapshot.id for snapshot in found[:-1])
 
-    def _files_behind_hint(self, found: Sequence[Snapshot]) -> _Files:
+    def _files_behind_hint(self, found: Sequence[Snapshot]) -> KeptFiles:
         """The files to keep, collected once the hint names the oldest snapshot that stays.
 
         A tag that is created meanwhile sees one of the two, see `lakelog.filestore.metadata.tag_holds`.
         """
         self._table.snapshots.write_earliest_hint(found[-1].id)
         try:
-            return _Files(self._table, found[:-1], found[-1], self._restored)
+            return KeptFiles(self._table, found[:-1], found[-1], self._restored)
         except LakelogError:
             self._table.snapshots.write_earliest_hint(found[0].id)
             raise
@@ -181,7 +191,7 @@ class _Expiry:
             return ()
         expired = [found for number in range(first, end) if (found := self._history.changelogs.find(number))]
         next_snapshot = [*expired[1:], kept]
-        files = _Files(self._table, expired, living, self._restored)
+        files = KeptFiles(self._table, expired, living, self._restored)
         for changelog, behind in zip(expired, next_snapshot, strict=True):
             has_deltas = changelog.has_own_changelog or changelog.changelog_manifest_list is None
             if not self._has_producer and has_deltas:
@@ -204,7 +214,7 @@ class _Expiry:
         carried = self._carried
         return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
 
-    def _delete_data(self, files: _Files, entry: ManifestEntry) -> None:
+    def _delete_data(self, files: KeptFiles, entry: ManifestEntry) -> None:
         if entry.file.file_name in files.kept or entry.file.external_path is not None:  # outside files stay
             return
         path = self._table.data_path(entry.bucket_id, entry.file)
@@ -213,7 +223,7 @@ class _Expiry:
         self._table.file_io.delete(path)
         self.data_files += 1
 
-    def _delete_changelog(self, files: _Files, snapshot: Snapshot) -> None:
+    def _delete_changelog(self, files: KeptFiles, snapshot: Snapshot) -> None:
         """Delete the changelog files of a snapshot, then their manifests."""
         changelog = snapshot.changelog_manifest_list
         if changelog is None or changelog in files.kept:
@@ -224,7 +234,7 @@ class _Expiry:
 
     def _delete_metadata(
         self,
-        files: _Files,
+        files: KeptFiles,
         snapshot: Snapshot,
         next_snapshot: Snapshot,
         lists: Sequence[str],
@@ -242,7 +252,7 @@ class _Expiry:
         if has_index:
             self._delete_index(files, snapshot, next_snapshot)
 
-    def _delete_index(self, files: _Files, snapshot: Snapshot, next_snapshot: Snapshot) -> None:
+    def _delete_index(self, files: KeptFiles, snapshot: Snapshot, next_snapshot: Snapshot) -> None:
         file_io, paths = self._table.file_io, self._table.paths
         index, statistics = snapshot.index_manifest, snapshot.statistics
         if index is not None and index not in files.kept and index != next_snapshot.index_manifest:
@@ -258,43 +268,8 @@ class _Expiry:
             file_io.delete(paths.statistics(statistics))
             self.metadata_files += 1
 
-    def _delete_named(self, files: _Files, names: Sequence[str]) -> None:
+    def _delete_named(self, files: KeptFiles, names: Sequence[str]) -> None:
         for name in reversed(names):
             if name not in files.kept:
                 self._table.file_io.delete(self._table.paths.manifest(name))
                 self.metadata_files += 1
-
-
-def _is_own(tag: str) -> bool:
-    """Whether a tag, or a hold of one in the making, is lakelog's own."""
-    return tag.startswith(("lakelog-", "."))
-
-
-class _Files:
-    """The files that an expiry must keep: collected once, after its decision."""
-
-    def __init__(self, table: TableStore, expired: Sequence[Snapshot], kept: Snapshot, restored: int) -> None:
-        """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays.
-
-        `restored` is the newest snapshot of a restore, 0 without one: before it a file may be removed and added again.
-        """
-        references = References(table)
-        references.add_metadata(kept)
-        tagged = kept_by_tags(table.file_io, history_of(table, table.branch).paths)
-        users = sorted((one for name, one in tagged.items() if not _is_own(name)), key=lambda one: one.id)
-        # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore it
-        # may be in any older tag. A line change deletes younger tags of users, so all of them are of this line.
-        ids = [one.id for one in users]
-        nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
-        nearest |= set(range(bisect.bisect_left(ids, restored)))
-        for at in sorted(nearest - {-1}):
-            references.add_state(users[at])
-        # So nothing else of these states can be deleted now, where a branch has them too.
-        references.leave_out(users)
-        for name, snapshot in tagged.items():
-            if _is_own(name):  # of this line or of another one
-                references.add_state(snapshot)
-        for branch in table.branch_names():
-            if branch != table.branch:
-                references.add_branch(history_of(table, branch))
-        self.kept = references.names

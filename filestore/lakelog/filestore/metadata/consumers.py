@@ -107,9 +107,10 @@ class ConsumerManager:
             )
         return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
-    def first_wanted(self) -> int | None:
-        """The first snapshot that some consumer has not read; None without consumers."""
-        return min((consumer.next_snapshot for consumer in self.all() if not consumer.is_own), default=None)
+    def first_wanted(self, *, but: str | None = None) -> int | None:
+        """The first snapshot that some consumer has not read, without the one of the id `but`; None without any."""
+        wanted = (one.next_snapshot for one in self.all() if not one.is_own and one.consumer_id != but)
+        return min(wanted, default=None)
 
     def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
         """Delete consumers without progress for `age_millis`, and leases of streams after a day; gives their ids.

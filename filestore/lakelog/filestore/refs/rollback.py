@@ -2,7 +2,7 @@
 
     1  tags of younger snapshots are deleted
     2  a target that only a tag keeps gets its snapshot's file again, and the hint EARLIEST
-    3  the consumer `lakelog-state` goes back; the hint LATEST names the target
+    3  the consumers `lakelog-state` and `lakelog-lineage` go back; the hint LATEST names the target
     4  from the newest snapshot down: the one before gets the users of the newest, then the snapshot is deleted
     5  younger changelogs are deleted, and tags that were made meanwhile
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object
 from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.consumers import STATE_CONSUMER, ConsumerManager
+from lakelog.filestore.metadata.consumers import LINEAGE_CONSUMER, STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.snapshot import DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -156,6 +156,9 @@ class _Rollback:
         held = consumers.find(STATE_CONSUMER)
         if held is not None and held > self._target.id:
             consumers.put(STATE_CONSUMER, self._target.id)
+        fed = consumers.find(LINEAGE_CONSUMER)
+        if fed is not None and fed > self._target.id + 1:
+            consumers.put(LINEAGE_CONSUMER, self._target.id + 1, commit=self._target.uuid)
         table.snapshots.write_latest_hint(self._target.id)
 
     def _delete(self, number: int) -> None:

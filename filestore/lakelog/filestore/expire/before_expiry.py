@@ -1,0 +1,37 @@
+"""What takes the lineage of snapshots before they expire: a port, which a part above the file store fills.
+
+The consumer `lakelog-lineage` holds the snapshots that were not taken. Where nothing fills the port, they stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import LakelogError
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.store import TableStore
+
+logger = logging.getLogger("lakelog.filestore")
+
+TakeLineage = Callable[["TableStore"], None]
+_takers: dict[str, TakeLineage] = {}
+
+
+def take_before_expiry(name: str, take: TakeLineage) -> None:
+    """From now on call `take` with a line whose snapshots are about to expire, and are held for their lineage.
+
+    It moves or deletes the consumer. One of a name replaces the one before.
+    """
+    _takers[name] = take
+
+
+def take_lineage(table: TableStore) -> None:
+    """Have the lineage of a line taken. Errors are logged: then its snapshots stay."""
+    for name, take in _takers.items():
+        try:
+            take(table)
+        except LakelogError as error:
+            logger.warning("%s: its lineage was not taken by %s, so its snapshots stay: %s", table.name, name, error)

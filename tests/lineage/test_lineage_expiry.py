@@ -1,0 +1,138 @@
+"""Snapshots whose lineage was not fed do not expire; an expiry feeds first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, InvalidRequestError, Table
+from lakelog.common.errors import UnavailableError
+from lakelog.filestore.expire import before_expiry
+from lakelog.lineage import feed, known_edges
+from lakelog.lineage.feeding import hold_lineage
+from tests.support.lineage_records import (
+    LINEAGE_ON,
+    commit_job,
+    files_of,
+    make_sink,
+    sorted_rows,
+    system_rows,
+    table_source,
+)
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    """A table of which snapshot 1 was fed, and 2 to 4 were not."""
+    made = make_sink(catalog)
+    commit_job(made, 0, table_source(end=0))
+    feed(catalog)
+    for batch in range(1, 4):
+        commit_job(made, batch, table_source(end=batch))
+    return made
+
+
+def next_unfed(table: Table) -> int | None:
+    return next((one.next_snapshot for one in table.consumers() if one.consumer_id == "lakelog-lineage"), None)
+
+
+def test_an_expiry_feeds_before_it_deletes(catalog: Catalog, table: Table) -> None:
+    before = sorted_rows(known_edges(catalog))
+    assert next_unfed(table) == 2
+
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+
+    assert next_unfed(table) == 5
+    assert sorted_rows(known_edges(catalog)) == before
+    assert len(system_rows(catalog, "snapshot_edges")) == 4
+
+
+def test_an_expiry_that_deletes_nothing_that_was_not_fed_feeds_nothing(table: Table) -> None:
+    assert table.expire_snapshots(retain_max=3, retain_min=1).snapshot_ids == (1,)
+    assert next_unfed(table) == 2
+
+
+def test_without_anything_that_feeds_the_snapshots_stay(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(before_expiry, "_takers", {})
+
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert next_unfed(table) == 2
+
+
+def test_a_feed_that_fails_keeps_the_snapshots(
+    table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise UnavailableError("the store does not answer")
+
+    monkeypatch.setattr(before_expiry, "_takers", {"test": fail})
+
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert "its snapshots stay: the store does not answer" in caplog.text
+
+
+def test_a_writers_own_expiry_feeds_too(catalog: Catalog) -> None:
+    retained = {"bucket": "1", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    made = catalog.create_table("db.t", schema="id BIGINT", options=retained)
+    commit_job(made, 0, table_source(end=0))
+    feed(catalog)
+    commit_job(made, 1, table_source(end=1))
+    for _ in range(2):
+        made.write(pa.table({"id": [1]}))
+
+    assert [snapshot.id for snapshot in made.snapshots()] in ([3, 4], [4, 3])
+    assert len(system_rows(catalog, "snapshot_edges")) == 2
+
+
+def test_lineage_that_is_switched_off_holds_nothing(catalog: Catalog, table: Table) -> None:
+    off = Catalog(catalog.warehouse, options=dict.fromkeys(LINEAGE_ON, "false"))
+    assert feed(off).batches == 0
+
+    assert next_unfed(table) is None
+    with pytest.raises(InvalidRequestError, match="both table-lineage and data-lineage are false"):
+        feed(Catalog(catalog.warehouse))
+
+
+def test_an_expiry_of_a_table_whose_lineage_is_switched_off_holds_nothing(catalog: Catalog, table: Table) -> None:
+    feed(Catalog(catalog.warehouse, options=dict.fromkeys(LINEAGE_ON, "false")))
+    table._files.file_io.write_bytes(f"{table.path}/consumer/consumer-lakelog-lineage", b'{"nextSnapshot": 2}')
+
+    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+
+
+def test_a_writer_holds_its_snapshots_where_lineage_is_recorded(catalog: Catalog) -> None:
+    made = make_sink(catalog)
+    hold_lineage(files_of(made))
+    assert next_unfed(made) is None
+    feed(catalog)
+
+    hold_lineage(files_of(made))
+
+    assert next_unfed(made) == 1
+
+
+def test_no_reader_takes_the_name_of_the_consumer(table: Table) -> None:
+    with pytest.raises(InvalidRequestError, match="is lakelog's own: it keeps the snapshots whose lineage"):
+        table.reset_consumer("lakelog-lineage", 1)
+
+
+def test_a_consumer_of_lineage_has_no_age(catalog: Catalog) -> None:
+    made = catalog.create_table(
+        "db.aged", schema="id BIGINT", options={"bucket": "1", "consumer.expiration-time": "1 ms"}
+    )
+    commit_job(made, 0, table_source())
+    feed(catalog)
+
+    assert made.expire_snapshots(retain_max=1, retain_min=1).consumers == ()
+
+
+@pytest.mark.full
+def test_the_command_line_feeds_before_it_expires(catalog: Catalog, table: Table) -> None:
+    command = [sys.executable, "-m", "lakelog.cli", "table", "expire", table.path, "--retain-max", "1"]
+    ended = subprocess.run([*command, "--retain-min", "1"], capture_output=True, text=True, check=True, timeout=120)
+
+    assert ended.stdout.startswith("3 snapshots")
+    assert len(system_rows(catalog, "snapshot_edges")) == 4
