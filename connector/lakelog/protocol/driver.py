@@ -119,7 +119,8 @@ def take_answers(
     removed: list[tuple[int, BucketFile]] = []
     positions = dict(log.positions)
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
-    lineage: list[Mapping[str, object]] = [lineage_of(batch.user, batch.identifier, batch.lineage)]
+    lineage: list[Mapping[str, object]] = []
+    own: list[Mapping[str, object]] = []  # what the parts of the batch were made from, by their headers
     untracked: list[Mapping[str, object]] = []
     watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
     for answer in answers:
@@ -143,13 +144,15 @@ def take_answers(
                 taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
             if header.user != batch.user:
                 lineage.append(lineage_of(header.user, header.identifier, header.lineage))
+            elif header.identifier == batch.identifier:
+                own.append(header.lineage)
     users = _users_after(state.users, batch, now_millis)
     return SnapshotChange(
         files=files,
         changelog=changelog,
         users=users,
         log=replace(log, positions=positions, ledger=ledger).pruned(users),
-        lineage=_unique(lineage),
+        lineage=_unique([lineage_of(batch.user, batch.identifier, of_parts(batch.lineage, own)), *lineage]),
         watermark_millis=max(watermarks, default=None),
         removed=removed,
         untracked=untracked,
@@ -157,7 +160,7 @@ def take_answers(
 
 
 def _users_after(users: Mapping[str, CommitUser], batch: Batch, now_millis: int) -> dict[str, CommitUser]:
-    last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis)
+    last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis, job=batch.job)
     return with_user(users, batch.user, last)
 
 
@@ -204,6 +207,7 @@ def commit_files(
             hashes=hashes,
             lineage={"batches": [lineage_of(batch.user, batch.identifier, batch.lineage)]},
             watermark_millis=batch.watermark_millis,
+            job=batch.job,
         )
     except OvertakenError as error:
         raise BucketConflictError(str(error)) from error
@@ -256,6 +260,19 @@ def _untracked(bucket: int, header: CommitHeader) -> Mapping[str, object]:
 def lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Mapping[str, object]:
     """What a snapshot records of the sources of one batch."""
     return {"user": user, "identifier": identifier, **lineage}
+
+
+def of_parts(lineage: Mapping[str, object], parts: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+    """What a batch was made from, by the `parts` that are in the log, else by its `lineage`.
+
+    A batch that was killed between two buckets is planned again for the others: what it reads beside its streams may
+    have changed meanwhile. Then the sources of both are its sources.
+    """
+    found: list[object] = []
+    for part in parts:
+        sources = part.get("sources", ())
+        found += [source for source in sources if source not in found] if isinstance(sources, Sequence) else []
+    return lineage if not parts or found == lineage.get("sources", []) else {**lineage, "sources": found}
 
 
 def _unique(lineage: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:

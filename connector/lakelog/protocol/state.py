@@ -12,7 +12,7 @@ from lakelog.common.json_fields import COUNT, items, member, number_of, optional
 from lakelog.common.json_fields import string as take_text
 from lakelog.common.quoting import cause
 from lakelog.filestore.commit.batches import CHECKPOINT_CHANGED, is_done
-from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser, is_same_source
+from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser, NamedJob, is_same_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,8 @@ class Batch:
 
     `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` distinguishes a replay
     (same source offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
-    `watermark_millis` is the event-time watermark in force, milliseconds since 1970; None without one.
+    `watermark_millis` is the event-time watermark in force, milliseconds since 1970; None without one. `job` is None
+    for one without a name.
     """
 
     user: str
@@ -216,6 +217,7 @@ class Batch:
     source_digest: str | None
     lineage: Mapping[str, object] = field(default_factory=dict)
     watermark_millis: int | None = None
+    job: NamedJob | None = None
 
 
 def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
@@ -169,3 +170,37 @@ def test_sources_of_others_are_named_with_their_offsets(spark: SparkSession, cat
     assert found.sources == (
         ForeignSource(format="FileStreamSource", name=name.replace("///", "/"), end='{"logOffset":0}'),
     )
+
+
+def test_a_job_keeps_its_name_until_another_query_takes_it_over(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    source, sink = make(catalog, "source", 1), make(catalog, "sink")
+
+    def start(checkpoint: str, *, takes_over: bool = False) -> str:
+        rows = stream_of(spark, source)
+        query = write_stream(
+            rows, sink, checkpoint_location=tmp_path / checkpoint, available_now=True, job="j", job_takeover=takes_over
+        )
+        query.awaitTermination()
+        return query.id
+
+    first = start("one")
+    with pytest.raises(StreamingQueryException, match=rf"the job 'j' .* is that of query {first}"):
+        start("two")
+    second = start("two", takes_over=True)
+    put(source, 2)
+    start("two")
+    with pytest.raises(StreamingQueryException, match=rf"is that of query {second}"):
+        start("one")
+    assert [one.query_id for one in lineages(sink)] == [first, second, second]
+
+
+def test_nothing_is_recorded_where_capture_is_off(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    source = make(catalog, "source", 1)
+    options = {"lineage.capture": "false"}
+    sink = catalog.create_table("db.sink", schema=SCHEMA, primary_keys=["id"], options=options)
+    run(stream_of(spark, source), sink, tmp_path)
+
+    (found,) = lineages(sink)
+    assert found == BatchLineage()

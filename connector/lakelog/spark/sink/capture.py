@@ -14,9 +14,12 @@ from typing import Any  # Any: py4j gives Java objects without types
 
 from pyspark.sql import DataFrame
 
+from lakelog.catalog.system_names import STORED_DATABASE
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import parse_object
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.users import NamedJob
+from lakelog.filestore.options.writing import LINEAGE_CAPTURE
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage.record import BatchLineage, ForeignSource, Source, TableSource, UnknownSource
 from lakelog.spark.sink.checkpoint import parse_offset_log
@@ -27,7 +30,6 @@ from lakelog.spark.source.offsets import Offset, TableMark, offset_from_json
 logger = logging.getLogger("lakelog.spark")
 
 OPERATION = "WRITE"
-SYSTEM_DATABASE = "lakelog_sys"
 _NOTHING_READ = "-"  # of a source in the offset log
 
 
@@ -84,14 +86,21 @@ class Capture:
 
 
 def is_captured(table: FileStoreTable) -> bool:
-    """Whether commits to a table record what they were made from: all but those to the system tables."""
-    return table.name.partition(".")[0] != SYSTEM_DATABASE
+    """Whether commits to a table record what they were made from: not those to the system tables."""
+    return LINEAGE_CAPTURE.of(table.schema.options) and table.name.partition(".")[0] != STORED_DATABASE
 
 
 def has_moved(lineage: BatchLineage) -> bool:
     """Whether the batch has read a table on: then it is committed without rows, too."""
     tables = [source for source in lineage.sources if isinstance(source, TableSource)]
     return any(one.start != one.end or (one.log is not None and one.log.start != one.log.end) for one in tables)
+
+
+def named_job(lineage: BatchLineage) -> NamedJob | None:
+    """The job of a streaming query that has a name; another query may not have the same."""
+    if lineage.query_id is None or lineage.job is None or lineage.job == lineage.query_id:
+        return None
+    return NamedJob(name=lineage.job, query=lineage.query_id)
 
 
 def unknown(error: BaseException) -> UnknownSource:

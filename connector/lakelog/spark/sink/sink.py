@@ -20,6 +20,7 @@ from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.users import check_job_is_free
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.lineage.record import BatchLineage
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
@@ -37,7 +38,7 @@ from lakelog.spark.projection import check_is_projected, check_schema, with_new_
 from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
-from lakelog.spark.sink.capture import Capture, has_moved, is_captured
+from lakelog.spark.sink.capture import Capture, has_moved, is_captured, named_job
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
 from lakelog.spark.sink.plan import run_nothing
@@ -72,6 +73,7 @@ class LakelogSink:
         merge_schema: bool = False,
         change_tracking: bool | None = None,
         job: str | None = None,
+        job_takeover: bool = False,
     ) -> None:
         """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
@@ -81,7 +83,8 @@ class LakelogSink:
         adds columns that the table lacks before their rows are written, nullable, in one schema change; not those that
         `order_by` alone needs. `change_tracking` False writes the files of a table with a log alone, and the log says
         so (FLIP-188); the table's option decides without it. `job` is the name under which commits record what they
-        were made from; without it the query's name, else its id.
+        were made from; without it the query's name, else its id. A name that another query has in the table is an
+        error, unless `job_takeover` says that this one replaces it.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = given_names(order_by, what="order_by")
@@ -101,6 +104,7 @@ class LakelogSink:
             )
         self._visited_run: str | None = None
         self._capture = Capture(job=job)
+        self._job_takeover = job_takeover
         self._lease = KeptLease()
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
@@ -182,6 +186,7 @@ class LakelogSink:
                 source_digest=micro.source_digest,
                 lineage={} if lineage is None else lineage.to_json(),
                 watermark_millis=micro.watermark_millis,
+                job=None if lineage is None else named_job(lineage),
             ),
             snapshots=DriverSnapshots(self.table._files, None if target is None else target.topic_id, self.table.kafka),
             task_count=self._tasks_of(rows),
@@ -196,6 +201,8 @@ class LakelogSink:
             if check_identity(state, write.batch) is Verdict.REPLAY:
                 run_nothing(rows)
                 return BatchOutcome.REPLAYED, NOTHING_WRITTEN
+            if not self._job_takeover:
+                check_job_is_free(write.batch.job, state.users, table_name=self.table.name)
             try:
                 if target is None:
                     written = write.write_files(rows, state)
@@ -266,6 +273,7 @@ def write_stream(
     merge_schema: bool = False,
     change_tracking: bool | None = None,
     job: str | None = None,
+    job_takeover: bool = False,
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
 
@@ -286,6 +294,7 @@ def write_stream(
         merge_schema=merge_schema,
         change_tracking=change_tracking,
         job=job,
+        job_takeover=job_takeover,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table._files)  # raises for a table that was renamed since it was opened

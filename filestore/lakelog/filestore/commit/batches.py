@@ -21,6 +21,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     CommitUser,
+    NamedJob,
     check_not_forgotten,
     forgotten_millis,
     is_same_source,
@@ -73,6 +74,7 @@ def append_commit(
     hashes: HashIndexChange | None = None,
     lineage: Mapping[str, object] | None = None,
     watermark_millis: int | None = None,
+    job: NamedJob | None = None,
     clock: CommitClock | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Snapshot | None:
@@ -85,7 +87,9 @@ def append_commit(
     clock = clock or CommitClock()
 
     def resolve(latest: Snapshot | None) -> CommitRequest | None:
-        properties = batch_properties(table, latest, user=user, identifier=identifier, digest=digest, clock=clock)
+        properties = batch_properties(
+            table, latest, user=user, identifier=identifier, digest=digest, job=job, clock=clock
+        )
         if properties is None:
             return None
         check_not_overtaken(table, latest, entries, hashes)
@@ -111,6 +115,7 @@ def batch_properties(
     user: str,
     identifier: int,
     digest: str | None,
+    job: NamedJob | None = None,
     clock: CommitClock,
 ) -> dict[str, str] | None:
     """The users of the snapshot with a batch, after `latest`; None when the batch is in the table already.
@@ -123,7 +128,9 @@ def batch_properties(
     if is_replay(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
         return None
     return users_properties(
-        with_user(users, user, CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis())),
+        with_user(
+            users, user, CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis(), job=job)
+        ),
         latest=latest,
         carried=carried,
         options=table.schema.options,

@@ -13,7 +13,7 @@ from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import items, member, optional, parse_object, string, whole
-from lakelog.common.quoting import cause
+from lakelog.common.quoting import cause, cut, shown
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshot import OPERATION_KEY, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
@@ -33,15 +33,24 @@ _NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY}  # they
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedJob:
+    """The job that writes under a user, and the id of the query that has its name."""
+
+    name: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitUser:
     """The last batch of one user. `digest` stands for the source offsets of the batch; None is unknown.
 
-    See `is_same_source` for what digests hold.
+    See `is_same_source` for what digests hold. `job` is that of the batch, None for one without a name.
     """
 
     identifier: int
     digest: str | None
     time_millis: int
+    job: NamedJob | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,10 @@ def read_users(snapshot: Snapshot | None, manager: SnapshotManager) -> dict[str,
 
 
 def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
-    """The users in properties. Stored as JSON {user: {"id", "digest", "time"}}. Raises CorruptDataError."""
+    """The users in properties. Stored as JSON {user: {"id", "digest", "time", "job", "query"}}.
+
+    The last two are left out for a user whose job has no name. Raises CorruptDataError.
+    """
     try:
         users = parse_object(properties.get(USERS_KEY, "{}"))
         return {user: _parse_user(member(users, user)) for user in users}
@@ -83,8 +95,12 @@ def parse_users(properties: Mapping[str, str]) -> dict[str, CommitUser]:
 
 
 def _parse_user(last: Mapping[str, Any]) -> CommitUser:
+    name, query = optional(string, last, "job"), optional(string, last, "query")
     return CommitUser(
-        identifier=whole(last, "id"), digest=optional(string, last, "digest"), time_millis=whole(last, "time")
+        identifier=whole(last, "id"),
+        digest=optional(string, last, "digest"),
+        time_millis=whole(last, "time"),
+        job=None if name is None or query is None else NamedJob(name=name, query=query),
     )
 
 
@@ -93,6 +109,7 @@ def users_to_json(users: Mapping[str, CommitUser]) -> str:
     return json.dumps(
         {
             user: {"id": last.identifier, "digest": last.digest, "time": last.time_millis}
+            | ({} if last.job is None else {"job": last.job.name, "query": last.job.query})
             for user, last in sorted(users.items())
         },
         separators=(",", ":"),
@@ -169,8 +186,27 @@ def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUs
 
 
 def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:
-    """The users with one user's last batch replaced."""
-    return {**users, user: last}
+    """The users with one user's last batch replaced. A job that another query had has this one now."""
+    others = {
+        name: replace(other, job=None) if _other_query(last.job, other.job) else other for name, other in users.items()
+    }
+    return {**others, user: last}
+
+
+def check_job_is_free(job: NamedJob | None, users: Mapping[str, CommitUser], *, table_name: str) -> None:
+    """Raise InvalidRequestError where another query has written the table under the name of this job."""
+    for other in users.values():
+        if job is not None and other.job is not None and _other_query(job, other.job):
+            raise InvalidRequestError(
+                f"the job {shown(job.name)} of table {table_name} is that of query {cut(other.job.query)}, and query "
+                f"{cut(job.query)} has the same name: what both wrote could not be told apart. Give this one another "
+                "name (job=, the option lineage.job, or the query's name); or, where it replaces that query for good, "
+                "say so (job_takeover=True, or the option lineage.job.takeover)"
+            )
+
+
+def _other_query(job: NamedJob | None, other: NamedJob | None) -> bool:
+    return job is not None and other is not None and job.name == other.name and job.query != other.query
 
 
 def later_users(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) -> dict[str, CommitUser]:

@@ -84,3 +84,11 @@ COMMIT_MAX_RETRY_WAIT = Option(
     doc="The longest wait between retries of a commit.",
     kind="a duration such as 10 s",
 )
+LINEAGE_CAPTURE = Option(
+    key="lineage.capture",
+    parse=parse_bool,
+    default=True,
+    doc="Whether each commit of lakelog records in its snapshot which job made it, from which snapshots of which "
+    "tables. What is made from a table whose commits record nothing has no lineage beyond it. An option of lakelog.",
+    kind="true or false",
+)
