@@ -32,6 +32,7 @@ from lakelog.lineage.record import (
     UnknownSource,
     batches_of,
 )
+from lakelog.lineage.sources import uuid_of
 
 if TYPE_CHECKING:
     from lakelog.catalog.table import Table
@@ -173,7 +174,7 @@ def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Ed
         "query_id": lineage.query_id,
         "run_id": lineage.run_id,
         "operation": lineage.operation,
-        "sink_uuid": table.uuid,
+        "sink_uuid": uuid_of(table),
         "sink_table": table.name.removesuffix(f"{BRANCH_INFIX}{table.branch}"),
         "sink_branch": None if branch == MAIN_BRANCH else branch,
         "sink_snapshot": snapshot.id,

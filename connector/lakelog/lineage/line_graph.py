@@ -6,7 +6,7 @@ table has that name, or none, among all tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.catalog.catalog import Catalog
@@ -15,6 +15,7 @@ from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
+from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, line_of, source_key
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
@@ -27,6 +28,7 @@ class FoundTables:
     def __init__(self, catalogs: Sequence[Catalog]) -> None:
         self._catalogs = catalogs
         self._by_uuid: dict[str, TableStore] | None = None
+        self.expired = ExpiredSteps(catalogs)
 
     def named(self, name: str) -> TableStore:
         """A table or a branch by its name, in the first catalog that has it. Raises NotFoundError."""
@@ -113,18 +115,13 @@ class LineGraph:
         )
 
 
-def load_lines(
-    asked: Iterable[TableStore], tables: FoundTables, expired: Mapping[LineKey, Sequence[Step]] | None = None
-) -> LineGraph:
-    """The lines of tables, and those of everything above them. `expired` are steps that edges name.
-
-    Reads the living snapshots of all of them.
-    """
-    graph, expired = LineGraph(), expired or {}
+def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
+    """The lines of tables, and those of everything above them. Reads the living snapshots of all of them."""
+    graph = LineGraph()
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
     while waiting:
         key, table = waiting.popitem()
-        line = _read_line(key, table, graph, expired.get(key, ()))
+        line = read_line(key, table, tables, name=graph.names.get(key, ""))
         graph.lines[key] = line
         graph.names[key] = line.name
         for source, name in _mentioned(line):
@@ -161,15 +158,20 @@ def _at_or_before(graph: LineGraph, branch: LineKey, began: TableVersion) -> Tab
     return older[-1] if older else began
 
 
-def _read_line(key: LineKey, table: TableStore | None, graph: LineGraph, expired: Sequence[Step]) -> Line:
+def read_line(key: LineKey, table: TableStore | None, tables: FoundTables, *, name: str) -> Line:
+    """The line of a table, of one that no catalog has as far as edges know it. Reads its living snapshots."""
     if table is None:
-        return Line(key=key, name=graph.names[key], steps=expired)
+        return Line(key=key, name=name, steps=tables.expired.of(key, None))
+    line = line_of(table)
     fork = None if key.branch is None else read_fork(table, key.branch)
-    if fork is None or fork.snapshot_id is None:
-        return line_of(table, expired)
-    began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
-    line = line_of(table, expired, began)
-    return replace(line, steps=(_forked(table, fork, began), *line.steps))
+    began = None
+    if fork is not None and fork.snapshot_id is not None:
+        began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
+    first = line.steps[0].version.snapshot_id if line.steps else None
+    is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
+    expired = tables.expired.of(key, first) if is_cut else []
+    forked = [] if fork is None or began is None else [_forked(table, fork, began)]
+    return replace(line, steps=(*forked, *expired, *line.steps), began=began)
 
 
 def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:

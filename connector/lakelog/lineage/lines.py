@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakelog.filestore.metadata.identity import identity_of
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
 from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LINEAGE_KEY, PROPERTY_PREFIX
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import LineBatches, WholeBatch, line_snapshots
 from lakelog.lineage.record import Source, TableSource, TableVersion
+from lakelog.lineage.sources import uuid_of
 
 _KEEPS_ROWS = frozenset({"RESCALE", "LOG"})  # operations that write the rows again as they are
 _REPLACES_ROWS = frozenset({"OVERWRITE", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"})
@@ -86,8 +86,7 @@ class Line:
 
 def line_key(table: TableStore) -> LineKey:
     """The key of an opened table or branch."""
-    uuid = table.uuid or identity_of(table).partition(BRANCH_INFIX)[0]
-    return LineKey(uuid, None if table.branch == MAIN_BRANCH else table.branch)
+    return LineKey(uuid_of(table), None if table.branch == MAIN_BRANCH else table.branch)
 
 
 def source_key(source: TableSource) -> LineKey:
@@ -95,15 +94,10 @@ def source_key(source: TableSource) -> LineKey:
     return LineKey(source.uuid, None if source.branch == MAIN_BRANCH else source.branch)
 
 
-def line_of(table: TableStore, expired: Sequence[Step] = (), began: TableVersion | None = None) -> Line:
-    """The line of an opened table or branch. Reads its living snapshots, and the manifests of overwrites.
-
-    `expired` are its steps from edges, of which those that live are left out.
-    """
+def line_of(table: TableStore) -> Line:
+    """The living snapshots of an opened table or branch. Reads them, and the manifests of overwrites."""
     steps = steps_of(line_snapshots(table, table.branch), replaces_all=lambda one: _replaces_all(table, one))
-    first = steps[0].version.snapshot_id if steps else None
-    older = [step for step in expired if first is None or step.version.snapshot_id < first]
-    return Line(key=line_key(table), name=table.name, steps=(*older, *steps), began=began)
+    return Line(key=line_key(table), name=table.name, steps=steps)
 
 
 def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot], bool]) -> list[Step]:
@@ -126,9 +120,9 @@ def _step(
     is_whole: bool,
     replaces_all: Callable[[Snapshot], bool],
 ) -> Step:
-    changes_rows = _changes_rows(snapshot, before)
+    is_changed = changes_rows(snapshot, before)
     found = [_line_batch(one) for one in whole]
-    change = _change(snapshot, found, changes_rows=changes_rows)
+    change = _change(snapshot, found, changes_rows=is_changed)
     if change is Change.OVERWRITE and not replaces_all(snapshot):
         change = Change.BATCHES
     recorded = next((one.batch.lineage.operation for one in whole if one.batch.lineage.operation), None)
@@ -136,7 +130,7 @@ def _step(
         version=TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid),
         time_millis=snapshot.time_millis,
         change=change,
-        changes_rows=changes_rows,
+        changes_rows=is_changed,
         operation=snapshot.operation_name or recorded or snapshot.commit_kind.value,
         batches=found,
         is_whole=is_whole,
@@ -168,7 +162,8 @@ def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: b
     return Change.BY_HAND if is_own else Change.FOREIGN
 
 
-def _changes_rows(snapshot: Snapshot, before: Snapshot | None) -> bool:
+def changes_rows(snapshot: Snapshot, before: Snapshot | None) -> bool:
+    """Whether a snapshot has other rows than the one before it, as far as it says itself."""
     if snapshot.commit_kind in {CommitKind.COMPACT, CommitKind.ANALYZE} or snapshot.operation_name in _KEEPS_ROWS:
         return False
     if snapshot.commit_kind is CommitKind.OVERWRITE or snapshot.delta_record_count:

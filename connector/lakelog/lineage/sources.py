@@ -9,12 +9,17 @@ from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion
 
 
+def uuid_of(table: TableStore) -> str:
+    """What names a table in lineage: its uuid, or of a table of other engines when it was made."""
+    return table.uuid or identity_of(table).partition(BRANCH_INFIX)[0]
+
+
 def source_of_table(table: TableStore, *, mode: ReadMode) -> TableSource:
     """A table, or a branch of it, as a source of which nothing is read."""
     is_main = table.branch == MAIN_BRANCH
     return TableSource(
         table=table.name.partition(BRANCH_INFIX)[0],
-        uuid=table.uuid or identity_of(table).partition(BRANCH_INFIX)[0],
+        uuid=uuid_of(table),
         path=table.path,
         branch=None if is_main else table.branch,
         mode=mode,

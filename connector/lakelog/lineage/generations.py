@@ -1,0 +1,116 @@
+"""Generations of a line: a rollback gives the numbers of snapshots again, to other commits.
+
+A reader of a generation can read its snapshots, and those of the generations before it below the number where it began.
+A generation is known by a number that edges name with two commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generations:
+    """The generations of one line: the number where each began, and when; `born` has the one of each (id, commit)."""
+
+    first_ids: Sequence[int]
+    times: Sequence[int]
+    born: Mapping[tuple[int, int], int]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.first_ids)
+
+    def of(self, version: tuple[int, int], time: int | None) -> int:
+        """The generation of an id and a commit; where edges do not name them that of the time, by default the last."""
+        found = self.born.get(version)
+        if found is not None:
+            return found
+        if time is None:
+            return self.count - 1
+        return max(int(np.searchsorted(self.times, time, side="right")) - 1, 0)
+
+    def visible_in(self, snapshot_id: int, generation: int) -> list[int]:
+        """The generations whose readers can read a snapshot of one of them."""
+        found = [generation]
+        for later in range(generation + 1, self.count):
+            if self.first_ids[later] <= snapshot_id:
+                break
+            found.append(later)
+        return found
+
+
+def generations_of(lines: Ints, ids: Ints, commits: Ints, times: Ints) -> dict[int, Generations]:
+    """The generations of the lines that have two commits under one number. -1 is an unknown commit."""
+    known = commits != _NONE
+    named, _ = unique_rows(lines[known], ids[known], commits[known])
+    is_again = (named[0][1:] == named[0][:-1]) & (named[1][1:] == named[1][:-1])
+    found = {}
+    for line in np.unique(named[0][1:][is_again]):
+        of_line = known & (lines == line)
+        found[int(line)] = _generations(ids[of_line], commits[of_line], times[of_line])
+    return found
+
+
+def _generations(ids: Ints, commits: Ints, times: Ints) -> Generations:
+    current: dict[int, int] = {}
+    born: dict[tuple[int, int], int] = {}
+    first_ids, first_times = [_NONE], [_NONE]
+    for at in np.argsort(times, kind="stable"):
+        number, commit = int(ids[at]), int(commits[at])
+        if (number, commit) in born:
+            continue
+        if current.get(number, commit) != commit:
+            first_ids.append(number)
+            first_times.append(int(times[at]))
+            current = {one: of for one, of in current.items() if one < number}
+        current[number] = commit
+        born[number, commit] = len(first_ids) - 1
+    return Generations(first_ids=first_ids, times=first_times, born=born)
+
+
+class Copies:
+    """Nodes, those of lines with generations once for each in which they can be read: sorted by line and generation."""
+
+    def __init__(self, nodes: tuple[Ints, ...], generations: Mapping[int, Generations]) -> None:
+        lines, ids, commits = nodes
+        is_one = ~np.isin(lines, np.array(list(generations), dtype=np.int64))
+        copies = [
+            (int(lines[node]), int(ids[node]), node, one)
+            for node in np.flatnonzero(~is_one)
+            for one in _visible(generations[int(lines[node])], int(ids[node]), int(commits[node]))
+        ]
+        columns = np.array(copies, dtype=np.int64).reshape(-1, 4).T
+        numbers = np.arange(len(lines), dtype=np.int64)
+        found = [
+            np.concatenate([column[is_one], copied])
+            for column, copied in zip((lines, ids, numbers), columns, strict=False)
+        ]
+        generation = np.concatenate([np.zeros(int(is_one.sum()), dtype=np.int64), columns[3]])
+        order = np.lexsort((found[1], generation, found[0]))
+        self.lines, self.ids, self.nodes = (column[order] for column in found)
+        self.generation: Ints = generation[order]
+
+
+def _visible(generations: Generations, snapshot_id: int, commit: int) -> list[int]:
+    return generations.visible_in(snapshot_id, generations.of((snapshot_id, commit), None))
+
+
+def unique_rows(*columns: Ints) -> tuple[tuple[Ints, ...], Ints]:
+    """The different rows of columns, in order, and for each row the number of its own."""
+    order = np.lexsort(columns[::-1])
+    rows = [column[order] for column in columns]
+    if not len(order):
+        return tuple(rows), order
+    is_new = np.concatenate([[True], np.any([row[1:] != row[:-1] for row in rows], axis=0)])
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.cumsum(is_new) - 1
+    return tuple(row[is_new] for row in rows), numbers
