@@ -323,7 +323,7 @@ def test_snapshots_at_an_upstream_version(catalog: Catalog, make: Make) -> None:
     two.run({"db.s": 3})
 
     assert ids(catalog, "db.a", "db.b", at={"db.s": 2}) == {"db.a": 2, "db.b": 1}
-    with pytest.raises(NotConsistentError, match=r"at snapshot 1 of db\.s"):
+    with pytest.raises(NotConsistentError, match=r"at snapshot 1 of db\.s: .*db\.b shows db\.s at snapshots 2 to 3"):
         ids(catalog, "db.a", "db.b", at={"db.s": 1})
     with pytest.raises(InvalidRequestError, match=r"at names db\.x"):
         ids(catalog, "db.a", "db.b", at={"db.x": 1})

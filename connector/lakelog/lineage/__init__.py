@@ -13,14 +13,38 @@ from lakelog.filestore.expire.before_expiry import take_before_expiry
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.store import TableStore
+    from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
     from lakelog.lineage.feeding import Fed, feed
     from lakelog.lineage.job_verbs import Job, delete_job, end_job, jobs
     from lakelog.lineage.known import known_edges
+    from lakelog.lineage.questions import downstream, lineage_graph, upstream
     from lakelog.lineage.rebuilding import Rebuilt, rebuild
 
-__all__ = ["Fed", "Job", "Rebuilt", "delete_job", "end_job", "feed", "jobs", "known_edges", "rebuild"]
+__all__ = [
+    "ConsistentSnapshots",
+    "Fed",
+    "Job",
+    "NotConsistentError",
+    "Rebuilt",
+    "consistent_snapshots",
+    "delete_job",
+    "downstream",
+    "end_job",
+    "feed",
+    "jobs",
+    "known_edges",
+    "lineage_graph",
+    "rebuild",
+    "upstream",
+]
 # A name is imported when it is used first: a writer needs nothing of those that ask.
 _HOMES = {
+    "ConsistentSnapshots": "lakelog.lineage.consistent",
+    "NotConsistentError": "lakelog.lineage.consistent",
+    "consistent_snapshots": "lakelog.lineage.consistent",
+    "downstream": "lakelog.lineage.questions",
+    "lineage_graph": "lakelog.lineage.questions",
+    "upstream": "lakelog.lineage.questions",
     "Fed": "lakelog.lineage.feeding",
     "Job": "lakelog.lineage.job_verbs",
     "Rebuilt": "lakelog.lineage.rebuilding",

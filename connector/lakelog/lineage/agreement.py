@@ -83,7 +83,7 @@ class Agreement:
             allowed = np.ones(len(keys), dtype=np.bool_)
             if line in candidates:
                 allowed[:] = False
-                allowed[: len(candidates[line])] = candidates[line]
+                allowed[: len(candidates[line])] = candidates[line]  # a mask of the steps, or of all values
             found[line] = allowed
         return found
 
@@ -127,6 +127,17 @@ class Agreement:
         """The versions of its sources that a value of a line shows, without those that it shows at none."""
         found = {link.source: int(link.needed[value]) for link in self._beside.get(line, ()) if link.line == line}
         return {source: key for source, key in found.items() if key < self.shapes[source].version_count}
+
+    def versions(self, line: LineKey, domains: Domains) -> list[int]:
+        """The versions of a line that are left, rising."""
+        keys = np.unique(self._keys[line][domains[line]])
+        return [int(key) for key in keys[keys < self.shapes[line].version_count]]
+
+    def read_versions(self, source: LineKey, domains: Domains) -> list[int]:
+        """The versions of a source that are left and that some line shows, rising."""
+        shown = [link.needed[domains[link.line]] for link in self._beside.get(source, ()) if link.source == source]
+        read = set(np.unique(np.concatenate(shown)).tolist()) if shown else set()
+        return [key for key in self.versions(source, domains) if key in read]
 
     def _search(self, domains: Domains, order: Sequence[LineKey]) -> dict[LineKey, int] | None:
         if not order:

@@ -31,14 +31,17 @@ _WORDS = {
 def hindrances(graph: LineGraph, agreement: Agreement, domains: Domains) -> list[str]:
     """Why the asked lines, with these values left, have no agreement. At least one."""
     alone = {line: _reduced(agreement, domains, [line]) for line in agreement.asked}
-    found = [text for line, left in alone.items() if left is None for text in _of_one(graph, agreement, domains, line)]
+    found: list[str] = [
+        text for line, left in alone.items() if left is None for text in _of_one(graph, agreement, domains, line)
+    ]
     if found:
         return found
-    for one, other in combinations(agreement.asked, 2):
-        for source in _shared(graph, one, other):
-            versions = [_versions_of(agreement, alone[line] or {}, source) for line in (one, other)]
-            if not set(versions[0]) & set(versions[1]):
-                texts = [_text(graph, agreement, domains, line, source) for line in (one, other)]
+    for first, second in combinations(agreement.asked, 2):
+        for source in _shared(graph, first, second):
+            left = [alone[line] for line in (first, second)]
+            versions = [set() if one is None else set(agreement.versions(source, one)) for one in left]
+            if not versions[0] & versions[1]:
+                texts = [_text(graph, agreement, domains, line, source) for line in (first, second)]
                 found.append("; ".join(dict.fromkeys(texts)))
     if found:
         return list(dict.fromkeys(found))
@@ -112,12 +115,6 @@ def _shared(graph: LineGraph, one: LineKey, other: LineKey) -> list[LineKey]:
     return [line for line in graph.above([one]) if line in above]
 
 
-def _versions_of(agreement: Agreement, left: Domains, line: LineKey) -> list[int]:
-    """The versions of a line that are left, rising."""
-    keys = (agreement.version(line, int(value)) for value in np.flatnonzero(left[line])) if line in left else ()
-    return sorted({key for key in keys if key is not None})
-
-
 def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> str:
     """What the living snapshots of a line show of a source."""
     if line == source:
@@ -143,18 +140,7 @@ def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKe
 def _seen(agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> list[int]:
     """The versions of a source that some step of a line shows, rising."""
     left = _reduced(agreement, domains, [line])
-    if left is None:
-        return []
-    return [key for key in _versions_of(agreement, left, source) if _is_shown(agreement, left, source, key)]
-
-
-def _is_shown(agreement: Agreement, left: Domains, source: LineKey, key: int) -> bool:
-    """Whether some line's values that are left show a version of a source."""
-    return any(
-        agreement.needed(line, int(value)).get(source) == key
-        for line in agreement.readers(source)
-        for value in np.flatnonzero(left[line])
-    )
+    return [] if left is None else agreement.read_versions(source, left)
 
 
 def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
@@ -168,7 +154,12 @@ def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
 
 
 def _of_one(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Iterator[str]:
-    """Why no snapshot of one line agrees with itself."""
+    """Why no snapshot of one line agrees with itself, or with the versions that were asked for."""
+    free = agreement.domains({line: domains[line]})
+    held = [one for one in graph.above([line]) if one != line and domains[one].sum() < free[one].sum()]
+    if held and agreement.reduced({one: domain.copy() for one, domain in free.items()}):
+        yield from (_text(graph, agreement, free, line, source) for source in held)
+        return
     newest = int(np.flatnonzero(domains[line])[-1])
     why = _first_break(graph, line, newest)
     name = graph.names[line]
