@@ -64,6 +64,7 @@ FACES = {
         "LakelogSink",
         "bucket_column",
         "compact",
+        "consistent_read",
         "error_of",
         "ingest",
         "merge",

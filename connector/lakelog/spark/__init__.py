@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
+    from lakelog.spark.source.consistent_read import consistent_read
     from lakelog.spark.source.group_streams import read_streams
     from lakelog.spark.source.normalize import normalize
     from lakelog.spark.source.read import read
@@ -28,6 +29,7 @@ __all__ = [
     "LakelogSink",
     "bucket_column",
     "compact",
+    "consistent_read",
     "error_of",
     "ingest",
     "merge",
@@ -45,6 +47,7 @@ _HOMES = {
     "LakelogSink": "lakelog.spark.sink.sink",
     "bucket_column": "lakelog.spark.sink.bucketing",
     "compact": "lakelog.spark.compaction.compaction_job",
+    "consistent_read": "lakelog.spark.source.consistent_read",
     "error_of": "lakelog.spark.failures",
     "ingest": "lakelog.spark.ingesting.ingest",
     "merge": "lakelog.spark.merge",

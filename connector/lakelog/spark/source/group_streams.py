@@ -8,7 +8,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
-from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.location import Location
 from lakelog.spark.align_options import (
     STREAM_ALIGN,
@@ -20,6 +19,7 @@ from lakelog.spark.align_options import (
 )
 from lakelog.spark.options import TABLE, WAREHOUSE
 from lakelog.spark.session import prepare_session
+from lakelog.spark.source.consistent_read import catalog_of
 
 GROUP_FOLDER = "lakelog-groups"  # in the checkpoint location
 
@@ -43,9 +43,6 @@ def read_streams(
     its own. `options` are further ones of the reads, such as `row-kind`.
     Raises NotFoundError for a table, and InvalidRequestError for options that do not fit.
     """
-    home = warehouse if catalog is None else catalog.warehouse
-    if home is None:
-        raise InvalidRequestError("say in which catalog the tables are, with catalog=Catalog(...) or warehouse=...")
     given = {
         **(options or {}),
         STREAM_ALIGN.key: Align.SNAPSHOT.value,
@@ -53,7 +50,7 @@ def read_streams(
         STREAM_ALIGN_GROUP.key: group,
         STREAM_ALIGN_TABLES.key: ",".join(tables),
         STREAM_ALIGN_FOLDER.key: f"{Location.of(checkpoint_location).path}/{GROUP_FOLDER}",
-        WAREHOUSE.key: Location.of(home).path,
+        WAREHOUSE.key: catalog_of(catalog, warehouse).warehouse,
     }
     prepare_session(spark)
     return {name: spark.readStream.format("lakelog").options(**given).option(TABLE.key, name).load() for name in tables}
