@@ -50,6 +50,27 @@ def test_an_expiry_feeds_before_it_deletes(catalog: Catalog, table: Table) -> No
     assert len(system_rows(catalog, "snapshot_edges")) == 4
 
 
+def test_an_expiry_feeds_a_table_that_was_never_fed(catalog: Catalog, table: Table) -> None:
+    other = make_sink(catalog, "db.u")
+    for batch in range(2):
+        commit_job(other, batch, table_source(end=batch))
+
+    assert other.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+
+    assert len(system_rows(catalog, "snapshot_edges", "sink_table")) == 3
+
+
+def test_an_expiry_where_lineage_is_not_recorded_makes_nothing(catalog: Catalog) -> None:
+    made = make_sink(catalog)
+    for batch in range(2):
+        commit_job(made, batch, table_source(end=batch))
+
+    assert made.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+
+    assert catalog.list_databases() == ["db"]
+    assert next_unfed(made) is None
+
+
 def test_an_expiry_that_deletes_nothing_that_was_not_fed_feeds_nothing(table: Table) -> None:
     assert table.expire_snapshots(retain_max=3, retain_min=1).snapshot_ids == (1,)
     assert next_unfed(table) == 2

@@ -16,7 +16,7 @@ from lakelog.catalog.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.edges import Edge
@@ -82,7 +82,8 @@ def feed_line(table: TableStore) -> None:
     database = SystemDatabase.beside(table, warehouse_of(table.path))
     line = Line(table, table.branch)
     if not database.switches().is_on:
-        line.release()
+        if line.is_held():
+            line.release()
         return
     feeder = Feeder.of(database)
     feeder.take_line(line)
@@ -92,10 +93,13 @@ def feed_line(table: TableStore) -> None:
 def hold_lineage(table: TableStore) -> None:
     """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
 
-    Once per query or statement: it reads the options of the warehouse.
+    Once per query or statement: it reads the options of the warehouse. Errors are logged: no write fails by lineage.
     """
-    if SystemDatabase.beside(table, warehouse_of(table.path)).switches().is_on:
-        Line(table, table.branch).hold()
+    try:
+        if SystemDatabase.beside(table, warehouse_of(table.path)).switches().is_on:
+            Line(table, table.branch).hold()
+    except LakelogError as error:
+        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
 
 
 @dataclass(kw_only=True)

@@ -90,9 +90,13 @@ class Line:
                 consumers.put(PARTS_LEASE, fed.parts_from)
         consumers.put(LINEAGE_CONSUMER, fed.last.id + 1, commit=fed.last.uuid)
 
+    def is_held(self) -> bool:
+        """Whether the consumer is there."""
+        return self.consumers.find(LINEAGE_CONSUMER) is not None
+
     def hold(self) -> None:
         """Keep the snapshots of the line until they are fed, unless they are kept already."""
-        if self.consumers.find(LINEAGE_CONSUMER) is None:
+        if not self.is_held():
             snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
             self.consumers.put(LINEAGE_CONSUMER, snapshots.earliest_id() or 1)
 

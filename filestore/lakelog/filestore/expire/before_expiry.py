@@ -21,11 +21,16 @@ _takers: dict[str, TakeLineage] = {}
 
 
 def take_before_expiry(name: str, take: TakeLineage) -> None:
-    """From now on call `take` with a line whose snapshots are about to expire, and are held for their lineage.
+    """From now on call `take` with a line of which snapshots with lineage are about to expire.
 
-    It moves or deletes the consumer. One of a name replaces the one before.
+    It moves, makes or deletes the consumer. One of a name replaces the one before.
     """
     _takers[name] = take
+
+
+def has_lineage_taken() -> bool:
+    """Whether anything takes lineage in this process."""
+    return bool(_takers)
 
 
 def take_lineage(table: TableStore) -> None:

@@ -17,7 +17,7 @@ from lakelog.common.errors import LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.expire.before_expiry import take_lineage
+from lakelog.filestore.expire.before_expiry import has_lineage_taken, take_lineage
 from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.references import (
     brought_by_appends,
@@ -35,7 +35,7 @@ from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.restored import parse_restored
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.metadata.users import LINEAGE_KEY, carried_properties
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 
@@ -47,8 +47,7 @@ __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:
     """Delete the snapshots that need not be kept, oldest first, and the files that only they name; then changelogs.
 
-    Consumers that are too old by the table's options are deleted before. Snapshots that are held for their lineage have
-    it taken before, see `lakelog.filestore.expire.before_expiry`. Raises CorruptDataError for a consumer or a
+    Consumers that are too old by the table's options are deleted before. Snapshots with lineage have it taken before, see `lakelog.filestore.expire.before_expiry`. Raises CorruptDataError for a consumer or a
     manifest that is not readable: then nothing more is deleted. Logs a line of INFO, `expire`, when anything was
     deleted.
     """
@@ -61,10 +60,10 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
         return Expired(consumers=tuple(deleted_consumers))
     lasted = Stopwatch()
     retention = retention or Retention.of(table)
-    held = consumers.find(LINEAGE_CONSUMER)
-    if held is not None:
+    if has_lineage_taken():
         wanted = consumers.first_wanted(but=LINEAGE_CONSUMER)
-        if held < _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest):
+        end = _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest)
+        if _expires_lineage(table, consumers.find(LINEAGE_CONSUMER), range(earliest, end)):
             take_lineage(table)
     expiry = _Expiry(table, retention, newest, now_millis, consumers.first_wanted())
     expired = expiry.expire_snapshots(earliest)
@@ -79,6 +78,14 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     if done != Expired():
         _log(table, done, lasted)
     return done
+
+
+def _expires_lineage(table: TableStore, held: int | None, ids: range) -> bool:
+    """Whether one of the snapshots has lineage that may not have been taken; `held` is the first that it holds."""
+    if held is not None:
+        return held < ids.stop and bool(ids)
+    found = (table.snapshots.find(number) for number in ids)
+    return any(one is not None and LINEAGE_KEY in one.properties for one in found)
 
 
 def _log(table: TableStore, expired: Expired, lasted: Stopwatch) -> None:
