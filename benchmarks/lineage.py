@@ -3,7 +3,8 @@
 Each part is a module `benchmarks/lineage_*.py` with a function `run(folder, *, is_small)`, which gives its figures.
 `--part NAME` runs one. Parts: `capture`, two sinks on the same micro-batches take turns, one of them without capture;
 `ratio_batch` is the ratio of the medians for batches of 200,000 rows, `small_batch_ms` the median of the differences
-for batches of 100 rows; `questions`, ten levels up and down over 100,000 edges (`depth10_ms`).
+for batches of 100 rows; `questions`, ten levels up and down over 100,000 edges (`depth10_ms`); `feed`,
+100 commits after each other in four tables, then a feed, twenty times (`feed_per_s`: batches by the time of feeds).
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import lineage_capture, lineage_questions
+from benchmarks import lineage_capture, lineage_feed, lineage_questions
 
 Part = Callable[..., dict[str, object]]
-PARTS: Mapping[str, Part] = {"capture": lineage_capture.run, "questions": lineage_questions.run}
+PARTS: Mapping[str, Part] = {
+    "capture": lineage_capture.run,
+    "questions": lineage_questions.run,
+    "feed": lineage_feed.run,
+}
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.users import check_job_is_free
 from lakelog.filestore.write.columns import unknown_columns
+from lakelog.lineage.feeding import hold_lineage
 from lakelog.lineage.record import BatchLineage
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.log_breaks import record_break
@@ -104,6 +105,7 @@ class LakelogSink:
             )
         self._visited_run: str | None = None
         self._capture = Capture(job=job)
+        self._is_held = False  # whether the snapshots are kept until their lineage is fed
         self._job_takeover = job_takeover
         self._lease = KeptLease()
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
@@ -170,6 +172,9 @@ class LakelogSink:
         """What the commit records of where its rows come from; None for nothing."""
         if micro.running is None or not is_captured(self.table._files):
             return None
+        if not self._is_held:
+            hold_lineage(self.table._files)
+            self._is_held = True
         return self._capture.lineage_of(rows, micro.running)
 
     def _write_once(

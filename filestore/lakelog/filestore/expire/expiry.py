@@ -47,9 +47,9 @@ __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:
     """Delete the snapshots that need not be kept, oldest first, and the files that only they name; then changelogs.
 
-    Consumers that are too old by the table's options are deleted before. Snapshots with lineage have it taken before, see `lakelog.filestore.expire.before_expiry`. Raises CorruptDataError for a consumer or a
-    manifest that is not readable: then nothing more is deleted. Logs a line of INFO, `expire`, when anything was
-    deleted.
+    Consumers that are too old by the table's options are deleted before. Snapshots with lineage have it taken before,
+    see `lakelog.filestore.expire.before_expiry`. Raises CorruptDataError for a consumer or a manifest that is not
+    readable: then nothing more is deleted. Logs a line of INFO, `expire`, when anything was deleted.
     """
     consumers = ConsumerManager(table.file_io, table.paths)
     age_millis = CONSUMER_EXPIRATION_TIME.of(table.schema.options)
