@@ -57,6 +57,7 @@ FACES = {
         "jobs",
         "known_edges",
         "lineage_graph",
+        "made_from",
         "rebuild",
         "upstream",
     },
@@ -74,6 +75,7 @@ FACES = {
         "read_streams",
         "register",
         "replay_dead_letters",
+        "write",
         "write_stream",
     },
 }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lakelog.catalog.verbs.handle import TableHandle
     from lakelog.filestore.metadata.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.table import FileStoreTable
     from lakelog.filestore.write.changing import Plan
     from lakelog.filestore.write.merging import MergeClauses
     from lakelog.filestore.write.row_source import RowSource
@@ -32,12 +33,17 @@ def run_statement(
     `properties` are further ones of its snapshot, on a table with a log.
     """
     if table.log is None:
-        return table._files._change(plan)
+        return recording(table._files, operation)._change(plan)
     logged = logged_table(table)
     snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
     if snapshot is not None:
         after_statement(table, snapshot)
     return snapshot
+
+
+def recording(files: FileStoreTable, operation: str) -> FileStoreTable:
+    """The files of a table, by a handle that records the operation with where rows come from, if it records that."""
+    return files if files.lineage is None else replace(files, lineage={"operation": operation, **files.lineage})
 
 
 def logged_table(table: TableHandle) -> LoggedTable:

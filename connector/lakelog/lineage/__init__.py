@@ -14,6 +14,7 @@ from lakelog.filestore.expire.before_expiry import take_before_expiry
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.store import TableStore
     from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
+    from lakelog.lineage.declared import made_from
     from lakelog.lineage.feeding import Fed, feed
     from lakelog.lineage.job_verbs import Job, delete_job, end_job, jobs
     from lakelog.lineage.known import known_edges
@@ -34,6 +35,7 @@ __all__ = [
     "jobs",
     "known_edges",
     "lineage_graph",
+    "made_from",
     "rebuild",
     "upstream",
 ]
@@ -53,6 +55,7 @@ _HOMES = {
     "feed": "lakelog.lineage.feeding",
     "jobs": "lakelog.lineage.job_verbs",
     "known_edges": "lakelog.lineage.known",
+    "made_from": "lakelog.lineage.declared",
     "rebuild": "lakelog.lineage.rebuilding",
 }
 

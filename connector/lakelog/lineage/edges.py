@@ -106,8 +106,10 @@ class LineBatches:
             self.parts.setdefault((batch.user, batch.identifier), []).append(Part(snapshot.id, batch))
         if not self.parts:
             return []
-        users = parse_users(snapshot.properties)
-        found = [key for key in self.parts if key[0] in users and users[key[0]].identifier >= key[1]]
+        users, own = parse_users(snapshot.properties), (snapshot.commit_user, snapshot.commit_identifier)
+        found = [
+            key for key in self.parts if key == own or (key[0] in users and users[key[0]].identifier >= key[1])
+        ]  # the statement of a table without a log leaves no user: it is whole in its own snapshot
         whole = [self.parts.pop(key) for key in found]
         return [WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts)) for parts in whole]
 

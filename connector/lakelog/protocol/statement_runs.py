@@ -197,7 +197,7 @@ class LoggedTable:
             time_millis=system_millis(),
             row_count=row_count,
             parts=parts,
-            lineage={"operation": operation, **(lineage or {})},
+            lineage={"operation": operation, **(self.table.lineage or {}), **(lineage or {})},
             properties=properties or {},
         )
         name = self._prepare(prepared, age_seconds)

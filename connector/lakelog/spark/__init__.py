@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
+    from lakelog.spark.sink.write import write
     from lakelog.spark.source.consistent_read import consistent_read
     from lakelog.spark.source.group_streams import read_streams
     from lakelog.spark.source.normalize import normalize
@@ -39,6 +40,7 @@ __all__ = [
     "read_streams",
     "register",
     "replay_dead_letters",
+    "write",
     "write_stream",
 ]
 # A name is imported when it is used first. Each Python process that Spark starts for a query imports this package, and
@@ -57,6 +59,7 @@ _HOMES = {
     "read_streams": "lakelog.spark.source.group_streams",
     "register": "lakelog.spark.data_source",
     "replay_dead_letters": "lakelog.spark.replay",
+    "write": "lakelog.spark.sink.write",
     "write_stream": "lakelog.spark.sink.sink",
 }
 

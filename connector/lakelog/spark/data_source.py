@@ -128,11 +128,12 @@ class LakelogDataSource(DataSource):
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
         """Appends rows, or replaces all, or partitions; to a table with a log as a batch statement."""
         from lakelog.spark.options import merges_schema, open_from_options
+        from lakelog.spark.sink.declaring import with_declared
         from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
         from lakelog.spark.sink.overwriting import parse_overwrite
 
         level = self._show_log()
-        table = open_from_options(self.options)
+        table = with_declared(open_from_options(self.options), self.options)
         replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
         merges = merges_schema(self.options)
         if table.log is not None:
@@ -152,10 +153,11 @@ class LakelogDataSource(DataSource):
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
         from lakelog.filestore.write.table_write import Overwrite
         from lakelog.spark.options import check_stream_write_options, merges_schema, open_from_options
+        from lakelog.spark.sink.declaring import StreamDeclaration
         from lakelog.spark.sink.files_writer import AwayStreamWriter, FilesPlan, FilesStreamWriter
 
         self._show_log()
-        commit_user = check_stream_write_options(self.options)
+        commit_user, declared = check_stream_write_options(self.options), StreamDeclaration.of(self.options)
         replaces = Overwrite.EVERYTHING if overwrite else None
         try:
             table = open_from_options(self.options)
@@ -163,7 +165,7 @@ class LakelogDataSource(DataSource):
             plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
         except UnavailableError as error:
             return AwayStreamWriter(str(error))
-        return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION))
+        return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION), declared)
 
     def _names_system_table(self) -> bool:
         from lakelog.catalog.system_names import names_system_table

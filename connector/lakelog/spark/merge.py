@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from lakelog.catalog import Catalog
+from lakelog.spark.sink.write import recorded
 from lakelog.spark.tables import TableName, resolve_table
 
 if TYPE_CHECKING:
@@ -22,10 +23,13 @@ def merge(
     on: str | Sequence[str] | None = None,
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
+    job: str | None = None,
+    sources: Sequence[str] | None = None,
 ) -> TableMerge:
     """Begin a merge of the rows of a DataFrame into a table; name its clauses, then call `execute()`.
 
-    As `Table.merge`: the rows are brought to the driver, and held there with those of the table. Raises NotFoundError.
+    As `Table.merge`: the rows are brought to the driver, and held there with those of the table. `job` and
+    `sources` are those of `write`. Raises NotFoundError.
     """
-    found = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)
     return found.merge(rows.toArrow(), on=on)

@@ -15,6 +15,7 @@ from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.io.location import store_options
 from lakelog.filestore.io.s3_access import S3_OPTIONS
 from lakelog.filestore.options.parsing import parse_names
+from lakelog.lineage.declared import parse_sources
 from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import ON_UNTRACKED, OnUntracked
 from lakelog.logstore.options import SCAN as LOG_SCAN
@@ -159,6 +160,32 @@ COMMIT_USER = Option(
     default="",
     doc="The name under which a stream commits, in place of Spark's query id: the same over restarts, for one query.",
 )
+LINEAGE_JOB = Option(
+    key="lineage.job",
+    parse=str,
+    default="",
+    doc="The name of the job that a write records in its commit. Without it a stream has that of its query, else the "
+    "query's id, and a batch write none.",
+    kind="a name",
+)
+LINEAGE_JOB_TAKEOVER = Option(
+    key="lineage.job.takeover",
+    parse=parse_bool,
+    default=False,
+    doc="Whether a stream takes over the name of its job from another query that has written the table under it. "
+    "Without it that is an error.",
+    kind="true or false",
+)
+LINEAGE_SOURCES: Option[tuple[str, ...] | None] = Option(
+    key="lineage.sources",
+    parse=parse_sources,
+    default=None,
+    doc="What the rows of a write are made from, with commas: `db.a@12` is snapshot 12 of a table of the same "
+    "warehouse, `db.a` one whose snapshot is not known, a folder a table elsewhere, `none` nothing but what the "
+    "checkpoint of a stream names. Such a write does not see the plan of its query: without the option its commit "
+    "records that the sources are unknown.",
+    kind="db.table@snapshot, ...",
+)
 
 SPARK_OPTIONS: tuple[Option[object], ...] = (
     PATH,
@@ -179,10 +206,21 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     CONSUMER_ID,
     COMMIT_USER,
     MERGE_SCHEMA,
+    LINEAGE_JOB,
+    LINEAGE_JOB_TAKEOVER,
+    LINEAGE_SOURCES,
     LOGGING_LEVEL,
 )
+_OF_WRITES = (
+    REPLACE_WHERE,
+    PARTITION_OVERWRITE_MODE,
+    MERGE_SCHEMA,
+    LINEAGE_JOB,
+    LINEAGE_JOB_TAKEOVER,
+    LINEAGE_SOURCES,
+)
 READ_OPTIONS = (
-    *(option for option in SPARK_OPTIONS if option not in (REPLACE_WHERE, PARTITION_OVERWRITE_MODE, MERGE_SCHEMA)),
+    *(option for option in SPARK_OPTIONS if option not in _OF_WRITES),
     *PAIMON_STATE_OPTIONS,
     SCAN_BRANCH,
     LOG_SCAN,
@@ -198,6 +236,9 @@ WRITE_OPTIONS = (
     SCAN_BRANCH,
     COMMIT_USER,
     MERGE_SCHEMA,
+    LINEAGE_JOB,
+    LINEAGE_JOB_TAKEOVER,
+    LINEAGE_SOURCES,
     LOGGING_LEVEL,
     EXTERNAL_PATHS,
     *S3_OPTIONS,
@@ -310,6 +351,17 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
 def check_stream_write_options(given: Mapping[str, str]) -> str | None:
     """The commit user that the options of a streaming write give, if any. Raises OptionError."""
     return COMMIT_USER.of(known_options(given, WRITE_OPTIONS)) or None
+
+
+def declared_lineage(given: Mapping[str, str]) -> tuple[str | None, tuple[str, ...] | None]:
+    """The job and the sources that a write declares; None for what it does not. Raises OptionError."""
+    options = known_options(given, (*WRITE_OPTIONS, *_OF_WRITES, WHERE, TIMEZONE))
+    return LINEAGE_JOB.of(options) or None, LINEAGE_SOURCES.of(options)
+
+
+def takes_over_job(given: Mapping[str, str]) -> bool:
+    """Whether a streaming write takes over the name of its job. Raises OptionError."""
+    return LINEAGE_JOB_TAKEOVER.of(known_options(given, WRITE_OPTIONS))
 
 
 def merges_schema(given: Mapping[str, str]) -> bool:

@@ -84,9 +84,10 @@ class TableWrites(TableHandle):
         UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those of other
         merge engines than deduplicate; ConflictError when other writers commit all the time.
         """
+        from lakelog.catalog.statements import recording, run_statement
+
         if self.log is None:
-            return self._files.delete(where)
-        from lakelog.catalog.statements import run_statement
+            return recording(self._files, "DELETE").delete(where)
         from lakelog.filestore.predicate import required_predicate
         from lakelog.filestore.write.changing import delete_plan
 
@@ -131,13 +132,13 @@ class TableWrites(TableHandle):
 
         In the log of a table each row is a delete.
         """
+        from lakelog.catalog.statements import recording, run_statement
         from lakelog.filestore.write.changing import delete_plan
 
         if self.log is None:
             empty = self.schema.arrow_schema.empty_table()
-            return None if self._files.snapshot() is None else self._files.write(empty, mode="overwrite")
-        from lakelog.catalog.statements import run_statement
-
+            files = recording(self._files, "TRUNCATE")
+            return None if files.snapshot() is None else files.write(empty, mode="overwrite")
         return run_statement(self, "TRUNCATE", delete_plan(self._files, None))
 
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:

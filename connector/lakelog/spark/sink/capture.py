@@ -12,25 +12,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any  # Any: py4j gives Java objects without types
 
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
 from lakelog.catalog.system_names import STORED_DATABASE
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import parse_object
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.users import NamedJob
 from lakelog.filestore.options.writing import LINEAGE_CAPTURE
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.record import BatchLineage, ForeignSource, Source, TableSource, UnknownSource
+from lakelog.lineage.record import BatchLineage, Source, TableSource, UnknownSource
 from lakelog.spark.sink.checkpoint import parse_offset_log
+from lakelog.spark.sink.offset_lines import NOTHING_READ, foreign_between, table_between
 from lakelog.spark.sink.plan_leaves import StreamLeaf, leaves_of, source_of_leaf, stream_leaf_of
-from lakelog.spark.source.offset_lineage import read_between
-from lakelog.spark.source.offsets import Offset, TableMark, offset_from_json
 
 logger = logging.getLogger("lakelog.spark")
 
 OPERATION = "WRITE"
-_NOTHING_READ = "-"  # of a source in the offset log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class RunningBatch:
     def starts(self) -> Sequence[str]:
         """The source lines of the batch before. Raises CorruptDataError where there should be some."""
         if self.batch_id == 0:
-            return [_NOTHING_READ] * len(self.ends)
+            return [NOTHING_READ] * len(self.ends)
         path = f"offsets/{self.batch_id - 1}"
         if self.before is None:
             raise CorruptDataError(f"{path} is not in the checkpoint")
@@ -83,6 +81,19 @@ class Capture:
             operation=OPERATION,
             sources=unique(sources),
         )
+
+
+def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
+    """The record of a batch write of a DataFrame, by the plan that it has."""
+    try:
+        plan = rows._jdf.queryExecution().analyzed()
+        found = [source_of_leaf(leaf, rows.sparkSession._jvm) for leaf in leaves_of(plan)]
+        sources: list[Source] = [source for source in found if source is not None]
+    except PySparkAttributeError:
+        sources = [UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")]
+    except Exception as error:  # noqa: BLE001  # the rows are written whatever the analysis meets
+        sources = [unknown(error)]
+    return BatchLineage(job=job, operation=operation, sources=unique(sources))
 
 
 def is_captured(table: FileStoreTable) -> bool:
@@ -135,16 +146,8 @@ def _stream_sources(leaves: Sequence[StreamLeaf | Source | None], running: Runni
 def _read(leaf: StreamLeaf, start: str, end: str) -> Source:
     """What a batch reads of a stream between two lines of the offset log."""
     if leaf.table is None:
-        before, after = (None if line == _NOTHING_READ else line for line in (start, end))
-        return ForeignSource(format=leaf.format, name=leaf.name, start=before, end=after)
-    return read_between(leaf.table, _offset(start), _offset(end))
-
-
-def _offset(line: str) -> Offset | None:
-    if line == _NOTHING_READ:
-        return None
-    fields = parse_object(line)
-    return offset_from_json(fields, TableMark(uuid=str(fields.get("table")), name=str(fields.get("name"))))
+        return foreign_between(start, end, format_name=leaf.format, name=leaf.name)
+    return table_between(leaf.table, start, end)
 
 
 def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:

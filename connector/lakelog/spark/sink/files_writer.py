@@ -24,6 +24,7 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, joined_changes
 from lakelog.filestore.metadata.manifest import FileKind
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.users import lineage_property
 from lakelog.filestore.refs.auto_tags import is_snapshot_due
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.columns import places_of_columns
@@ -42,6 +43,7 @@ from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
+from lakelog.spark.sink.declaring import StreamDeclaration
 from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered
 
@@ -138,8 +140,18 @@ class FilesPlan:
             places_of_columns(self.table.schema, names, table_name=self.table.name, is_case_sensitive=True)
             yield batch
 
-    def commit(self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool) -> None:
-        """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile."""
+    def commit_rows(self, written: Sequence[WrittenFiles]) -> Snapshot | None:
+        """Take the files of a batch write into one snapshot. Raises as `commit`."""
+        batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
+        return self.commit(written, batch, is_stream=False)
+
+    def commit(
+        self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool, is_taking_over: bool = False
+    ) -> Snapshot | None:
+        """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile.
+
+        `is_taking_over` lets the batch have the job of another query.
+        """
         snapshots = DriverSnapshots(self.table, None)
         hashes = self._hashes(written)
         files = [file for message in written for file in message.files]
@@ -158,11 +170,13 @@ class FilesPlan:
                     user=batch.user,
                     identifier=batch.identifier,
                     digest=batch.source_digest,
+                    job=batch.job,
+                    is_taking_over=is_taking_over,
                     clock=clock,
                 )
                 if of_batch is None:
                     return None
-                properties = of_batch
+                properties = of_batch | lineage_property(batch.user, batch.identifier, batch.lineage)
             if self.is_overwrite:
                 self._check_base(latest, base_id)
             else:
@@ -185,10 +199,13 @@ class FilesPlan:
                 hashes=self._on_top_of(replaced, hashes),
                 properties=properties,
                 watermark=batch.watermark_millis,
+                operation="OVERWRITE" if self.is_overwrite else "WRITE",
             )
 
-        if TableCommit(self.table).commit(resolve) is not None:
+        snapshot = TableCommit(self.table).commit(resolve)
+        if snapshot is not None:
             compact_due(batch, snapshots, [file.bucket_id(bucket) for bucket, file in files])
+        return snapshot
 
     def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
         """What the only task that had rows wrote of the HASH index."""
@@ -238,8 +255,7 @@ class FilesWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """One snapshot of all files."""
         show_log(self._level)
-        batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
-        self._plan.commit(_written(messages), batch, is_stream=False)
+        self._plan.commit_rows(written_files(messages))
 
 
 class FilesStreamWriter(DataSourceStreamArrowWriter):
@@ -249,9 +265,12 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
     after it took effect: so the commit asks the table, and abort deletes nothing.
     """
 
-    def __init__(self, plan: FilesPlan, commit_user: str | None, checkpoint: str | None) -> None:
+    def __init__(
+        self, plan: FilesPlan, commit_user: str | None, checkpoint: str | None, declared: StreamDeclaration
+    ) -> None:
         """Write nothing yet. `checkpoint` is the location that the query was given; None where Spark chose it."""
         self._plan = plan
+        self._declared = declared
         self._commit_user = commit_user
         self._checkpoint = checkpoint
 
@@ -266,16 +285,17 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
 
         One without rows makes a snapshot where a tag waits for it.
         """
-        written = _written(messages)
+        written = written_files(messages)
         users = {message.query_id for message in written if message.query_id}
         query_id = next(iter(users), None)
         user = self._commit_user or query_id
         if user is None:
             return
-        batch = self._identified(Batch(user=user, identifier=batchId, source_digest=None), query_id)
+        plain = Batch(user=user, identifier=batchId, source_digest=None)
+        batch = self._declared.recorded(self._identified(plain, query_id), self._plan.table, query_id, self._checkpoint)
         has_rows = self._plan.is_overwrite or any(message.row_count for message in written)
         if has_rows or is_snapshot_due(self._plan.table, watermark=batch.watermark_millis):
-            self._plan.commit(written, batch, is_stream=True)
+            self._plan.commit(written, batch, is_stream=True, is_taking_over=self._declared.takes_over)
 
     def _identified(self, batch: Batch, query_id: str | None) -> Batch:
         """The batch with the digest of its source offsets and its watermark.
@@ -338,7 +358,7 @@ def _refused(batches: Iterable[pa.RecordBatch], table_name: str) -> Iterator[pa.
         yield batch
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
+def written_files(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
     """What the tasks answered. Raises the first error that one of them found in its rows."""
     written = [message for message in messages if isinstance(message, WrittenFiles)]
     for message in written:

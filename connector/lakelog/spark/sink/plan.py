@@ -37,7 +37,15 @@ def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) 
 
 
 def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
-    """Run `body` over every partition. Raises a row's failed check, or what the last attempt of a task of ours met."""
+    """As `run_messages`, for the messages of a sink's tasks. Raises the first error that one found in its rows, too."""
+    return parse_messages(run_messages(rows, body))
+
+
+def run_messages(rows: DataFrame, body: Body) -> list[bytes]:
+    """Run `body` over every partition, for what it gives back.
+
+    Raises a row's failed check, or what the last attempt of a task of ours met.
+    """
     try:
         with batches_cut_by_rows(rows.sparkSession):
             messages = rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
@@ -47,7 +55,7 @@ def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
             raise
         logger.info("a write has failed: %s", ours, exc_info=error)
         raise ours from None  # Spark's report of it would hide the message
-    return parse_messages(message[0] for message in messages)
+    return [bytes(message[0]) for message in messages]
 
 
 @contextmanager

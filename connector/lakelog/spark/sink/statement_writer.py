@@ -19,6 +19,7 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.changing import (
     Changes,
@@ -151,7 +152,7 @@ class StatementPlan:
             places_of_columns(self.table.schema, names, table_name=self.table.name, is_case_sensitive=True)
             yield batch
 
-    def commit(self, written: Sequence[StagedRows]) -> None:
+    def commit(self, written: Sequence[StagedRows]) -> Snapshot:
         """Prepare and finish the statement. Raises the first error of a task, and as `LoggedTable.run_staged`."""
         for message in written:
             if message.error is not None:
@@ -163,7 +164,7 @@ class StatementPlan:
             row_count += deleted.row_count
             parts.insert(0, stage(self.table, deleted, self.state))
         logged = LoggedTable.of(self.table, self.target, kafka=self.kafka)
-        logged.run_staged(
+        snapshot = logged.run_staged(
             "OVERWRITE" if self.is_overwrite else "INSERT",
             self.state,
             joined_parts(parts),
@@ -171,6 +172,7 @@ class StatementPlan:
             age_seconds=lambda: (system_millis() - self.began_millis) / 1000,
         )
         publish_progress(self.table, self.log)
+        return snapshot
 
     def _deleted(self, written: Sequence[StagedRows]) -> Changes:
         """The rows that an overwrite deletes. Raises InvalidRequestError for rows outside of its condition."""

@@ -41,6 +41,8 @@ def _log_between(start: Offset | None, end: Offset | None) -> LogRange | None:
 
 def _why_inexact(end: Offset | None) -> str | None:
     match end:
+        case None:
+            return "nothing of it is read yet"
         case SnapshotOffset():
             return f"of snapshot {end.snapshot}, with which the stream begins, {end.split} splits are read so far"
         case LogOffset(is_exact=None):

@@ -22,6 +22,7 @@ from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     CommitUser,
     NamedJob,
+    check_job_is_free,
     check_not_forgotten,
     forgotten_millis,
     is_same_source,
@@ -116,17 +117,21 @@ def batch_properties(
     identifier: int,
     digest: str | None,
     job: NamedJob | None = None,
+    is_taking_over: bool = True,
     clock: CommitClock,
 ) -> dict[str, str] | None:
     """The users of the snapshot with a batch, after `latest`; None when the batch is in the table already.
 
-    Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest.
+    Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest; and for
+    a job that another query has, unless it `is_taking_over`, or that was checked before.
     """
     carried = carried_by(table, latest).properties
     users = parse_users(carried)
     check_not_forgotten(user, identifier, users, forgotten_millis(carried))
     if is_replay(users.get(user), identifier, digest, what=f"batch {identifier} of {user} in {table.name}"):
         return None
+    if not is_taking_over:
+        check_job_is_free(job, users, table_name=table.name)
     return users_properties(
         with_user(
             users, user, CommitUser(identifier=identifier, digest=digest, time_millis=clock.now_millis(), job=job)

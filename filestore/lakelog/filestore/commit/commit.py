@@ -48,7 +48,7 @@ from lakelog.filestore.metadata.snapshot import (
 )
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed
-from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY
+from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY, lineage_property
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 from lakelog.filestore.schema.paths import FileNames
 
@@ -83,6 +83,8 @@ class CommitRequest:
     takes_lost_state: bool = False
     restores: Snapshot | None = None
 
+
+_OF_STATEMENTS = frozenset({None, "WRITE", "OVERWRITE"})
 
 Resolve = Callable[[Snapshot | None], CommitRequest | None]
 
@@ -369,7 +371,15 @@ class TableCommit:
         own = {UUID_KEY: self._table.uuid} if self._table.uuid else {}
         operation = request.operation
         named = {} if operation is None or operation in PAIMON_OPERATIONS else {OPERATION_KEY: operation}
-        return {USERS_KEY: NO_USERS, **carried, **own, **named, **request.properties}
+        return {USERS_KEY: NO_USERS, **carried, **own, **named, **self._lineage(request), **request.properties}
+
+    def _lineage(self, request: CommitRequest) -> dict[str, str]:
+        """What the handle records of where the rows of its statements come from."""
+        is_statement = request.kind is not CommitKind.COMPACT and request.operation in _OF_STATEMENTS
+        if self._table.lineage is None or not is_statement:
+            return {}
+        named = {} if request.operation is None else {"operation": request.operation}
+        return lineage_property(request.commit_user, request.commit_identifier, {**named, **self._table.lineage})
 
     def _newest_schema_id(self, latest: Snapshot | None) -> int:
         newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -41,15 +42,25 @@ KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(ro
 
 @dataclass(frozen=True, kw_only=True)
 class TableStore:
-    """One table with one schema. Pickled without its caches."""
+    """One table with one schema. Pickled without its caches.
+
+    `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
+    """
 
     path: str
     file_io: FileIO
     schema: TableSchema
     branch: str = MAIN_BRANCH
+    lineage: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"path": self.path, "file_io": self.file_io, "schema": self.schema, "branch": self.branch}
+        return {
+            "path": self.path,
+            "file_io": self.file_io,
+            "schema": self.schema,
+            "branch": self.branch,
+            "lineage": self.lineage,
+        }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

@@ -218,6 +218,13 @@ def later_users(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) 
     return found
 
 
+def lineage_property(user: str, identifier: int, lineage: Mapping[str, object]) -> dict[str, str]:
+    """The snapshot property that records one batch, or nothing for one without lineage."""
+    if not lineage:
+        return {}
+    return {LINEAGE_KEY: json.dumps({"batches": [{"user": user, "identifier": identifier, **lineage}]})}
+
+
 def users_taken_in(snapshot: Snapshot) -> set[str]:
     """The users whose transactions a snapshot took in, by its lineage; empty without one. Raises CorruptDataError."""
     text = snapshot.properties.get(LINEAGE_KEY)

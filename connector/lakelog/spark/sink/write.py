@@ -1,0 +1,88 @@
+"""Batch writes of a DataFrame whose commit records what its plan reads."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lakelog.catalog import Catalog, Table
+from lakelog.catalog.statements import check_takes_statements
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.verbs.writing import WriteMode
+from lakelog.lineage.declared import checked_sources, declared_sources, with_lineage
+from lakelog.lineage.record import BatchLineage
+from lakelog.protocol.table_log import await_topic
+from lakelog.spark.session import prepare_session
+from lakelog.spark.sink.capture import is_captured, lineage_of_frame
+from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files
+from lakelog.spark.sink.plan import run_messages
+from lakelog.spark.sink.statement_writer import StagedRows, StatementPlan
+from lakelog.spark.tables import TableName, resolve_table
+from lakelog.spark.worker import MESSAGE_SCHEMA
+
+
+def write(
+    rows: DataFrame,
+    table: TableName,
+    *,
+    mode: WriteMode = "append",
+    where: str | Predicate | None = None,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+    merge_schema: bool = False,
+    job: str | None = None,
+    sources: Sequence[str] | None = None,
+) -> Snapshot | None:
+    """Write the rows of a DataFrame in one snapshot, which records what they were made from.
+
+    As `df.write.format("lakelog")`, which does not see the plan of its query; `mode` and `where` are as in
+    `Table.write`. `job` is the name under which it is recorded. `sources`, such as `db.a@12`, are recorded in place of
+    what the plan reads; on Spark Connect, which shows no plan, they are all that is known. Raises InvalidRequestError
+    for rows that do not fit, and what the commit raises.
+    """
+    if rows.isStreaming:
+        raise InvalidRequestError("the rows are a stream: write them with lakelog.spark.write_stream")
+    found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)
+    prepare_session(rows.sparkSession)
+    replaces = found._files._replaced(mode, where)
+    is_overwrite = replaces is not None
+    if found.log is not None:
+        check_takes_statements(found)
+        await_topic(found.log)
+        logged = StatementPlan.of(
+            found, rows.schema, is_overwrite=is_overwrite, replaces=replaces, merges_schema=merge_schema
+        )
+        staged = _messages(rows, logged.write)
+        return logged.commit([message for message in staged if isinstance(message, StagedRows)])
+    plan = FilesPlan.of(found, rows.schema, is_overwrite=is_overwrite, replaces=replaces, merges_schema=merge_schema)
+    given = rows.coalesce(1) if plan.table.schema.has_dynamic_buckets else rows
+    return plan.commit_rows(written_files(_messages(given, plan.write)))
+
+
+def recorded(rows: DataFrame, table: Table, *, job: str | None = None, sources: Sequence[str] | None = None) -> Table:
+    """The table, by a handle whose commits record what the rows were made from. Raises InvalidRequestError."""
+    if not is_captured(table._files):
+        return table
+    if sources is None:
+        return with_lineage(table, lineage_of_frame(rows, job=job))
+    found = declared_sources(checked_sources(sources), table.warehouse)
+    return with_lineage(table, BatchLineage(job=job, sources=found))
+
+
+def _messages(
+    rows: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], WrittenFiles | StagedRows]
+) -> list[WriterCommitMessage]:
+    """What the tasks of a write have answered."""
+
+    def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        message = pickle.dumps(task(batches))
+        yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=MESSAGE_SCHEMA)
+
+    return [pickle.loads(message) for message in run_messages(rows, body)]

@@ -1,0 +1,115 @@
+"""What batch writes and statements record of what they were made from, and streams by the format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.lineage import made_from
+from lakelog.lineage.record import BatchLineage, TableSource, UnknownSource
+from lakelog.spark import merge, read, write
+from tests.spark.sink.test_capture import SCHEMA, lineages, make, pinned, put, stream_of, streamed
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path / "lake")
+
+
+def rows_of(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.format("lakelog").load(path)
+
+
+def test_a_batch_write_records_the_snapshots_that_its_dataframe_reads(spark: SparkSession, catalog: Catalog) -> None:
+    one, other, sink = make(catalog, "one", 1), make(catalog, "other", 1), make(catalog, "sink")
+    rows = rows_of(spark, one.path).join(read(spark, other).select("id"), "id")
+    rows.collect()  # the DataFrame keeps the snapshots that it has read
+    put(one, 2)
+    put(other, 2)
+    first = write(rows, sink, job="nightly")
+    second = write(rows_of(spark, one.path), sink, mode="overwrite")
+
+    assert (first.id, second.id) == (1, 2)  # type: ignore[union-attr]
+    assert sink.to_arrow().column("v").to_pylist() == [2, 2, 2]
+    assert lineages(sink)[0] == BatchLineage(
+        job="nightly", operation="WRITE", sources=(pinned(one, 1), pinned(other, 1))
+    )
+
+
+def test_a_merge_records_what_its_rows_are_read_from(spark: SparkSession, catalog: Catalog) -> None:
+    source, sink = make(catalog, "source", 1, 2), make(catalog, "sink", 5)
+    merge(rows_of(spark, source.path), sink).when_matched_update_all().execute()
+
+    assert lineages(sink) == [BatchLineage(operation="MERGE", sources=(pinned(source, 2),))]
+
+
+def test_rows_that_the_program_made_have_an_unknown_source(spark: SparkSession, catalog: Catalog) -> None:
+    sink = make(catalog, "sink")
+    write(spark.createDataFrame([(1, 1)], "id BIGINT, v BIGINT"), sink)
+
+    (source,) = lineages(sink)[0].sources
+    assert isinstance(source, UnknownSource)
+    assert "createDataFrame" in source.why
+
+
+def test_a_write_by_the_format_records_what_it_declares(spark: SparkSession, catalog: Catalog) -> None:
+    source, sink = make(catalog, "source", 1, 2), make(catalog, "sink")
+    rows = rows_of(spark, source.path)
+    rows.write.format("lakelog").mode("append").save(sink.path)
+    declared = {"lineage.sources": "db.source@1, db.none@3", "lineage.job": "j"}
+    rows.write.format("lakelog").mode("append").options(**declared).save(sink.path)
+
+    before, after = lineages(sink)
+    (undeclared,) = before.sources
+    assert isinstance(undeclared, UnknownSource)
+    assert "lineage.sources" in undeclared.why
+    assert (after.job, after.sources[0]) == ("j", pinned(source, 1))
+    assert isinstance(after.sources[1], UnknownSource)
+    assert "db.none@3 was declared" in after.sources[1].why
+
+
+def test_a_stream_by_the_format_records_what_its_checkpoint_says(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    source, side, sink = make(catalog, "source", 1), make(catalog, "side", 1), make(catalog, "sink")
+    for value in (2, 3):
+        writer = stream_of(spark, source).writeStream.format("lakelog").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option(
+            "lineage.sources", "db.side@1"
+        )
+        query = writer.start(sink.path)
+        query.awaitTermination()
+        put(source, value)
+
+    found = lineages(sink)
+    assert [(one.job, one.query_id, one.batch_id) for one in found] == [
+        (query.id, query.id, 0),
+        (query.id, query.id, 1),
+    ]
+    ranges = [(one.sources[0].start, one.sources[0].end) for one in found if isinstance(one.sources[0], TableSource)]
+    wanted = [streamed(source, None, 1), streamed(source, 1, 2)]
+    assert ranges == [(one.start, one.end) for one in wanted]
+    assert [one.sources[1:] for one in found] == [(pinned(side, 1),)] * 2
+
+
+def test_a_program_declares_what_its_rows_are_made_from(catalog: Catalog) -> None:
+    source, sink = make(catalog, "source", 1, 2), make(catalog, "sink")
+    recorded = made_from(sink, "db.source@2", f"{source.path}@1", "db.source", job="nightly")
+    recorded.write(pa.table({"id": [1], "v": [1]}, schema=SCHEMA))
+    recorded.delete("id = 1")
+
+    first, second = lineages(sink)
+    assert (first.job, first.operation, second.operation) == ("nightly", "WRITE", "DELETE")
+    known, by_path, unknown = first.sources
+    assert (known, by_path) == (pinned(source, 2), pinned(source, 1))
+    assert isinstance(unknown, TableSource)
+    assert (unknown.end, unknown.why) == (None, "declared without a snapshot")
+    with pytest.raises(InvalidRequestError, match=r"'db\.source@' is not a table and a snapshot"):
+        made_from(sink, "db.source@")
+    with pytest.raises(NotFoundError):
+        made_from(sink, "db.source@7")
