@@ -1,12 +1,14 @@
 """The system tables of lineage: what is fed into them, once, whatever happens in between."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError
-from lakelog.lineage import feed, known_edges
+from lakelog.catalog.system_database import SystemDatabase
+from lakelog.lineage import feed, known_edges, rebuild
 from lakelog.lineage.edges import edges_of
 from lakelog.lineage.record import ForeignSource, ReadMode
 from tests.support.lineage_records import (
@@ -230,7 +232,37 @@ def test_the_lineage_of_a_dropped_table_goes_with_it(catalog: Catalog) -> None:
     for name in ("sink_job_lineage", "sink_snapshot_lineage"):
         assert system_rows(catalog, name, "job", "table") == [("other", "u")]
     assert known_edges(catalog)["sink_table"].to_pylist() == ["db.u"]
-    assert system_rows(catalog, "dropped_tables") == []
+
+
+def test_the_rows_of_a_dropped_source_do_not_come_back(catalog: Catalog) -> None:
+    source, table = make_sink(catalog, "db.a"), make_sink(catalog, "db.t")
+    of_source = table_source("db.a").to_json() | {"uuid": source.uuid}
+    commit_batch(table, "job", 0, {**entry("job", 0, lineage(0)), "sources": [of_source]})
+    feed(catalog)
+    assert system_rows(catalog, "source_job_lineage", "table") == [("a",)]
+
+    catalog.drop_table("db.a")
+    rebuild(catalog)
+
+    for name in ("source_job_lineage", "source_snapshot_lineage"):
+        assert system_rows(catalog, name, "table") == []
+    assert known_edges(catalog)["source_table"].to_pylist() == ["db.a"]
+
+
+def test_a_drop_that_was_cut_off_is_finished_by_the_next_feed(catalog: Catalog) -> None:
+    kept, table = make_sink(catalog, "db.kept"), make_sink(catalog, "db.t")
+    for one in (kept, table):
+        commit_job(one, 0, table_source("db.a"), job=one.name)
+    feed(catalog)
+    database = SystemDatabase.of(catalog)
+    for one in (kept, table):  # both drops began; one has deleted the files
+        database.note_drop(one.uuid, "db", "t")
+    shutil.rmtree(table.path)
+
+    feed(catalog)
+
+    assert system_rows(catalog, "sink_snapshot_lineage", "table") == [("kept",)]
+    assert known_edges(catalog)["sink_table"].to_pylist() == ["db.kept"]
 
 
 def test_a_rolled_back_table_is_fed_again(catalog: Catalog) -> None:

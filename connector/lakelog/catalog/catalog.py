@@ -273,7 +273,7 @@ class Catalog:
         if has_lineage:
             from lakelog.catalog.system_tables import all_tables
 
-            system.forget_tables(system.dropped() - {found.uuid for _, _, found in all_tables(self)})
+            system.forget_dropped({found.uuid for _, _, found in all_tables(self)})
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
         """Give a table another name, in its database or in another one; gives the renamed table.

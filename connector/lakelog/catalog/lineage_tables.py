@@ -145,9 +145,15 @@ SNAPSHOT_EDGES = StoredTable(
 JOB_STATUS = StoredTable(
     name="job_status", columns={"job": _KEY, "ended_time": _TIME, "deleted_time": _TIME}, key_size=1
 )
-# Tables whose drop began, until it and the deletion of their lineage are done.
+# Tables whose drop began; `done` once they and their lineage are deleted.
 DROPPED_TABLES = StoredTable(
-    name="dropped_tables", columns={"table_uuid": _KEY, "database": _TEXT, "table": _TEXT}, key_size=1
+    name="dropped_tables",
+    columns={"table_uuid": _KEY, "database": _TEXT, "table": _TEXT, "done": "BOOLEAN"},
+    key_size=1,
+)
+# The names of the tables by which the rows of the others are, of those of this warehouse.
+TABLE_NAMES = StoredTable(
+    name="table_names", columns={"table_uuid": _KEY, "name": _TEXT}, key_size=1, uuid_column="table_uuid"
 )
 STORED_TABLES = {
     table.name: table
@@ -161,6 +167,7 @@ STORED_TABLES = {
         SNAPSHOT_EDGES,
         JOB_STATUS,
         DROPPED_TABLES,
+        TABLE_NAMES,
     )
 }
 # Source: Paimon 0.9, `TableLineageTable`.

@@ -3,8 +3,8 @@
 A change of a table is one commit: upserts, and deletes of rows by their keys. The tables are plain ones of the file
 store: nothing that is written to them has lineage.
 
-The lineage of a dropped table goes in three steps: the drop is recorded in `dropped_tables`, the table is deleted, then
-its rows, and last the record. The next feed finishes what was cut off; a recorded table that is still there is no
+The lineage of a dropped table goes in steps: the drop is recorded in `dropped_tables`, the table is deleted, then its
+rows, then that is recorded too. The next feed finishes what was cut off; a recorded table that is still there is no
 dropped one.
 """
 
@@ -149,21 +149,27 @@ class SystemDatabase:
         """Record that the drop of a table begins; False where there is no lineage that it could have."""
         if database == STORED_DATABASE or not uuid or not self.is_made():
             return False
-        self.change(DROPPED_TABLES, upserts=[{"table_uuid": uuid, "database": database, "table": table}])
+        row = {"table_uuid": uuid, "database": database, "table": table, "done": False}
+        self.change(DROPPED_TABLES, upserts=[row])
         return True
 
     def dropped(self) -> set[str]:
         """The uuids of tables whose drop began."""
         return {str(row["table_uuid"]) for row in self.found(DROPPED_TABLES, ["table_uuid"])}
 
-    def forget_tables(self, uuids: Collection[str]) -> None:
-        """Delete the lineage of dropped tables. What a living table was made from stays among its edges."""
-        if not uuids:
+    def forget_dropped(self, living: Collection[str]) -> None:
+        """Delete the lineage of tables whose drop began, but for living ones, where that is not done.
+
+        What a living table was made from stays among its edges.
+        """
+        rows = [one for one in self.found(DROPPED_TABLES) if not one["done"] and one["table_uuid"] not in living]
+        if not rows:
             return
+        uuids = [str(row["table_uuid"]) for row in rows]
         for table in STORED_TABLES.values():
             if table.uuid_column is not None:
                 self.delete_where(table, table.uuid_column, uuids)
-        self.delete_where(DROPPED_TABLES, "table_uuid", uuids)
+        self.change(DROPPED_TABLES, upserts=[{**row, "done": True} for row in rows])
 
     def delete_where(self, table: StoredTable, column: str, values: Collection[str]) -> int:
         """Delete the rows whose column has one of these values; gives how many there were."""

@@ -8,12 +8,12 @@ and changes nothing twice. See `lakelog.lineage.progress` for what is held until
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
-from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
+from lakelog.catalog.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
 from lakelog.common.errors import InvalidRequestError, LakelogError
@@ -59,15 +59,23 @@ def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
     if database.given and database.is_made() and not database.switches().is_on:
         _switch_off(catalog, database)
         return Fed()
+    return feed_tables(catalog, database, on_step).fed
+
+
+def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, start: int | None = None) -> Feeder:
+    """Feed all tables, or what they have from a snapshot on; then let rows follow renamed and dropped tables."""
     feeder = Feeder.of(database, on_step)
+    tables = list(all_tables(catalog))
     names: dict[str, str] = {}
-    for database_name, name, table in all_tables(catalog):
+    for database_name, name, table in tables:
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
-        feeder.take(table._files)
+    feeder.dropped = database.dropped() - names.keys()
+    for _, _, table in tables:
+        feeder.take(table._files, start=start)
     feeder.flush()
     follow_tables(database, names, on_step)
-    return feeder.fed
+    return feeder
 
 
 def _switch_off(catalog: Catalog, database: SystemDatabase) -> None:
@@ -104,13 +112,17 @@ def hold_lineage(table: TableStore) -> None:
 
 @dataclass(kw_only=True)
 class Feeder:
-    """A feed: takes what lines have that was not fed, and commits it group by group."""
+    """A feed: takes what lines have that was not fed, and commits it group by group.
+
+    Sources that are `dropped` tables are edges alone.
+    """
 
     database: SystemDatabase
     statuses: Mapping[str, JobStatus]
     has_tables: bool
     has_data: bool
     on_step: OnStep = lambda _: None
+    dropped: Collection[str] = ()
     fed: Fed = field(default_factory=Fed)
     _edges: list[Edge] = field(default_factory=list)
     _moves: list[tuple[Line, Unfed]] = field(default_factory=list)
@@ -127,10 +139,9 @@ class Feeder:
             )
         database.store_options()
         on_step("options")
-        for table in (*(OF_JOBS if switches.table else ()), *(OF_SNAPSHOTS if switches.data else ())):
+        of_data = (*OF_SNAPSHOTS, SNAPSHOT_EDGES, JOB_STARTUP)
+        for table in (*(OF_JOBS if switches.table else ()), *(of_data if switches.data else ())):
             database.opened(table)
-        if switches.data:
-            database.opened(SNAPSHOT_EDGES)
         return cls(
             database=database,
             statuses=job_statuses(database),
@@ -177,6 +188,8 @@ class Feeder:
         if self.has_data:
             self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
             self.on_step(SNAPSHOT_EDGES.name)
+        edges = [{**edge, "source_kind": None} if edge.get("source_uuid") in self.dropped else edge for edge in edges]
+        if self.has_data:
             for table, rows in snapshot_rows(edges).items():
                 self.database.change(table, upserts=rows)
                 self.on_step(table.name)

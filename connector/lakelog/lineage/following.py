@@ -1,18 +1,27 @@
 """The lineage of tables that were renamed or dropped follows them: rows name a table by its present name.
 
-The uuid of a table stays when it is renamed. Its rows are put under the new name, and those under the old one deleted,
-in one commit a system table, the edges last: while any row has the old name, the next feed finds it.
+The uuid of a table stays when it is renamed. `table_names` says by which names the rows are; where a table has another
+one now, its rows are put under it, and those under the old one are deleted, in one commit a system table. Then the name
+is recorded: until then the next feed does it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any  # Any: the values of a row
 
-import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakelog.catalog.lineage_tables import JOB_STARTUP, SINK_JOBS, SNAPSHOT_EDGES, SOURCE_JOBS, StoredTable
-from lakelog.catalog.system_database import SystemDatabase
+from lakelog.catalog.lineage_tables import (
+    JOB_STARTUP,
+    SINK_JOBS,
+    SNAPSHOT_EDGES,
+    SOURCE_JOBS,
+    TABLE_NAMES,
+    StoredTable,
+)
+from lakelog.catalog.system_database import SystemDatabase, plain_times
 from lakelog.filestore.schema.paths import BRANCH_INFIX
 from lakelog.lineage.projecting import OF_SNAPSHOTS, name_parts
 
@@ -21,43 +30,42 @@ _NAMED = (SOURCE_JOBS, SINK_JOBS, *OF_SNAPSHOTS, JOB_STARTUP)
 
 def follow_tables(database: SystemDatabase, names: Mapping[str, str], on_step: Callable[[str], None]) -> None:
     """Let the rows of tables follow their names: `names` are those of all tables of the warehouse, by uuid."""
-    database.forget_tables(database.dropped() - names.keys())
+    database.forget_dropped(names.keys())
     on_step("dropped")
+    before = {row["table_uuid"]: row["name"] for row in database.found(TABLE_NAMES)}
+    changed = {uuid for uuid, name in names.items() if before.get(uuid) != name}
+    if not changed:
+        return
     for table in _NAMED:
-        if database.find(table) is not None:
-            _rename(database, table, names)
-            on_step(f"names of {table.name}")
-    if database.find(SNAPSHOT_EDGES) is not None:
-        _rename_edges(database, names)
-        on_step(f"names of {SNAPSHOT_EDGES.name}")
+        rows = _rows_of(database, table, ["table_uuid"], changed)
+        renamed = [(row, found) for row in rows if (found := _renamed(row, names)) != row]
+        database.change(table, deletes=[row for row, _ in renamed], upserts=[found for _, found in renamed])
+        on_step(f"names of {table.name}")
+    edges = _rows_of(database, SNAPSHOT_EDGES, ["sink_uuid", "source_uuid"], changed)
+    database.change(SNAPSHOT_EDGES, upserts=[found for row in edges if (found := _present(row, names)) != row])
+    on_step(f"names of {SNAPSHOT_EDGES.name}")
+    database.change(TABLE_NAMES, upserts=[{"table_uuid": uuid, "name": names[uuid]} for uuid in sorted(changed)])
+    on_step(TABLE_NAMES.name)
 
 
-def _rename(database: SystemDatabase, table: StoredTable, names: Mapping[str, str]) -> None:
-    columns = ["database", "table", "table_uuid"]
-    pairs = _distinct(database, table, columns)
-    if not any(_renamed(row, names) for row in pairs):
-        return
-    rows = [(row, changed) for row in database.found(table) if (changed := _renamed(row, names)) is not None]
-    database.change(table, deletes=[row for row, _ in rows], upserts=[changed for _, changed in rows])
+def _rows_of(
+    database: SystemDatabase, table: StoredTable, columns: Collection[str], uuids: Collection[str]
+) -> list[dict[str, Any]]:
+    """The rows of which one of the columns has one of the uuids."""
+    rows = database.rows(table)
+    wanted = pa.array(sorted(uuids), pa.string())
+    is_found = pa.array([False] * rows.num_rows, pa.bool_())
+    for column in columns:
+        is_found = pc.or_(is_found, pc.is_in(rows[column], wanted))
+    found: list[dict[str, Any]] = plain_times(rows.filter(is_found)).to_pylist()
+    return found
 
 
-def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any] | None:
-    """A row by the present name of its table; None where it has that name, or the table is not of this warehouse."""
-    name = names.get(row["table_uuid"])
-    if name is None:
-        return None
-    database, table = name_parts(name)
+def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A row by the present name of its table."""
+    database, table = name_parts(names[row["table_uuid"]])
     _, infix, branch = str(row["table"]).partition(BRANCH_INFIX)
-    changed = {**row, "database": database, "table": f"{table}{infix}{branch}"}
-    return None if changed == row else changed
-
-
-def _rename_edges(database: SystemDatabase, names: Mapping[str, str]) -> None:
-    columns = ["sink_uuid", "sink_table", "source_uuid", "source_table"]
-    if not any(_present(row, names) != row for row in _distinct(database, SNAPSHOT_EDGES, columns)):
-        return
-    rows = [(row, _present(row, names)) for row in database.found(SNAPSHOT_EDGES)]
-    database.change(SNAPSHOT_EDGES, upserts=[changed for row, changed in rows if changed != row])
+    return {**row, "database": database, "table": f"{table}{infix}{branch}"}
 
 
 def _present(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -67,9 +75,3 @@ def _present(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
         "sink_table": names.get(row["sink_uuid"], row["sink_table"]),
         "source_table": names.get(row["source_uuid"], row["source_table"]),
     }
-
-
-def _distinct(database: SystemDatabase, table: StoredTable, columns: list[str]) -> list[dict[str, Any]]:
-    frame = pl.from_arrow(database.rows(table, columns))
-    assert isinstance(frame, pl.DataFrame)
-    return frame.unique().to_dicts()

@@ -6,23 +6,26 @@ sink until its user says otherwise, and recorded here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: the values of a row
+
+import polars as pl
 
 from lakelog.catalog.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.lineage.edges import Edge
 from lakelog.lineage.job_status import JobStatus, job_statuses, put_status
-from lakelog.lineage.known import known
+from lakelog.lineage.known import known_frame
 from lakelog.lineage.projecting import OF_JOBS, OF_SNAPSHOTS
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
+
+_NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +50,23 @@ class Job:
 def jobs(catalog: Catalog) -> list[Job]:
     """The jobs that have written tables of a warehouse, by name, as far as their batches are known."""
     statuses = job_statuses(SystemDatabase.of(catalog))
-    found: dict[str, list[Edge]] = {}
-    for edge in known(catalog):
-        if edge.get("job") is not None:
-            found.setdefault(edge["job"], []).append(edge)
-    return [_job(name, edges, statuses.get(name, JobStatus())) for name, edges in sorted(found.items())]
+    batch = pl.struct("sink_uuid", "sink_branch", "user", "identifier")
+    found = (
+        known_frame(catalog)
+        .filter(pl.col("job").is_not_null())
+        .with_columns(pl.col("sink_time").dt.epoch("ms").alias("millis"))
+        .sort("millis", "sink_snapshot")
+        .group_by("job")
+        .agg(
+            *(pl.col(column).drop_nulls().unique().sort() for column in ("query_id", "source_table", "sink_table")),
+            batch.n_unique().alias("batches"),
+            pl.col("barrier_id").last(),
+            pl.col("millis").min().alias("first"),
+            pl.col("millis").max().alias("last"),
+        )
+        .sort("job")
+    )
+    return [_job(row, statuses.get(row["job"], JobStatus())) for row in found.to_dicts()]
 
 
 def end_job(catalog: Catalog, name: str) -> None:
@@ -93,39 +108,30 @@ def _recorded(catalog: Catalog) -> SystemDatabase:
 
 
 def _has_edges(catalog: Catalog, name: str) -> bool:
-    return any(edge.get("job") == name for edge in known(catalog))
+    return not known_frame(catalog).filter(pl.col("job") == name).is_empty()
 
 
 def _last_commit(catalog: Catalog, name: str) -> int:
-    edges = known(catalog)
-    times = [int(edge["sink_time"]) for edge in edges if edge.get("job") == name]
-    if times:
-        return max(times)
-    names = sorted({str(edge["job"]) for edge in edges if edge.get("job") is not None})
+    """The commit time of the last known batch of a job. Raises NotFoundError."""
+    edges = known_frame(catalog)
+    found = edges.filter(pl.col("job") == name)["sink_time"].dt.epoch("ms").max()
+    if isinstance(found, int):
+        return found
+    names = edges["job"].drop_nulls().unique().sort().to_list()
     near = get_close_matches(name, names, n=1)
-    there = f"did you mean {near[0]!r}?" if near else f"the jobs are {listed(names) or 'none'}"
+    there = f"did you mean {near[0]!r}?" if near else f"the jobs are {listed(names, names_max=_NAMES_SHOWN) or 'none'}"
     raise NotFoundError(f"job {name!r} has written no table of {catalog.warehouse}; {there}")
 
 
-def _job(name: str, edges: list[Edge], status: JobStatus) -> Job:
-    last = max(edges, key=lambda edge: (edge["sink_time"], edge["sink_snapshot"]))
-    batches = {(edge["sink_uuid"], edge.get("sink_branch"), edge["user"], edge["identifier"]) for edge in edges}
+def _job(row: Mapping[str, Any], status: JobStatus) -> Job:
     return Job(
-        name=name,
-        query_ids=_names(edge.get("query_id") for edge in edges),
-        sources=_names(edge.get("source_table") for edge in edges),
-        sinks=_names(edge["sink_table"] for edge in edges),
-        batches=len(batches),
-        last_barrier_id=last.get("barrier_id"),
-        first_time=_time(min(edge["sink_time"] for edge in edges)),
-        last_time=_time(last["sink_time"]),
-        has_ended=status.covers_ended(last["sink_time"]),
+        name=row["job"],
+        query_ids=tuple(row["query_id"]),
+        sources=tuple(row["source_table"]),
+        sinks=tuple(row["sink_table"]),
+        batches=row["batches"],
+        last_barrier_id=row["barrier_id"],
+        first_time=datetime.fromtimestamp(row["first"] / 1_000, UTC),
+        last_time=datetime.fromtimestamp(row["last"] / 1_000, UTC),
+        has_ended=status.covers_ended(row["last"]),
     )
-
-
-def _names(found: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted({name for name in found if name is not None}))
-
-
-def _time(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis / 1_000, UTC)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pyarrow as pa
 
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
-from lakelog.lineage.edges import Edge, edge_table
-from lakelog.lineage.feeding import is_deleted
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.lineage.edges import EDGE_SCHEMA, Edge, edge_table
 from lakelog.lineage.job_status import job_statuses
 from lakelog.lineage.progress import lines_of
-from lakelog.lineage.projecting import edge_of
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
+
+_SNAPSHOT = ["sink_uuid", "sink_branch", "sink_snapshot", "sink_commit"]
 
 
 def known_edges(catalog: Catalog) -> pa.Table:
@@ -25,32 +28,57 @@ def known_edges(catalog: Catalog) -> pa.Table:
     Without `data-lineage` they are those of the living snapshots. Tables have their present names. Edges of deleted
     jobs are left out. The columns are those of `lakelog.lineage.edges.EDGE_SCHEMA`.
     """
-    return edge_table(known(catalog))
+    return known_frame(catalog).to_arrow().cast(EDGE_SCHEMA)
 
 
-def known(catalog: Catalog) -> list[Edge]:
-    """As `known_edges`, as dicts; times are milliseconds since 1970."""
+def known_frame(catalog: Catalog) -> pl.DataFrame:
+    """As `known_edges`, as a frame."""
     database = SystemDatabase.of(catalog)
-    statuses = job_statuses(database)
     has_data = database.find(SNAPSHOT_EDGES) is not None
     names: dict[str, str] = {}
-    unfed: list[Edge] = []
+    edges: list[Edge] = []
     for database_name, name, table in all_tables(catalog):
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
         for line in lines_of(table._files):
             for piece in line.unfed(start=None if has_data else 1):
-                unfed += piece.edges
-    snapshots = {_snapshot_of(edge) for edge in unfed}
-    stored = [edge_of(row) for row in database.found(SNAPSHOT_EDGES)]
-    found = [*(edge for edge in stored if _snapshot_of(edge) not in snapshots), *unfed]
-    return [_present(edge, names) for edge in found if not is_deleted(statuses, edge)]
+                edges += piece.edges
+    unfed = _frame(edge_table(edges))
+    stored = _stored(database).join(unfed, on=_SNAPSHOT, how="anti", nulls_equal=True)
+    return _not_deleted(pl.concat([stored, unfed]).with_columns(*_present(names)), database)
 
 
-def _snapshot_of(edge: Edge) -> tuple[object, ...]:
-    return tuple(edge.get(name) for name in ("sink_uuid", "sink_branch", "sink_snapshot", "sink_commit"))
+def _stored(database: SystemDatabase) -> pl.DataFrame:
+    """The edges of the system tables."""
+    return (
+        _frame(database.rows(SNAPSHOT_EDGES))
+        .with_columns(
+            pl.when(pl.col("sink_line") != MAIN_BRANCH).then(pl.col("sink_line")).alias("sink_branch"),
+            pl.when(pl.col("sink_commit") != "").then(pl.col("sink_commit")).alias("sink_commit"),
+        )
+        .select(EDGE_SCHEMA.names)
+    )
 
 
-def _present(edge: Edge, names: dict[str, str]) -> Edge:
-    sides = [(f"{side}_table", names.get(str(edge.get(f"{side}_uuid")))) for side in ("sink", "source")]
-    return {**edge, **{column: name for column, name in sides if name is not None}}
+def _present(names: Mapping[str, str]) -> list[pl.Expr]:
+    """The names of tables by their uuids, where they are in the warehouse."""
+    return [
+        pl.col(f"{side}_uuid")
+        .replace_strict(names, default=pl.col(f"{side}_table"), return_dtype=pl.String)
+        .alias(f"{side}_table")
+        for side in ("sink", "source")
+    ]
+
+
+def _not_deleted(edges: pl.DataFrame, database: SystemDatabase) -> pl.DataFrame:
+    for job, status in job_statuses(database).items():
+        if status.deleted_millis is not None:
+            is_before = pl.col("sink_time").dt.epoch("ms") <= status.deleted_millis
+            edges = edges.filter(~((pl.col("job") == job).fill_null(False) & is_before))
+    return edges
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

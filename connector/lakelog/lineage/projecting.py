@@ -44,13 +44,6 @@ def numbered(edges: Iterable[Edge]) -> list[Row]:
     return rows
 
 
-def edge_of(row: Mapping[str, Any]) -> Row:
-    """The edge in a row of `snapshot_edges`."""
-    edge = {name: value for name, value in row.items() if name not in {"sink_line", _NUMBER}}
-    line = row["sink_line"]
-    return edge | {"sink_branch": None if line == MAIN_BRANCH else line, "sink_commit": row["sink_commit"] or None}
-
-
 def job_rows(edges: Iterable[Edge]) -> dict[StoredTable, list[Row]]:
     """The rows of `source_job_lineage` and `sink_job_lineage`: `create_time` is the first commit of these."""
     found: dict[str, dict[Key, Row]] = {table.name: {} for table in OF_JOBS}

@@ -12,8 +12,7 @@ from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import TablePaths
-from lakelog.lineage.feeding import Feeder
-from lakelog.lineage.following import follow_tables
+from lakelog.lineage.feeding import feed_tables
 from lakelog.lineage.progress import Line, lines_of
 
 if TYPE_CHECKING:
@@ -48,18 +47,11 @@ def rebuild(catalog: Catalog) -> Rebuilt:
 def rebuild_catalog(catalog: Catalog, on_step: Callable[[str], None] = lambda _: None) -> Rebuilt:
     """As `rebuild`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
-    feeder = Feeder.of(database, on_step)
-    names: dict[str, str] = {}
+    fed = feed_tables(catalog, database, on_step, start=1).fed
     living: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
-    for database_name, name, table in all_tables(catalog):
-        if table.uuid:
-            names.setdefault(table.uuid, f"{database_name}.{name}")
-        feeder.take(table._files, start=1)
+    for _, _, table in all_tables(catalog):
         for line in lines_of(table._files):
             living.setdefault((table.uuid, line.branch), set()).update(_living(line))
-    feeder.flush()
-    follow_tables(database, names, on_step)
-    fed = feeder.fed
     return Rebuilt(tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living))
 
 
