@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.protocol import log_life
 from lakelog.protocol.steps import Step
 from lakelog.protocol.table_log import kafka_topic
 from lakelog.spark import write_stream
@@ -287,3 +289,23 @@ def test_a_killed_stream_into_a_branch_with_a_log_writes_each_change_once(
     assert sorted(table.to_arrow()["id"].to_pylist()) == [-1, -1, -1, 0]
     assert branch.verify_log().is_equal
     assert table.verify_log().is_equal
+
+
+def test_files_are_cleaned_while_the_log_of_a_branch_is_begun_by_a_call_that_was_cut_off(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(log_life, "begin", died)
+        with pytest.raises(InjectedCrash):
+            table.branch("dev").add_log()
+    orphan = Path(table.path, "bucket-0", "data-0.parquet")
+    orphan.write_bytes(b"")
+    LocalWriter(table, "job").write(1, rows_of(1), UPSERTS)
+    table.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
+    assert not orphan.exists()
+    assert content(table.branch("dev").add_log()) == {0: 0, 1: 0}
+    assert content(table) == {0: 0, 1: 1, 2: 1}
+
+
+def died(*_: object) -> None:
+    raise InjectedCrash

@@ -49,8 +49,8 @@ VERBS = (
     *("clean",) * 2,
     *("tag",) * 4,
     *("branch",) * 3,
-    *("log",) * 2,
-    "unlog",
+    *("log",) * 3,
+    *("unlog",) * 2,
     "replace tag",
     "untag",
     "rename branch",
@@ -59,6 +59,7 @@ VERBS = (
     *("large restore",) * 2,
     "rollback",
     *("merge",) * 4,
+    *("take branch",) * 4,
     *("start reader",) * 3,
     *("read",) * 3,
 )
@@ -199,8 +200,8 @@ class LoggedHistory:
         if verb == "batch":
             return self._batch(wanted, rng.choice(USERS), deletes=not may_die)
         name = rng.choice(sorted(wanted.lines))
-        if verb in ("write", "delete", "restore", "large restore", "merge"):
-            if name == MAIN or verb == "merge":
+        if verb in ("write", "delete", "restore", "large restore", "merge", "take branch"):
+            if name == MAIN or verb in ("merge", "take branch"):
                 self._finish_batches()
                 wanted = copy.deepcopy(self.model)
             change = {
@@ -209,6 +210,7 @@ class LoggedHistory:
                 "restore": self._restore,
                 "large restore": self._large_restore,
                 "merge": self._merge,
+                "take branch": self._take_branch,
             }[verb]
             return change(wanted, name)
         if verb in ("branch", "rename branch", "delete branch"):
@@ -327,17 +329,30 @@ class LoggedHistory:
             is_made_again=True,
         )
 
+    def _take_branch(self, wanted: Model, name: str) -> Planned | None:
+        """The table gets the rows of a branch, by a statement or by the files with a new topic."""
+        line, main = wanted.lines[name], wanted.lines[MAIN]
+        if line.fork is None:
+            return None
+        main.rows = Rows(line.rows)
+        line.fork, line.merged_id, line.has_lost_base = Rows(line.rows), -1, False
+        max_bytes = self.rng.choice((None, 0))
+        if max_bytes == 0:
+            self._renewed.add(main.number)
+        return Planned(lambda table: table.merge_branch(name, max_bytes=max_bytes), wanted, is_made_again=True)
+
     def _branch(self, wanted: Model, verb: str) -> Planned | None:
         lines, branch = wanted.lines, self.rng.choice(BRANCHES)
         if verb == "branch" and branch not in lines:
             main, tag = lines[MAIN], self.rng.choice(TAGS)
-            self._lines += 1
-            if tag in main.tags:
-                held = main.tags[tag]
-                lines[branch] = Line(self._lines, Rows(held.rows), {tag: held}, Rows(held.rows))
-                return Planned(lambda table: table.create_branch(branch, tag=tag), wanted)
-            lines[branch] = Line(self._lines, Rows(main.rows), {}, Rows(main.rows))
-            return Planned(lambda table: table.create_branch(branch), wanted)
+            held = main.tags.get(tag)
+            is_refused = wanted.batches.are_partial if held is None else held.is_partial
+            if not is_refused:
+                self._lines += 1
+                rows = main.rows if held is None else held.rows
+                lines[branch] = Line(self._lines, Rows(rows), {} if held is None else {tag: held}, Rows(rows))
+            name = None if held is None else tag
+            return Planned(lambda table: table.create_branch(branch, tag=name), wanted, is_refused)
         if branch not in lines or verb == "branch":
             return None
         if verb == "delete branch":
@@ -372,7 +387,13 @@ class LoggedHistory:
         return Planned(lambda table: without_log(table.branch(name)), wanted, is_made_again=True)
 
     def _with_log(self, line: Table) -> object:
-        return line.add_log({key: text for key, text in self.kind.options.items() if key.startswith("log.")})
+        options = {key: text for key, text in self.kind.options.items() if key.startswith("log.")}
+        try:
+            return line.add_log(options)
+        except InvalidRequestError as error:  # a call that died behind its last step
+            if "has a log already" in str(error):
+                return None
+            raise
 
     def _tag(self, wanted: Model, name: str, verb: str) -> Planned | None:
         line, tag = wanted.lines[name], self.rng.choice(TAGS)
@@ -459,6 +480,7 @@ class LoggedHistory:
             if line.log is not None:
                 check_log_is_files(line, self.kind)
                 logged = logged_table(line)
+                logged.finish_left_over()  # also those of an ended log
                 for name, _, _ in logged.unfinished():
                     logged.cancel(name)
             self._expire(line)

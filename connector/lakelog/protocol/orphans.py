@@ -9,19 +9,23 @@ from collections.abc import Iterator
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.expire.orphans import NamedElsewhere
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
+from lakelog.protocol.log_beginning import is_cut_off, newest_of
 from lakelog.protocol.prepared import names_of
 from lakelog.protocol.stores import newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
 
-def names_in_log(table: TableStore, log: TableLog) -> NamedElsewhere:
+def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:
     """The argument `named_elsewhere` of `FileStoreTable.remove_orphan_files` for a table with a log."""
 
     def named() -> set[str]:
         # In this order: what a prepared commit lists gets into the log next, then into a snapshot.
         prepared = names_of(table)
+        if is_cut_off(newest_of(table)):  # no snapshot has begun this log, so it is empty; the older one was taken in
+            return prepared
         return prepared | set(files_in_log(table, log))
 
     return named
