@@ -62,6 +62,7 @@ FACES = {
         "upstream",
     },
     "lakelog.spark": {
+        "CommitListener",
         "LakelogSink",
         "bucket_column",
         "compact",

@@ -21,6 +21,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
+from lakelog.lineage import feed
 from lakelog.lineage.consistent import consistent_snapshots
 from tests.support.pipeline import SOURCE, SOURCES, amounts_at, expected, make_tables, rows_at
 
@@ -39,7 +40,7 @@ class Pipeline:
         self._mode = mode
         self._chance = random.Random(7)
         self._next_id = 0
-        self.catalog = Catalog(folder / "lake")
+        self.catalog = Catalog(folder / "lake", options={"data-lineage": "true"})
         self.tables = make_tables(self.catalog, OPTIONS)
         self.had: dict[tuple[str, int], dict[int, Decimal]] = {}
         self.checked: set[tuple[int, ...]] = set()
@@ -112,6 +113,7 @@ def test_what_killed_jobs_have_written_is_made_again_from_the_versions_that_are_
             pipeline.kill(kills[number])
             pipeline.start(kills[number])
         if number % 8 == 7:
+            feed(pipeline.catalog)
             for table in pipeline.tables.values():
                 table.expire_snapshots(retain_max=4, retain_min=1, older_than="1 ms")
         deadline = time.monotonic() + PATIENCE_SECONDS

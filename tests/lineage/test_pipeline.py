@@ -16,6 +16,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
+from lakelog.lineage import feed
 from lakelog.lineage.consistent import consistent_snapshots
 from lakelog.spark.source import stream_head
 from tests.support.pipeline import (
@@ -62,7 +63,7 @@ class Pipeline:
 
     def __init__(self, folder: Path, seed: int, *, is_aligned: bool) -> None:
         self.chance = random.Random(seed)
-        self.catalog = Catalog(folder / "lake")
+        self.catalog = Catalog(folder / "lake", options={"data-lineage": "true"})
         self.tables = make_tables(self.catalog, OPTIONS)
         self.checked: set[tuple[int, ...]] = set()
         self.had: dict[tuple[str, int], dict[int, Decimal]] = {}
@@ -92,6 +93,7 @@ class Pipeline:
             case "upkeep":
                 table = self.tables[self.chance.choice(sorted(self.tables))]
                 table.compact(full=True)
+                feed(self.catalog)  # what was read stays known when its snapshots expire
                 table.expire_snapshots(retain_max=3, retain_min=1, older_than="1 ms")
             case name:
                 job = next(job for job in self.jobs if job.name == name)

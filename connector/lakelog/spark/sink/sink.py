@@ -42,6 +42,7 @@ from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.capture import Capture, has_moved, is_captured, named_job
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
+from lakelog.spark.sink.listeners import CommitListener, notify, whole_in
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.tables import TableName, log_target, resolve_table
@@ -75,6 +76,7 @@ class LakelogSink:
         change_tracking: bool | None = None,
         job: str | None = None,
         job_takeover: bool = False,
+        listeners: Sequence[CommitListener] = (),
     ) -> None:
         """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
@@ -85,7 +87,8 @@ class LakelogSink:
         `order_by` alone needs. `change_tracking` False writes the files of a table with a log alone, and the log says
         so (FLIP-188); the table's option decides without it. `job` is the name under which commits record what they
         were made from; without it the query's name, else its id. A name that another query has in the table is an
-        error, unless `job_takeover` says that this one replaces it.
+        error, unless `job_takeover` says that this one replaces it. `listeners` are told of each committed batch, at
+        least once, see `CommitListener`.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = given_names(order_by, what="order_by")
@@ -107,6 +110,7 @@ class LakelogSink:
         self._capture = Capture(job=job)
         self._is_held = False  # whether the snapshots are kept until their lineage is fed
         self._job_takeover = job_takeover
+        self._listeners = tuple(listeners)
         self._lease = KeptLease()
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
@@ -142,6 +146,21 @@ class LakelogSink:
         )
         commit.log()
         KEPT_COMMITS.add(micro.run, commit, writer_name=self._writer_name)
+        self._notify(micro, outcome)
+
+    def _notify(self, micro: MicroBatch, outcome: BatchOutcome) -> None:
+        """Tell the listeners of a batch, also of one that was committed before its process died."""
+        if not self._listeners or outcome is BatchOutcome.EMPTY:
+            return
+        snapshot = whole_in(self.table._files, micro.user, micro.identifier)
+        if snapshot is None:
+            logger.warning(
+                "table %s: the snapshot of batch %d has expired before its listeners were told of it",
+                self.table.name,
+                micro.identifier,
+            )
+            return
+        notify(self._listeners, snapshot, micro.identifier, table_name=self.table.name)
 
     def _is_first(self, micro: MicroBatch) -> bool:
         """Whether a batch is the first of a run."""
@@ -279,6 +298,7 @@ def write_stream(
     change_tracking: bool | None = None,
     job: str | None = None,
     job_takeover: bool = False,
+    listeners: Sequence[CommitListener] = (),
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
 
@@ -300,6 +320,7 @@ def write_stream(
         change_tracking=change_tracking,
         job=job,
         job_takeover=job_takeover,
+        listeners=listeners,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table._files)  # raises for a table that was renamed since it was opened

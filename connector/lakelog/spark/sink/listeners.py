@@ -1,0 +1,58 @@
+"""Listeners that are told of the commits of a sink.
+
+A listener is called after the commit, in the driver, before Spark records the batch as done. So a batch whose process
+dies between commit and call is run again, and the call comes with the replay: each batch with a snapshot is told of at
+least once. It is lost where the snapshot has expired by then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import parse_users
+
+logger = logging.getLogger("lakelog.spark")
+
+
+class CommitListener(Protocol):
+    """What is told of commits. It should not wait: the next batch begins when it has returned."""
+
+    def notify_commit_complete(self, identifier: int, snapshot_id: int, kind: str) -> None:
+        """A batch is committed: Spark's number of it, the first snapshot that holds it whole, and its commit kind.
+
+        Called again where the batch is run again. What it raises is logged and changes nothing.
+        """
+        ...
+
+
+def notify(listeners: Iterable[CommitListener], snapshot: Snapshot, identifier: int, *, table_name: str) -> None:
+    """Tell listeners of a batch."""
+    for listener in listeners:
+        try:
+            listener.notify_commit_complete(identifier, snapshot.id, snapshot.commit_kind.value)
+        except Exception:  # what is committed is committed
+            logger.exception(
+                "a listener of the commits of table %s failed at batch %d in snapshot %d; the batch is committed",
+                table_name,
+                identifier,
+                snapshot.id,
+            )
+
+
+def whole_in(table: TableStore, user: str, identifier: int) -> Snapshot | None:
+    """The first living snapshot that holds a batch whole; None where that one may have expired, or none does."""
+    latest = table.snapshots.latest()
+    found: Snapshot | None = None
+    for snapshot in () if latest is None else table.snapshots.walk_back(latest):
+        users = parse_users(snapshot.properties)
+        if user in users and users[user].identifier < identifier:
+            return found
+        if user not in users and found is not None:
+            return found
+        if user in users:
+            found = snapshot
+    return found if found is not None and found.id == 1 else None
