@@ -32,6 +32,7 @@ the others, which change nothing in what it reads and writes.
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
     """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
+    from lakelog.catalog.lineage_options import LINEAGE_OPTIONS
     from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
     from lakelog.filestore.io.s3_access import S3_OPTIONS
     from lakelog.filestore.options import FILESTORE_OPTIONS
@@ -41,6 +42,7 @@ def option_groups() -> dict[str, Sequence[Option[object]]]:
         "File store": FILESTORE_OPTIONS,
         "Log store": LOGSTORE_OPTIONS,
         "Access to files (given with a catalog or a path, never stored)": (EXTERNAL_PATHS, *S3_OPTIONS),
+        "Lineage (given with a catalog, kept in the warehouse by a feed)": LINEAGE_OPTIONS,
     }
     with contextlib.suppress(ModuleNotFoundError):
         from lakelog.spark.options import SPARK_OPTIONS  # needs the extra
