@@ -127,7 +127,7 @@ def _step(level: int, number: int) -> Step:
         )
         for source in _sources(level)
     ]
-    batch = LineBatch(user="job", job=f"job{level}", is_once=False, sources=sources)
+    batch = LineBatch(user="job", job=f"job{level}", number=number - 1, sources=sources)
     return Step(
         version=_version(level, number),
         time_millis=number * 1_000 + level,

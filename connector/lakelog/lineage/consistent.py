@@ -34,8 +34,8 @@ class NotConsistentError(NotFoundError):
 class ConsistentSnapshots(Mapping[str, int]):
     """Snapshots of tables that are made from the same versions: {table: id}, by the names that were asked for.
 
-    `snapshots` has the uuids of their commits, too. `versions` are those of the tables above them, each by its oldest
-    living snapshot, or by its first one where none lives. `reasons` says for each table that is not at its newest
+    `snapshots` has the uuids of their commits, too. `versions` are those of the tables above them, each by the newest
+    of its snapshots that agrees, which may have expired. `reasons` says for each table that is not at its newest
     version why not.
     """
 
@@ -159,7 +159,8 @@ def _versions(graph: LineGraph, agreement: Agreement, chosen: Mapping[LineKey, i
     for line in waiting:
         for source, key in agreement.needed(line, chosen[line]).items():
             if source not in found:
-                found[source] = graph.versions[source].readable(key)
+                steps, value = graph.lines[source].steps, chosen[source]
+                found[source] = steps[value].version if value < len(steps) else graph.versions[source].first(key)
                 waiting.append(source)
     return found
 

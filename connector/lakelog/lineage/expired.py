@@ -63,7 +63,7 @@ def _step(rows: Sequence[Row]) -> Step:
             LineBatch(
                 user=batch[0]["user"],
                 job=batch[0]["job"],
-                is_once=batch[0]["barrier_id"] is None,
+                number=batch[0]["barrier_id"],
                 sources=[_source(row) for row in batch if row["source_kind"] is not None],
             )
             for batch in batches

@@ -45,11 +45,11 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineBatch:
-    """A whole batch. `is_once` says that its user writes no other one, as for statements."""
+    """A whole batch. `number` is that of a micro-batch in its query; None for a statement, whose user has no other."""
 
     user: str
     job: str | None
-    is_once: bool
+    number: int | None
     sources: Sequence[Source]
 
 
@@ -145,7 +145,7 @@ def _restored(snapshot: Snapshot) -> TableVersion | None:
 
 def _line_batch(whole: WholeBatch) -> LineBatch:
     lineage = whole.batch.lineage
-    return LineBatch(user=whole.batch.user, job=lineage.job, is_once=lineage.batch_id is None, sources=whole.sources)
+    return LineBatch(user=whole.batch.user, job=lineage.job, number=lineage.batch_id, sources=whole.sources)
 
 
 def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: bool) -> Change:

@@ -168,6 +168,8 @@ class _Run:
     def __init__(self, line: Line, versions: Mapping[LineKey, LineVersions], state: LineState) -> None:
         self._line = line
         self._versions = versions
+        self._is_complete = bool(line.steps) and line.steps[0].version.snapshot_id == 1
+        self._writers: set[str] = set()  # with a batch in an earlier step
         self.state = state
         self.shown = ShownLine()
 
@@ -193,6 +195,7 @@ class _Run:
                 touched |= self._break(Break(reason, number, step.operation))
         for batch in step.batches:
             touched |= self._batch(batch, step)
+        self._writers.update(batch.user for batch in step.batches)
         self.show(position, touched)
 
     def _restore(self, step: Step) -> set[LineKey]:
@@ -250,7 +253,7 @@ class _Run:
         if reader.mode is ReadMode.BATCH:
             if end is None:
                 state.broken = state.broken or Break(Reason.UNKNOWN, number, source.why or "")
-            elif batch.is_once:
+            elif batch.number is None:
                 state.once.setdefault(end, number)
                 if len(state.once) > 1 and state.broken is None:  # for good: a statement is not run again
                     state.broken = Break(Reason.MIXED, number, _mixed(state, state.once, versions))
@@ -261,8 +264,8 @@ class _Run:
             return
         if reading is None:
             reading = state.readings[reader] = Reading(job=batch.job, last=start)
-            if start is not None and (key, reader) in self.state.left:
-                details = f"the rows that {_writer(batch)} wrote before were removed by a restore or an overwrite"
+            if start is not None and ((key, reader) in self.state.left or self._misses_batches(batch)):
+                details = f"rows that {_writer(batch)} wrote before were restored, rolled back or overwritten"
                 reading.broken = Break(Reason.GAP, number, details)
             self.state.left.discard((key, reader))
         elif start != reading.last and reading.broken is None:
@@ -271,6 +274,11 @@ class _Run:
         reading.last, reading.job = end, batch.job
         is_whole = source.is_exact and end is not None
         reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
+
+    def _misses_batches(self, batch: LineBatch) -> bool:
+        """Whether a writer comes with another batch than its first one, and the line, known from its beginning, has
+        none before: they were rolled back."""
+        return self._is_complete and bool(batch.number) and batch.user not in self._writers
 
 
 def _writer(batch: LineBatch) -> str:
@@ -287,10 +295,11 @@ def _two_states(batch: LineBatch, versions: LineVersions, before: int | None, no
 
 def _mixed(state: SourceState, keys: Collection[int], versions: LineVersions) -> str:
     """Which writer shows which version."""
-    found: dict[int, list[str]] = {key: [] for key in sorted(keys)}
+    found: dict[int, list[str]] = {key: [] for key in sorted(keys)}  # and what a reader with a gap has read last
     for reader, reading in state.readings.items():
         if reading.last is not None:
-            found[reading.last].append(f"job {reading.job}" if reading.job is not None else f"writer {reader.user}")
+            named = f"job {reading.job}" if reading.job is not None else f"writer {reader.user}"
+            found.setdefault(reading.last, []).append(named)
     for key, number in state.once.items():
-        found[key].append(f"the statement in snapshot {number}")
+        found.setdefault(key, []).append(f"the statement in snapshot {number}")
     return "; ".join(f"{_named(versions, key)} by {', '.join(names[:3])}" for key, names in found.items())

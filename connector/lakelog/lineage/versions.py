@@ -18,7 +18,6 @@ class LineVersions:
     def __init__(self, steps: Iterable[Step]) -> None:
         self.keys: list[int] = []  # of each step
         self._first: list[TableVersion] = []  # of each version
-        self._living: list[TableVersion | None] = []  # of each version, its oldest living snapshot
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
         self._known = 0
         self._others: dict[TableVersion, int] = {}
@@ -28,9 +27,6 @@ class LineVersions:
     def _add(self, step: Step) -> None:
         if step.changes_rows or not self._first:
             self._first.append(step.version)
-            self._living.append(None)
-        if step.is_living and self._living[-1] is None:
-            self._living[-1] = step.version
         self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
         self.keys.append(len(self._first) - 1)
         self._known = len(self._first)
@@ -60,21 +56,11 @@ class LineVersions:
         if found is None:
             found = self._others[version] = len(self._first)
             self._first.append(version)
-            self._living.append(None)
         return found
 
     def first(self, key: int) -> TableVersion:
         """The first snapshot of a version."""
         return self._first[key]
-
-    def readable(self, key: int) -> TableVersion:
-        """The first living snapshot of a version, or its first one where none lives."""
-        return self._living[key] or self._first[key]
-
-    def is_rolled_back(self, key: int) -> bool:
-        """Whether the line has another commit under the id of the version's first snapshot."""
-        first = self._first[key]
-        return key >= self._known and first.snapshot_id in self._at
 
     def key_by_id(self, snapshot_id: int) -> int | None:
         """The key of the version of a snapshot's id; None for one that is not known."""

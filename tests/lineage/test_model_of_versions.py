@@ -1,0 +1,134 @@
+"""Random graphs of jobs against a model of versions: consistent snapshots are right, and the newest there are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, agree
+from lakelog.lineage.lines import LineKey
+from tests.lineage.model import Model, Snapshot
+
+EVENTS = 45
+
+
+def history(seed: int, events: int = EVENTS) -> Model:
+    choose = random.Random(seed)
+    model = Model(choose, roots=choose.choice([1, 2]), derived=choose.choice([2, 3]))
+    for _ in range(events):
+        model.step()
+    return model
+
+
+def asked_of(model: Model, seed: int) -> list[str]:
+    choose = random.Random(seed)
+    there = [name for name in model.tables if model.tables[name].snapshots]
+    return choose.sample(there, min(len(there), choose.choice([1, 2, 2, 2, 3])))
+
+
+def answer(model: Model, asked: Sequence[str]) -> ConsistentSnapshots | None:
+    try:
+        return agree(model.graph(), {name: LineKey(name) for name in asked})
+    except NotConsistentError:
+        return None
+
+
+def above(model: Model, names: Sequence[str]) -> list[str]:
+    """These tables, and all that any snapshot of theirs was made from."""
+    found = list(names)
+    for name in found:
+        found += [one for one in sources_of(model, name) if one not in found]
+    return found
+
+
+def sources_of(model: Model, name: str) -> list[str]:
+    snapshots = model.tables[name].snapshots
+    return sorted({part.source for snapshot in snapshots for part in snapshot.parts.values()})
+
+
+def can_agree(model: Model, chosen: dict[str, Snapshot | str], waiting: list[str], hidden: dict[str, str]) -> bool:
+    """Whether all that the chosen snapshots are made from can be chosen too, by trying all.
+
+    A snapshot that its table has not any more is its version. A source that is shown at no version may be reached
+    through no other table, nor what is above it: `hidden` has the table through which it is reached.
+    """
+    if not waiting:
+        return not hidden.keys() & chosen.keys()
+    name, *others = waiting
+    here = chosen[name]
+    hidden = dict(hidden)
+    options: dict[str, list[Snapshot | str]] = {}
+    for source in sources_of(model, name):
+        parts = [one for one in here.parts.values() if one.source == source] if isinstance(here, Snapshot) else []
+        if isinstance(here, Snapshot) and not parts:
+            continue
+        shown = {part.shown for part in parts}
+        version = shown.pop() if len(shown) == 1 else None
+        if version is None:
+            if any(hidden.setdefault(one, name) != name for one in above(model, [source])):
+                return False
+            continue
+        same: list[Snapshot | str] = [one for one in model.tables[source].snapshots if one.version == version]
+        if source not in chosen:
+            options[source] = same or [version]
+        elif chosen[source] not in (same or [version]):
+            return False
+    return any(
+        can_agree(model, chosen | dict(zip(options, values, strict=True)), [*others, *options], hidden)
+        for values in product(*options.values())
+    )
+
+
+def newest_by_force(model: Model, asked: Sequence[str]) -> dict[str, int] | None:
+    """The newest consistent snapshots, the first table's before the second's."""
+    for values in product(*(model.living(name)[::-1] for name in asked)):
+        if can_agree(model, dict(zip(asked, values, strict=True)), list(asked), {}):
+            return {name: one.id for name, one in zip(asked, values, strict=True)}
+    return None
+
+
+def recomputed_differently(model: Model, found: ConsistentSnapshots) -> Iterator[str]:
+    """The parts of tables in an answer whose rows are not those that the named versions of their sources give."""
+    named = {name: version.commit for name, version in (*found.versions.items(), *found.snapshots.items())}
+    for name, commit in named.items():
+        if commit is None or commit not in model.by_commit:
+            continue
+        table = model.by_commit[commit]
+        for read, part in table.parts.items():
+            if part.source not in named:
+                continue
+            source = model.by_commit[str(named[part.source])]
+            there = {key: value for key, value in table.rows.items() if key[:2] == (read[0], str(read[1]))}
+            if there != model.made_of(read, source.rows):
+                yield f"{name} by {read} from {part.source}"
+
+
+@given(seed=st.integers(0, 1 << 32), which=st.integers(0, 1 << 16))
+@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which: int) -> None:
+    model = history(seed)
+
+    found = answer(model, asked_of(model, which))
+
+    assert found is None or list(recomputed_differently(model, found)) == []
+
+
+@given(seed=st.integers(0, 1 << 32), which=st.integers(0, 1 << 16))
+@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_no_newer_snapshots_are_consistent(seed: int, which: int) -> None:
+    model = history(seed, events=26)
+    asked = asked_of(model, which)
+
+    found = answer(model, asked)
+
+    expected = newest_by_force(model, asked)
+    if found is None and expected is not None:
+        with pytest.raises(NotConsistentError, match="has no lineage"):
+            agree(model.graph(), {name: LineKey(name) for name in asked})
+        return
+    assert (None if found is None else dict(found)) == expected
