@@ -108,27 +108,43 @@ def recomputed_differently(model: Model, found: ConsistentSnapshots) -> Iterator
                 yield f"{name} by {read} from {part.source}"
 
 
-@given(seed=st.integers(0, 1 << 32), which=st.integers(0, 1 << 16))
-@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which: int) -> None:
+def check_rows(seed: int, which: int) -> None:
     model = history(seed)
-
     found = answer(model, asked_of(model, which))
-
     assert found is None or list(recomputed_differently(model, found)) == []
 
 
-@given(seed=st.integers(0, 1 << 32), which=st.integers(0, 1 << 16))
-@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_no_newer_snapshots_are_consistent(seed: int, which: int) -> None:
+def check_newest(seed: int, which: int) -> None:
     model = history(seed, events=26)
     asked = asked_of(model, which)
-
     found = answer(model, asked)
-
     expected = newest_by_force(model, asked)
     if found is None and expected is not None:
         with pytest.raises(NotConsistentError, match="has no lineage"):
             agree(model.graph(), {name: LineKey(name) for name in asked})
         return
     assert (None if found is None else dict(found)) == expected
+
+
+SEEDS = {"seed": st.integers(0, 1 << 32), "which": st.integers(0, 1 << 16)}
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
+
+
+@given(**SEEDS)
+@settings(max_examples=150, deadline=None, phases=PHASES)
+def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which: int) -> None:
+    check_rows(seed, which)
+
+
+@given(**SEEDS)
+@settings(max_examples=100, deadline=None, phases=PHASES)
+def test_no_newer_snapshots_are_consistent(seed: int, which: int) -> None:
+    check_newest(seed, which)
+
+
+@pytest.mark.full
+@given(**SEEDS)
+@settings(max_examples=4_000, deadline=None, phases=PHASES)
+def test_many_more_histories_recompute_and_have_none_newer(seed: int, which: int) -> None:
+    check_rows(seed, which)
+    check_newest(seed, which)

@@ -15,9 +15,9 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.agreement import Agreement, Domains, Mask
 from lakelog.lineage.consistent import NotConsistentError, agree
 from lakelog.lineage.line_graph import FoundTables, LineGraph, load_lines
+from lakelog.lineage.line_state import Reason
 from lakelog.lineage.lines import Line, LineKey, line_key
 from lakelog.lineage.record import TableVersion
-from lakelog.lineage.shown import Reason
 
 Positions = Mapping[str, TableVersion]
 _PASSING = frozenset({Reason.INEXACT, Reason.PART})  # the next batch may mend it

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.lineage.line_state import ABSENT, BROKEN
 from lakelog.lineage.lines import LineKey
-from lakelog.lineage.shown import ABSENT, BROKEN, ShownSource
+from lakelog.lineage.shown import ShownSource
 
 TRIES_MAX = 20_000
 Keys = npt.NDArray[np.int64]

@@ -11,9 +11,9 @@ from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
 from lakelog.lineage.agreement import Agreement, Domains
 from lakelog.lineage.line_graph import LineGraph
+from lakelog.lineage.line_state import Break, Reason
 from lakelog.lineage.lines import LineKey, Step, source_key
 from lakelog.lineage.record import TableSource
-from lakelog.lineage.shown import Break, Reason
 
 _WORDS = {
     Reason.GAP: "a gap",
