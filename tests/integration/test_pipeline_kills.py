@@ -52,7 +52,9 @@ class Pipeline:
             self.processes[job] = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
 
     def kill(self, job: str) -> None:
-        os.killpg(self.processes.pop(job).pid, signal.SIGKILL)
+        process = self.processes.pop(job)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def grow(self, name: str | None = None) -> None:
         """A source gets rows with keys of their own: the join of Spark's streams keeps all rows of both sides."""
@@ -104,15 +106,15 @@ def test_what_killed_jobs_have_written_is_made_again_from_the_versions_that_are_
         pipeline.grow(name)
     for job in ("one", "two", "three"):
         pipeline.start(job)
-    kills = {6: "one", 10: "three", 14: "two", 18: "three"}
-    for number in range(24):
+    kills = {4: "one", 6: "three", 9: "two", 11: "three"}
+    for number in range(14):
         seen = len(pipeline.checked)
         pipeline.grow()
         pipeline.grow()
         if number in kills:
             pipeline.kill(kills[number])
             pipeline.start(kills[number])
-        if number % 8 == 7:
+        if number % 5 == 4:
             feed(pipeline.catalog)
             for table in pipeline.tables.values():
                 table.expire_snapshots(retain_max=4, retain_min=1, older_than="1 ms")

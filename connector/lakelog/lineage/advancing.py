@@ -48,7 +48,7 @@ class ConsistentAdvance:
             first = first_agreement(graph, newest)
             if first is None:
                 check_not_broken(graph, list(newest))
-                return _why_not(graph, newest)
+                return why_not(graph, {graph.names[key]: key for key in newest})
             return {identity: first[key] for identity, key in keys.items()}
         found = behind
         for _ in range(steps or 1):
@@ -62,9 +62,10 @@ class ConsistentAdvance:
         return found
 
 
-def _why_not(graph: LineGraph, asked: Iterable[LineKey]) -> NotConsistentError | None:
+def why_not(graph: LineGraph, asked: Mapping[str, LineKey]) -> NotConsistentError | None:
+    """The error that says why lines have no agreement; None where they have one."""
     try:
-        agree(graph, {graph.names[key]: key for key in asked})
+        agree(graph, asked)
     except NotConsistentError as error:
         return error
     return None  # snapshots that are newer than the heads agree

@@ -156,9 +156,9 @@ def _parse_group(given: Mapping[str, str]) -> GroupOptions | None:
             f"a group of streams has a name, its tables and a folder: {' and '.join(missing)} is not given; "
             "lakelog.spark.read_streams sets all three"
         )
-    if len(set(tables)) != len(tables) or len(tables) < 2:
+    if len(set(tables)) != len(tables):
         raise InvalidRequestError(
-            f"{STREAM_ALIGN_TABLES.key} names the tables of the group, each once, two at least; found "
-            f"{', '.join(tables)}. A table that a query needs twice is read once, and its DataFrame used twice"
+            f"{STREAM_ALIGN_TABLES.key} names the tables of the group, each once; found {', '.join(tables)}. A table "
+            "that a query needs twice is read once, and its DataFrame used twice"
         )
     return GroupOptions(name=check_user_name(name, STREAM_ALIGN_GROUP.key), tables=tables, folder=folder)
