@@ -18,7 +18,7 @@ from typing import Any, Self, Unpack, is_typeddict  # Any: a class or an alias o
 
 from lakelog.catalog import Table
 
-FACES = ("lakelog.catalog", "lakelog.spark", "lakelog.filestore")
+FACES = ("lakelog.catalog", "lakelog.spark", "lakelog.lineage", "lakelog.lineage.openlineage", "lakelog.filestore")
 HANDLES = {"FileStoreTable"}
 SAME_AS_TABLE = {("FileStoreTable", name) for name in dir(Table)}
 INTERNAL = {"TableStore"}  # a base of FileStoreTable: what the file store's own modules use
@@ -26,7 +26,8 @@ DOC_LENGTH_MAX = 120
 LINE_LENGTH_MAX = 100
 HEAD = """# API
 
-Made from the code by `scripts/api`. Users import from `lakelog.catalog`, `lakelog.spark` and `lakelog.filestore` alone.
+Made from the code by `scripts/api`. Users import from `lakelog.catalog`, `lakelog.spark`, `lakelog.lineage` and
+`lakelog.filestore` alone.
 The [guide](guide.md) has examples, [options](options.md) the options of tables, reads and writes.
 """
 RESULTS = """## Values that calls give back

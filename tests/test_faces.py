@@ -59,8 +59,10 @@ FACES = {
         "lineage_graph",
         "made_from",
         "rebuild",
+        "table_graph",
         "upstream",
     },
+    "lakelog.lineage.openlineage": {"Engine", "OpenLineageEmitter"},
     "lakelog.spark": {
         "CommitListener",
         "LakelogSink",

@@ -31,8 +31,9 @@ def pipeline(tmp_path: Path) -> None:
 
 
 def read(table: Table, snapshot_id: int) -> Source:
-    end = TableVersion(snapshot_id=snapshot_id)
-    return TableSource(table=table.name, uuid=table.uuid, mode=ReadMode.STREAM, end=end, is_exact=True)
+    start, end = (TableVersion(snapshot_id=one) if one else None for one in (snapshot_id - 1, snapshot_id))
+    mode = ReadMode.STREAM
+    return TableSource(table=table.name, uuid=table.uuid, mode=mode, start=start, end=end, is_exact=True)
 
 
 def test_the_tree_has_jobs_between_tables_and_each_table_once(run: Run) -> None:
@@ -40,16 +41,16 @@ def test_the_tree_has_jobs_between_tables_and_each_table_once(run: Run) -> None:
 
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "db.report",
+        "db.report  snapshot 1",
         "├── made from",
         "│   └── reporting  1 batch, snapshot 1",
-        "│       ├── db.sums  read up to snapshot 1",
-        "│       │   └── summing  2 batches, snapshots 1 to 2",
-        "│       │       └── db.orders  read up to snapshot 2",
-        "│       │           └── ingest  2 batches, snapshots 1 to 2",
-        "│       │               ├── kafka:shop",
-        "│       │               └── unknown source  an RDD",
-        "│       └── db.orders  read up to snapshot 2  see above",
+        "│       ├── db.orders  up to snapshot 2",
+        "│       │   └── ingest  2 batches, snapshots 1 to 2",
+        "│       │       ├── kafka:shop",
+        "│       │       └── unknown source  an RDD",
+        "│       └── db.sums  up to snapshot 2",
+        "│           └── summing  2 batches, snapshots 1 to 2",
+        "│               └── db.orders  up to snapshot 2  see above",
         "└── made into",
         "    └── nothing that is recorded",
     ]
@@ -59,10 +60,10 @@ def test_one_snapshot_and_one_direction_can_be_asked_for(run: Run) -> None:
     assert run("lineage", "show", "db.orders", "--snapshot", "2", "--down", "--depth", "1")[1].splitlines() == [
         "db.orders  snapshot 2",
         "└── made into",
-        "    ├── summing  1 batch, snapshot 2",
-        "    │   └── db.sums  from snapshot 2 on",
-        "    └── reporting  1 batch, snapshot 1",
-        "        └── db.report  from snapshot 1 on",
+        "    ├── reporting  1 batch, snapshot 1",
+        "    │   └── db.report  snapshot 1",
+        "    └── summing  1 batch, snapshot 2",
+        "        └── db.sums  snapshot 2",
     ]
     assert "made into" not in run("lineage", "show", "db.orders", "--up")[1]
 
@@ -87,6 +88,7 @@ def test_the_json_is_one_object_of_nodes_and_links(run: Run) -> None:
                 "source": 1,
                 "sink": 0,
                 "job": "summing",
+                "source_from": None,
                 "source_to": 1,
                 "is_exact": True,
                 "why": None,
@@ -109,7 +111,7 @@ def test_the_picture_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("db.no",), "table db.no does not exist"),
-        (("db.sums", "--snapshot", "3"), "table db.sums has no snapshot 3: its newest is 2"),
+        (("db.sums", "--snapshot", "3"), "snapshot 3 of db.sums does not live"),
         (("db.sums", "--svg", "missing/a.svg"), "the picture cannot be written to missing/a.svg: No such file"),
     ],
 )

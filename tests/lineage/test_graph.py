@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from lakelog.lineage.edge_columns import NodeKind
 from lakelog.lineage.edges import edge_table
-from lakelog.lineage.graph import LineageGraph, lineage_graph, table_key
+from lakelog.lineage.graph import LineageGraph, NodeKey, NodeKind, graph_of
 
 Edge = dict[str, object]
 
@@ -24,6 +21,7 @@ def edge(job: str, source: str, to: int | None, sink: str, snapshot: int, **more
         "source_kind": "table",
         "source_uuid": f"uuid-{source}",
         "source_table": f"db.{source}",
+        "source_from": None if to is None else to - 1,
         "source_to": to,
         "exact": True,
         **more,
@@ -33,21 +31,22 @@ def edge(job: str, source: str, to: int | None, sink: str, snapshot: int, **more
 # Job 1 makes c of a and b, snapshot by snapshot; job 2 makes d of c, two snapshots at a time; job 3 makes e of a and d.
 PIPELINE = [
     *(edge("1", source, number, "c", number) for number in range(1, 9) for source in "ab"),
-    *(edge("2", "c", 2 * number, "d", number) for number in range(1, 5)),
+    *(edge("2", "c", 2 * number, "d", number, source_from=2 * number - 2) for number in range(1, 5)),
     *(edge("3", source, number, "e", number) for number in range(1, 5) for source in "ad"),
 ]
 
 
-def graph(edges: list[Edge], table: str, **which: object) -> LineageGraph:
-    return lineage_graph(edge_table(edges), table_key(f"uuid-{table}"), f"db.{table}", **which)  # type: ignore[arg-type]
-
-
-def spans(found: LineageGraph) -> dict[str, tuple[int | None, int | None]]:
-    return {node.name: (node.first, node.last) for node in found.nodes}
+def graph(edges: list[Edge], table: str, *, depth: int | None = None) -> LineageGraph:
+    known = edge_table(edges)
+    return graph_of(NodeKey(NodeKind.TABLE, f"uuid-{table}"), f"db.{table}", known, known, depth=depth)
 
 
 def links(found: LineageGraph) -> set[tuple[str, str | None, str]]:
     return {(found.nodes[link.source].name, link.job, found.nodes[link.sink].name) for link in found.links}
+
+
+def spans(found: LineageGraph) -> dict[str, tuple[int | None, int | None]]:
+    return {node.name: (node.first, node.last) for node in found.nodes}
 
 
 def test_a_table_without_edges_is_alone() -> None:
@@ -67,55 +66,47 @@ def test_all_that_is_above_and_below_is_found_and_nothing_beside() -> None:
     assert found.nodes[0].name == "db.c"
 
 
-def test_a_snapshot_is_made_from_its_sources_up_to_what_its_batches_had_read() -> None:
-    found = graph(PIPELINE, "e", snapshot_id=2, down=False)
+def test_links_and_jobs_stand_for_all_their_batches() -> None:
+    found = graph([*PIPELINE, edge("1", "b", 9, "c", 9, exact=False, why="the log is ahead")], "c", depth=1)
 
-    assert spans(found) == {"db.e": (2, 2), "db.d": (None, 2), "db.c": (None, 4), "db.a": (None, 4), "db.b": (None, 4)}
-    written = {found.nodes[job.sink].name: (job.batch_count, job.first, job.last) for job in found.jobs}
-    assert written == {"db.e": (2, 1, 2), "db.d": (2, 1, 2), "db.c": (4, 1, 4)}
+    jobs = {(job.job, found.nodes[job.sink].name): (job.batch_count, job.first, job.last) for job in found.jobs}
+    assert jobs == {("1", "db.c"): (9, 1, 9), ("2", "db.d"): (4, 1, 4)}
+    read = {found.nodes[link.source].name: (link.source_from, link.source_to, link.is_exact) for link in found.links}
+    assert read == {"db.a": (0, 8, True), "db.b": (0, 9, False), "db.c": (0, 8, True)}
+    assert [link.why for link in found.links] == [None, "the log is ahead", None]
+    assert spans(found) == {"db.c": (1, 9), "db.a": (1, 8), "db.b": (1, 9), "db.d": (1, 4)}
 
 
-def test_what_was_made_from_a_snapshot_begins_with_the_batch_that_read_it() -> None:
-    found = graph(PIPELINE, "c", snapshot_id=5, up=False)
+def test_a_read_from_the_beginning_counts_up_to_its_snapshot() -> None:
+    found = graph([edge("1", "a", 3, "b", 1, source_from=None), edge("1", "a", 5, "b", 2)], "b")
 
-    assert spans(found) == {"db.c": (5, 5), "db.d": (3, None), "db.e": (3, None)}
-    assert {(job.first, job.last) for job in found.jobs} == {(3, 4)}
+    assert spans(found) == {"db.b": (1, 2), "db.a": (None, 5)}
 
 
 def test_the_depth_ends_the_graph_in_both_directions() -> None:
     assert {node.name for node in graph(PIPELINE, "d", depth=1).nodes} == {"db.d", "db.c", "db.e"}
-    assert {node.name for node in graph(PIPELINE, "d", up=False).nodes} == {"db.d", "db.e"}
-    assert {node.name for node in graph(PIPELINE, "d", down=False).nodes} == {"db.d", "db.c", "db.a", "db.b"}
 
 
 def test_a_cycle_ends() -> None:
     edges = [edge("1", "a", 2, "b", 1), edge("2", "b", 1, "a", 3), edge("3", "a", 3, "a", 4)]
 
-    found = graph(edges, "a", snapshot_id=4)
+    found = graph(edges, "a")
 
     assert links(found) == {("db.a", "1", "db.b"), ("db.b", "2", "db.a"), ("db.a", "3", "db.a")}
+    assert all(link.is_above and link.is_below for link in found.links)
 
 
 def test_a_source_that_is_no_table_and_an_unknown_one_are_nodes() -> None:
     kafka = edge("1", "x", None, "a", 1, source_kind="foreign", source_uuid=None, source_table="kafka:orders")
     unknown = edge("2", "x", None, "a", 2, source_kind="unknown", source_uuid=None, source_table=None, why="an RDD")
 
-    found = graph([kafka, unknown, {**kafka, "source_kind": None}], "a", snapshot_id=2)
+    found = graph([kafka, unknown, {**kafka, "source_kind": None}], "a")
 
     assert [(node.kind, node.name, node.uuid) for node in found.nodes[1:]] == [
         (NodeKind.FOREIGN, "kafka:orders", None),
         (NodeKind.UNKNOWN, "unknown", None),
     ]
     assert [link.why for link in found.links] == [None, "an RDD"]
-
-
-def test_a_source_whose_snapshot_is_not_known_counts_whole() -> None:
-    edges = [edge("1", "a", None, "b", 1, exact=False, why="the log is ahead"), edge("0", "z", 7, "a", 9)]
-
-    found = graph(edges, "b", snapshot_id=1, down=False)
-
-    assert spans(found) == {"db.b": (1, 1), "db.a": (None, None), "db.z": (None, None)}
-    assert (found.links[0].is_exact, found.links[0].why) == (False, "the log is ahead")
 
 
 def test_a_renamed_table_has_its_last_name_and_a_branch_is_a_node_of_its_own() -> None:
@@ -125,11 +116,3 @@ def test_a_renamed_table_has_its_last_name_and_a_branch_is_a_node_of_its_own() -
     found = graph([edge("1", "a", 1, "b", 1), renamed, branched], "b")
 
     assert [node.name for node in found.nodes] == ["db.b", "db.other", "db.other$branch_dev"]
-
-
-def test_a_large_graph_is_made_of_columns() -> None:
-    edges = edge_table([edge("1", str(number % 40), 1, str(number % 40 + 1), number) for number in range(1, 5000)])
-
-    found = lineage_graph(pa.concat_tables([edges] * 10), table_key("uuid-20"), "db.20")
-
-    assert len(found.nodes) == 41

@@ -92,7 +92,7 @@ def test_a_stream_is_a_start_and_a_complete_with_all_that_is_known(
     assert {event["run"]["runId"] for event in receiver.events} == {RUN}
     assert (start["job"]["namespace"], start["job"]["name"]) == ("shop", "orders")
     assert start["job"]["facets"]["jobType"]["processingType"] == "STREAMING"
-    assert start["run"]["facets"]["processing_engine"]["name"] == "lakelog"
+    assert start["run"]["facets"]["processing_engine"]["name"] == "spark"
     versions = [(event["inputs"][0], event["outputs"][0]) for event in receiver.events]
     assert [[one["facets"]["version"]["datasetVersion"] for one in pair] for pair in versions] == [
         ["1", "1"],

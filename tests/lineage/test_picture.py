@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+import pyarrow as pa
 import pytest
 
 from lakelog.lineage.edges import edge_table
-from lakelog.lineage.graph import lineage_graph, table_key
+from lakelog.lineage.graph import NodeKey, NodeKind, graph_of
 from lakelog.lineage.picture import NAME_MAX, lineage_svg
 from tests.lineage.test_graph import PIPELINE, Edge, edge, graph
 
@@ -43,7 +44,8 @@ def test_a_picture_has_the_colours_of_light_and_of_dark_pages_and_asks_nobody() 
 )
 def test_names_of_others_do_no_harm(name: str) -> None:
     edges: list[Edge] = [edge(name, "a", 1, "b", 1, why=name), edge("1", "b", 1, "c", 1)]
-    named = lineage_graph(edge_table_with(edges, name), table_key("uuid-b"), name)
+    known = edge_table_with(edges, name)
+    named = graph_of(NodeKey(NodeKind.TABLE, "uuid-b"), name, known, known)
 
     svg = lineage_svg(named)
 
@@ -52,7 +54,7 @@ def test_names_of_others_do_no_harm(name: str) -> None:
     assert all(text.isprintable() and len(text) <= NAME_MAX for text in texts(svg))
 
 
-def edge_table_with(edges: list[Edge], name: str) -> object:
+def edge_table_with(edges: list[Edge], name: str) -> pa.Table:
     text = name.encode("utf-8", "replace").decode()
     return edge_table([{key: text if value == name else value for key, value in one.items()} for one in edges])
 

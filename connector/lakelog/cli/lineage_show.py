@@ -10,13 +10,12 @@ import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.output import print_lines, print_tree, to_json
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-    from lakelog.catalog import Table
     from lakelog.lineage.graph import LineageGraph
 
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
@@ -38,11 +37,16 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Draw what a table was made from, and into.
 
-    Jobs stand between the tables that they read and write. With --snapshot: what that snapshot was made from, and what
-    was made from it; a table above it counts up to the snapshot that is printed, a table below it from there on.
+    Jobs stand between the tables that they read and write. With --snapshot: the batches that made this snapshot, those
+    that made what these read, and so on, and the batches that read it.
     """
+    from lakelog.catalog import Catalog
+    from lakelog.lineage import table_graph
+
     found = find_table(table, warehouse, branch=branch)
-    graph = _graph(found, snapshot, depth, up=up or not down, down=down or not up)
+    graph = table_graph(
+        Catalog(found.warehouse), found.name, snapshot, depth=depth, up=up or not down, down=down or not up
+    )
     if svg is not None:
         _write_picture(graph, svg)
     if as_json:
@@ -56,28 +60,9 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
         print_lines([f"wrote {svg}"])
 
 
-def _graph(table: Table, snapshot: int | None, depth: int | None, *, up: bool, down: bool) -> LineageGraph:
-    from lakelog.catalog import Catalog
-    from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
-    from lakelog.lineage import known_edges
-    from lakelog.lineage.graph import lineage_graph, table_key
-
-    files = table._files
-    newest = files.snapshots.latest_id()
-    if snapshot is not None and snapshot > (newest or 0):
-        raise NotFoundError(f"table {table.name} has no snapshot {snapshot}: its newest is {newest or 'none'}")
-    branch = None if files.branch == MAIN_BRANCH else files.branch
-    name = table.name.removesuffix(f"{BRANCH_INFIX}{branch}")
-    edges = known_edges(Catalog(table.warehouse))
-    key = table_key(table.uuid, branch)
-    return lineage_graph(edges, key, name, snapshot_id=snapshot, depth=depth, up=up, down=down)
-
-
 def _write_picture(graph: LineageGraph, path: Path) -> None:
-    from lakelog.lineage.picture import lineage_svg
-
     try:
-        path.write_text(lineage_svg(graph), encoding="utf-8")
+        path.write_text(graph.to_svg(), encoding="utf-8")
     except OSError as error:
         raise InvalidRequestError(f"the picture cannot be written to {path}: {error.strerror}") from error
 

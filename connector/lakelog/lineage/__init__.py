@@ -13,6 +13,7 @@ from lakelog.filestore.expire.before_expiry import take_before_expiry
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.store import TableStore
+    from lakelog.lineage.around import table_graph
     from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
     from lakelog.lineage.declared import made_from
     from lakelog.lineage.feeding import Fed, feed
@@ -37,10 +38,12 @@ __all__ = [
     "lineage_graph",
     "made_from",
     "rebuild",
+    "table_graph",
     "upstream",
 ]
 # A name is imported when it is used first: a writer needs nothing of those that ask.
 _HOMES = {
+    "table_graph": "lakelog.lineage.around",
     "ConsistentSnapshots": "lakelog.lineage.consistent",
     "NotConsistentError": "lakelog.lineage.consistent",
     "consistent_snapshots": "lakelog.lineage.consistent",

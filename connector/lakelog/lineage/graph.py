@@ -1,31 +1,48 @@
 """The graph around a table: what it was made from, what was made from it, and which jobs did it.
 
 A node is a line of a table, or a source of another kind; a link stands for all batches of one job that read the one
-and wrote the other. With a snapshot asked for, links upwards stand for the batches in it and before it, through all
-tables: what they have read is the newest snapshot up to which a source counts. Downwards they stand for those that have
-read it, and a table counts from its first snapshot on that is made from it.
+and wrote the other. Around a line these are all that are known, around a snapshot those that `upstream` and
+`downstream` answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any  # Any: values of edges
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakelog.filestore.schema.paths import BRANCH_INFIX
-from lakelog.lineage.edge_columns import NO_SNAPSHOT, EdgeColumns, Longs, NodeKey, NodeKind, Rows, groups
 
-_ALL = np.iinfo(np.int64).max
+Row = Mapping[str, Any]
+
+
+class NodeKind(StrEnum):
+    """What a node is: a table, a source that is no table of lakelog, or a source of which nothing is known."""
+
+    TABLE = "table"
+    FOREIGN = "foreign"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    """What a node is known by, whatever it is called: a table by its uuid; `branch` None is the main line."""
+
+    kind: NodeKind
+    identity: str
+    branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageNode:
-    """A line of a table or another source.
+    """A line of a table or another source. `depth` is 0 for the asked one, negative above it.
 
-    `depth` is its distance: 0 for the asked table, negative for what is above. `first` and `last` are the snapshots
-    that count: of what is above all up to `last`, of what is below all from `first` on; None is without an end.
+    `first` and `last` are its snapshots that the links read or wrote; `first` None is all up to `last`, and both None
+    is unknown.
     """
 
     name: str
@@ -38,33 +55,34 @@ class LineageNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineageLink:
-    """What a job's batches have read of a node, by its position among the nodes, and have written to another.
-
-    `source_to` is the newest snapshot that was read whole, None where none is known, and `why` says why. `is_exact`
-    says that all batches have read nothing behind their snapshots. `is_above` says that the asked table was made
-    through the link, `is_below` that the link leads on from it; in a cycle it is both.
-    """
-
-    source: int
-    sink: int
-    job: str | None
-    source_to: int | None
-    is_exact: bool
-    why: str | None
-    is_above: bool
-    is_below: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LineageJob:
-    """What a job has written to a node: the number of its batches that count, the first and the last snapshot."""
+    """What a job has written to a node: the number of its batches, the first and the last snapshot."""
 
     job: str | None
     sink: int
     batch_count: int
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageLink:
+    """What a job's batches have read of a node, by its position among the nodes, and have written to another.
+
+    `source_from` and `source_to` are the snapshots that were read, the first exclusive; None is the beginning, or
+    unknown, and `why` says why. `is_exact` says that all batches have read nothing behind `source_to`. `is_above` says
+    that the asked table was made through the link, `is_below` that the link leads on from it; in a cycle it is both.
+    """
+
+    source: int
+    sink: int
+    job: str | None
+    source_from: int | None
+    source_to: int | None
+    is_exact: bool
+    why: str | None
+    is_above: bool
+    is_below: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,139 +93,146 @@ class LineageGraph:
     jobs: Sequence[LineageJob]
     links: Sequence[LineageLink]
 
+    def to_svg(self) -> str:
+        """The picture, an SVG document."""
+        from lakelog.lineage.picture import lineage_svg  # noqa: PLC0415  # which draws this
 
-def table_key(uuid: str, branch: str | None = None) -> NodeKey:
-    """The node of a line of a table; `branch` None is the main line."""
-    return NodeKey(NodeKind.TABLE, uuid, branch)
+        return lineage_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
 
-def lineage_graph(
-    edges: pa.Table,
+def graph_of(
     asked: NodeKey,
     name: str,
+    above: pa.Table,
+    below: pa.Table,
     *,
     snapshot_id: int | None = None,
     depth: int | None = None,
-    up: bool = True,
-    down: bool = True,
 ) -> LineageGraph:
-    """The graph of edges around a line of a table, `depth` links far in each direction; None is all.
+    """The graph of the edges above and below a line of a table, `depth` links far in each direction; None is all.
 
-    `edges` are of EDGE_SCHEMA. `name` is that of the asked table, where no edge has it.
+    The edges are of EDGE_SCHEMA; those that are not reached are left out. `name` is that of the line, where no edge has
+    it, and `snapshot_id` the snapshot that was asked for.
     """
-    columns = EdgeColumns(edges)
-    start = columns.number_of(asked, name)
-    found = _Found(columns, start)
-    if up:
-        found.walk(start, snapshot_id, depth, is_up=True)
-    if down:
-        found.walk(start, snapshot_id, depth, is_up=False)
-    return found.graph(snapshot_id)
+    found = {side: _Links(edges) for side, edges in (("above", above), ("below", below))}
+    depths = {asked: 0}
+    kept = {side: list(links.reached(asked, depth, depths, is_up=side == "above")) for side, links in found.items()}
+    names = {asked: name} | found["above"].names | found["below"].names
+    order = sorted(depths, key=lambda key: (abs(depths[key]), depths[key], names[key], key.branch or ""))
+    places = {key: place for place, key in enumerate(order)}
+    both = [row for side in kept.values() for row in side]
+    both.sort(key=lambda row: (places[row["sink"]], row["job"] or "", places[row["source"]]))
+    rows = {(row["source"], row["sink"], row["job"]): row for row in both}
+    sides = {side: {(row["source"], row["sink"], row["job"]) for row in side_rows} for side, side_rows in kept.items()}
+    written = found["above"].jobs | found["below"].jobs
+    jobs = {key: written[key] for key in dict.fromkeys((row["sink"], row["job"]) for row in rows.values())}
+    spans = {key: _span(key, rows.values(), jobs) for key in order}
+    if snapshot_id is not None:
+        spans[asked] = (snapshot_id, snapshot_id)
+    return LineageGraph(
+        nodes=[_node(key, names[key], depths[key], spans[key]) for key in order],
+        jobs=[_job(row, job, places[sink]) for (sink, job), row in jobs.items()],
+        links=[
+            LineageLink(
+                source=places[row["source"]],
+                sink=places[row["sink"]],
+                job=row["job"],
+                source_from=row["source_from_min"] if row["source_from_count"] == 0 else None,
+                source_to=row["source_to_max"],
+                is_exact=bool(row["exact_min"]),
+                why=row["why_last"],
+                is_above=key in sides["above"],
+                is_below=key in sides["below"],
+            )
+            for key, row in rows.items()
+        ],
+    )
 
 
-@dataclass(slots=True)
-class _Found:
-    """What the walks have found: how far each node is, from or up to where it counts, and the rows of the links."""
+class _Links:
+    """The links of edges, as rows with the keys of their nodes, and what each job has written."""
 
-    columns: EdgeColumns
-    start: int
-    depths: dict[int, int] = field(default_factory=dict)
-    lasts: dict[int, int] = field(default_factory=dict)
-    firsts: dict[int, int] = field(default_factory=dict)
-    above: set[int] = field(default_factory=set)
-    below: set[int] = field(default_factory=set)
-
-    def walk(self, start: int, snapshot_id: int | None, depth: int | None, *, is_up: bool) -> None:
-        """Follow the links one way. A node is followed again when more of it counts than before."""
-        bounds = self.lasts if is_up else self.firsts
-        follow = self._above if is_up else self._below
-        bounds[start] = snapshot_id if snapshot_id is not None else _ALL if is_up else NO_SNAPSHOT
-        self.depths.setdefault(start, 0)
-        waiting, step = [start], 0
-        while waiting and (depth is None or step < depth):
-            step += 1
-            changed: list[int] = []
-            for node in waiting:
-                for other, bound in follow(node, bounds[node]):
-                    is_more = other not in bounds or (bound > bounds[other] if is_up else bound < bounds[other])
-                    if is_more:
-                        bounds[other] = bound
-                        changed.append(other)
-                    self.depths.setdefault(other, -step if is_up else step)
-            waiting = list(dict.fromkeys(changed))
-
-    def graph(self, snapshot_id: int | None) -> LineageGraph:
-        """The nodes, nearest first, and the links."""
-        order = sorted(self.depths, key=lambda node: (abs(self.depths[node]), self.depths[node], node))
-        places = {node: place for place, node in enumerate(order)}
-        keys = {number: key for key, number in self.columns.nodes.items()}
-        nodes = [self._node(node, keys[node], snapshot_id) for node in order]
-        return LineageGraph(nodes=nodes, jobs=list(self._jobs(places)), links=list(self._links(places)))
-
-    def _above(self, sink: int, last: int) -> Iterable[tuple[int, int]]:
-        rows = self.columns.read_by(sink, last)
-        self.above.update(rows.tolist())
-        for source, found in groups(self.columns.sources[rows], rows):
-            ids = self.columns.source_ids[found]
-            yield source, _ALL if last == _ALL or (ids == NO_SNAPSHOT).all() else int(ids.max())
-
-    def _below(self, source: int, first: int) -> Iterable[tuple[int, int]]:
-        rows = self.columns.made_from(source, first)
-        self.below.update(rows.tolist())
-        for sink, found in groups(self.columns.sinks[rows], rows):
-            yield sink, NO_SNAPSHOT if first == NO_SNAPSHOT else int(self.columns.sink_ids[found].min())
-
-    def _grouped(self, *numbers: Longs) -> Iterable[tuple[list[int], Rows]]:
-        """The rows of the links, by their numbers in these columns."""
-        rows = np.array(sorted(self.above | self.below), dtype=np.int64)
-        distinct, codes = np.unique(np.stack([one[rows] for one in numbers], axis=1), axis=0, return_inverse=True)
-        for code, found in groups(codes.reshape(-1), rows):
-            yield distinct[code].tolist(), found
-
-    def _node(self, node: int, key: NodeKey, snapshot_id: int | None) -> LineageNode:
-        is_asked = node == self.start
-        last = snapshot_id if is_asked else _known(self.lasts.get(node))
-        first = snapshot_id if is_asked else _known(self.firsts.get(node))
-        is_table = key.kind is NodeKind.TABLE
-        name = self.columns.names[node]
-        return LineageNode(
-            name=name if key.branch is None else f"{name}{BRANCH_INFIX}{key.branch}",
-            kind=key.kind,
-            uuid=key.identity if is_table else None,
-            branch=key.branch,
-            depth=self.depths[node],
-            first=first if is_table else None,
-            last=last if is_table else None,
+    def __init__(self, edges: pa.Table) -> None:
+        edges = edges.filter(pc.field("source_kind").is_valid())
+        identity = pc.coalesce(edges["source_uuid"], edges["source_table"], edges["sink_uuid"])
+        batch = pc.binary_join_element_wise(edges["user"], edges["identifier"].cast(pa.string()), "/")
+        edges = edges.append_column("identity", identity).append_column("batch", batch)
+        nulls = pc.CountOptions(mode="only_null")
+        sink = ["sink_uuid", "sink_branch", "job"]
+        links = edges.group_by(["source_kind", "identity", "source_branch", *sink], use_threads=False).aggregate(
+            [
+                ("source_from", "min"),
+                ("source_from", "count", nulls),
+                ("source_to", "max"),
+                ("exact", "min"),
+                ("why", "last"),
+                ("source_table", "last"),
+                ("sink_table", "last"),
+            ]
         )
+        jobs = edges.group_by(sink, use_threads=False).aggregate(
+            [("batch", "count_distinct"), ("sink_snapshot", "min"), ("sink_snapshot", "max")]
+        )
+        self.names: dict[NodeKey, str] = {}
+        self._by_sink: dict[NodeKey, list[Row]] = {}
+        self._by_source: dict[NodeKey, list[Row]] = {}
+        for row in links.to_pylist():
+            row["sink"] = NodeKey(NodeKind.TABLE, row["sink_uuid"], row["sink_branch"])
+            row["source"] = NodeKey(NodeKind(row["source_kind"]), row["identity"], row["source_branch"])
+            self.names[row["source"]] = row["source_table_last"] or NodeKind.UNKNOWN.value
+            self.names[row["sink"]] = row["sink_table_last"]
+            self._by_sink.setdefault(row["sink"], []).append(row)
+            self._by_source.setdefault(row["source"], []).append(row)
+        self.jobs: dict[tuple[NodeKey, str | None], Row] = {
+            (NodeKey(NodeKind.TABLE, row["sink_uuid"], row["sink_branch"]), row["job"]): row for row in jobs.to_pylist()
+        }
 
-    def _jobs(self, places: dict[int, int]) -> Iterable[LineageJob]:
-        columns = self.columns
-        for (sink, job), found in self._grouped(columns.sinks, columns.jobs):
-            ids = columns.sink_ids[found]
-            yield LineageJob(
-                job=columns.job_names[job],
-                sink=places[sink],
-                batch_count=len(np.unique(columns.batches[found])),
-                first=int(ids.min()),
-                last=int(ids.max()),
-            )
-
-    def _links(self, places: dict[int, int]) -> Iterable[LineageLink]:
-        columns = self.columns
-        for (source, sink, job), found in self._grouped(columns.sources, columns.sinks, columns.jobs):
-            ids = columns.source_ids[found]
-            why = columns.why.take(found).drop_null()
-            yield LineageLink(
-                source=places[source],
-                sink=places[sink],
-                job=columns.job_names[job],
-                source_to=_known(int(ids.max())),
-                is_exact=bool(columns.exact[found].all()),
-                why=why[-1].as_py() if len(why) else None,
-                is_above=not self.above.isdisjoint(found.tolist()),
-                is_below=not self.below.isdisjoint(found.tolist()),
-            )
+    def reached(self, asked: NodeKey, depth: int | None, depths: dict[NodeKey, int], *, is_up: bool) -> Iterator[Row]:
+        """The links up from a node, or down, level by level; what is reached gets its depth."""
+        level, step, seen = [asked], 0, {asked}
+        while level and (depth is None or step < depth):
+            step += 1
+            links = [row for key in level for row in (self._by_sink if is_up else self._by_source).get(key, ())]
+            yield from links
+            others = dict.fromkeys(row["source"] if is_up else row["sink"] for row in links)
+            level = [key for key in others if key not in seen]
+            seen.update(level)
+            for key in level:
+                depths.setdefault(key, -step if is_up else step)
 
 
-def _known(bound: int | None) -> int | None:
-    return None if bound in (None, _ALL, NO_SNAPSHOT) else bound
+def _span(
+    key: NodeKey, links: Collection[Row], jobs: Mapping[tuple[NodeKey, str | None], Row]
+) -> tuple[int | None, int | None]:
+    """The first and the last snapshot of a table that links read or jobs wrote."""
+    if key.kind is not NodeKind.TABLE:
+        return None, None
+    read = [row for row in links if row["source"] == key]
+    written = [row for (sink, _), row in jobs.items() if sink == key]
+    lasts = [row["source_to_max"] for row in read] + [row["sink_snapshot_max"] for row in written]
+    firsts = [row["source_from_min"] + 1 for row in read if row["source_from_count"] == 0]
+    firsts += [row["sink_snapshot_min"] for row in written]
+    has_beginning = len(firsts) == len(read) + len(written)
+    return min(firsts) if firsts and has_beginning else None, max(
+        (one for one in lasts if one is not None), default=None
+    )
+
+
+def _node(key: NodeKey, name: str, depth: int, span: tuple[int | None, int | None]) -> LineageNode:
+    return LineageNode(
+        name=name if key.branch is None else f"{name}{BRANCH_INFIX}{key.branch}",
+        kind=key.kind,
+        uuid=key.identity if key.kind is NodeKind.TABLE else None,
+        branch=key.branch,
+        depth=depth,
+        first=span[0],
+        last=span[1],
+    )
+
+
+def _job(row: Row, job: str | None, sink: int) -> LineageJob:
+    first, last = row["sink_snapshot_min"], row["sink_snapshot_max"]
+    return LineageJob(job=job, sink=sink, batch_count=row["batch_count_distinct"], first=first, last=last)

@@ -18,7 +18,7 @@ from lakelog.filestore.io.path_forms import is_local
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.lineage.openlineage.datasets import input_of, output_of
-from lakelog.lineage.openlineage.events import Engine, RunStatus, event_of, run_id_of, status_after
+from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
 from lakelog.lineage.openlineage.outbox import Outbox
 from lakelog.lineage.openlineage.redaction import redacted, secrets_of
 from lakelog.lineage.record import CommittedBatch, TableSource, UnknownSource, batches_of
@@ -29,16 +29,18 @@ NAMESPACE_KEY = "OPENLINEAGE_NAMESPACE"
 NAMESPACE = "lakelog"
 MINUTES_BETWEEN = 10.0
 CLOSE_SECONDS = 30.0
+ERROR_MAX = 8000  # characters of the error of a query: Spark's hold the traces of Python and of Java
 RETRY_MILLIS = 60_000  # after an event that the receiver did not take
 
 
 class OpenLineageEmitter:
-    """A commit listener that sends RunEvents of a job's batches to what OpenLineage's client is configured for.
+    """A listener of a sink that sends RunEvents of a job's batches to what OpenLineage's client is configured for.
 
     What is sent is read from the snapshots: a batch that did not commit is not sent. Events are sent by a thread of
     their own, in order; a receiver that refuses or does not answer is logged, without secrets, and costs the job
     nothing. START follows the first batch of a run; RUNNING a change of its sources, and at most one in
-    `minutes_between`; `close` sends COMPLETE or FAIL. A batch write is a run of its own, with START and COMPLETE.
+    `minutes_between`; the end of the query, or `close`, sends COMPLETE or FAIL. A batch write is a run of its own, with
+    START and COMPLETE.
     """
 
     def __init__(
@@ -57,15 +59,16 @@ class OpenLineageEmitter:
         `config` is that of OpenLineage's client, such as `{"transport": {"type": "http", "url": ...}}`; it adds its own
         variables and file (`OPENLINEAGE_URL`, `openlineage.yml`). `namespace` is that of the job, else the variable
         OPENLINEAGE_NAMESPACE, else `lakelog`. `catalog` opens the sources, whose columns are sent; it is that of the
-        table's folder without it. `minutes_between` None sends RUNNING at a change of the sources alone. Raises
-        InvalidRequestError for a configuration that the client refuses.
+        table's folder without it. `minutes_between` None sends RUNNING at a change of the sources alone. `engine` is
+        what runs the job; Spark, for a stream without it. Raises InvalidRequestError for a configuration that the
+        client refuses.
         """
         self._table = table
         self._files = table._files
         self._catalog = catalog or (Catalog(table.warehouse) if is_local(table.path) else None)
         self._namespace = namespace or os.environ.get(NAMESPACE_KEY) or NAMESPACE
         self._millis_between = None if minutes_between is None else round(minutes_between * 60_000)
-        self._engine = engine or Engine()
+        self._engine = engine
         self._now_millis = now_millis
         self._client, self._secrets = _open_client(config)
         self._outbox = Outbox("lakelog-openlineage")
@@ -78,12 +81,18 @@ class OpenLineageEmitter:
         if not self._outbox.put(partial(self._safely, partial(self._follow, identifier, snapshot_id))):
             self._has_missed = True  # the rows of the run are not known any more
 
+    def notify_end(self, error: BaseException | None) -> None:
+        """Send COMPLETE, or FAIL for an error. Waits for half a minute at most, and raises nothing."""
+        self.close(error)
+
     def close(self, error: BaseException | None = None, *, timeout: float = CLOSE_SECONDS) -> bool:
         """Send COMPLETE, or FAIL for an error, and wait until all is sent; False when `timeout` is over before.
 
         `timeout` is in seconds. Raises nothing. The emitter can be used again afterwards.
         """
-        text = None if error is None else redacted(f"{type(error).__name__}: {error}", self._secrets)
+        text = (
+            None if error is None else redacted(f"{type(error).__name__}: {error}", self._secrets, length_max=ERROR_MAX)
+        )
         self._outbox.put(partial(self._safely, partial(self._end, text)), is_last=True)
         is_sent = self._outbox.close(timeout)
         if not is_sent:
@@ -135,7 +144,7 @@ class OpenLineageEmitter:
                 list(self._inputs_of(status)),
                 time_millis=time_millis,
                 namespace=self._namespace,
-                engine=self._engine,
+                engine=self._engine or engine_of(status),
                 error=error,
             )
         )

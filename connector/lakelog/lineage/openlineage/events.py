@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import RunFacet, error_message_run, job_type_job, processing_engine_run
@@ -80,6 +81,16 @@ def status_after(
         told_millis=before.told_millis,
         told_sources=before.told_sources,
     )
+
+
+def engine_of(status: RunStatus) -> Engine:
+    """What runs a job whose engine is not given: Spark, where it is a stream."""
+    if not status.is_streaming:
+        return Engine()
+    try:
+        return Engine("spark", version("pyspark"))
+    except PackageNotFoundError:
+        return Engine()
 
 
 def run_id_of(batch: CommittedBatch, sink_uuid: str) -> str:

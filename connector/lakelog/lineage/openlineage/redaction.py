@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from lakelog.common.quoting import CAUSE_MAX, cut
+from lakelog.common.quoting import CAUSE_MAX, without_middle
 from lakelog.logstore.client_settings import is_secret
 
 _MASK = "***"
@@ -18,13 +18,16 @@ _PARAMETER = re.compile(
 )
 
 
-def redacted(text: str, secrets: Collection[str] = ()) -> str:
-    """The text with each of `secrets`, users of URLs, credentials and parameters with telling names masked, and cut."""
+def redacted(text: str, secrets: Collection[str] = (), *, length_max: int = CAUSE_MAX) -> str:
+    """The text with each of `secrets`, users of URLs, credentials and parameters with telling names masked.
+
+    Of a long one the beginning and the end are left.
+    """
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _MASK)
     text = _USER_OF_URL.sub(f"{_MASK}@", text)
     text = _CREDENTIALS.sub(rf"\1 {_MASK}", text)
-    return cut(_PARAMETER.sub(rf"\1\2{_MASK}", text), CAUSE_MAX)
+    return without_middle(_PARAMETER.sub(rf"\1\2{_MASK}", text), length_max)
 
 
 def secrets_of(settings: object, *, key: str = "") -> Iterator[str]:

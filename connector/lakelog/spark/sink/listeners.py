@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Protocol
+from threading import Thread
+from typing import Protocol, runtime_checkable
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import parse_users
+from lakelog.spark.failures import error_of
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -25,6 +29,19 @@ class CommitListener(Protocol):
         """A batch is committed: Spark's number of it, the first snapshot that holds it whole, and its commit kind.
 
         Called again where the batch is run again. What it raises is logged and changes nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class EndListener(Protocol):
+    """A listener that is told of the end of its query too, where `write_stream` has started it."""
+
+    def notify_end(self, error: BaseException | None) -> None:
+        """The query has ended, with this error or without one: by itself, by `stop`, or since it failed.
+
+        Called by a thread of its own; the end of the query, as its handle shows it, waits for it for a while. What it
+        raises is logged.
         """
         ...
 
@@ -41,6 +58,32 @@ def notify(listeners: Iterable[CommitListener], snapshot: Snapshot, identifier: 
                 identifier,
                 snapshot.id,
             )
+
+
+def watch_end(query: StreamingQuery, listeners: Iterable[CommitListener], *, table_name: str) -> Thread | None:
+    """A thread that waits for the end of a query and tells those listeners of it that ask for it; None without any.
+
+    It does not keep the process alive.
+    """
+    asking = [listener for listener in listeners if isinstance(listener, EndListener)]
+    if not asking:
+        return None
+
+    def wait() -> None:
+        error: BaseException | None = None
+        try:
+            query.awaitTermination()
+        except Exception as found:  # noqa: BLE001  # of the query, or of a gateway that ends with its Spark
+            error = error_of(found) or found
+        for listener in asking:
+            try:
+                listener.notify_end(error)
+            except Exception:  # what has ended has ended
+                logger.exception("a listener of the commits of table %s failed at the end of its query", table_name)
+
+    thread = Thread(target=wait, name="lakelog-query-end", daemon=True)
+    thread.start()
+    return thread
 
 
 def whole_in(table: TableStore, user: str, identifier: int) -> Snapshot | None:

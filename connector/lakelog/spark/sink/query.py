@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -11,6 +12,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakelog.spark.compaction.compaction import BackgroundCompaction
 from lakelog.spark.failures import error_of
 from lakelog.spark.sink.commits import progress_with_commits, progresses_with_commits
+
+LISTENER_SECONDS = 60.0  # for which the end of a query waits for its listeners
 
 
 class TableQuery(StreamingQuery):
@@ -26,15 +29,18 @@ class TableQuery(StreamingQuery):
         *,
         settles: bool,
         on_end: Callable[[], None] = lambda: None,
+        watch: Thread | None = None,
     ) -> None:
         """Wrap a running query. `settles` says that it ends by itself, and leaves a table that reads need not merge.
 
-        `on_end` is called when the query has ended without an error, or was stopped.
+        `on_end` is called when the query has ended without an error, or was stopped. `watch` is the thread that tells
+        listeners of the end, whatever it was.
         """
         super().__init__(query._jsq)
         self._compaction = compaction
         self._settles = settles
         self._on_end = on_end
+        self._watch = watch
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end of the query, and of compaction. See StreamingQuery.
@@ -44,6 +50,7 @@ class TableQuery(StreamingQuery):
         try:
             has_ended = super().awaitTermination(timeout)
         except StreamingQueryException as error:
+            self._await_listeners()
             ours = error_of(error)
             if ours is None:
                 raise
@@ -57,6 +64,7 @@ class TableQuery(StreamingQuery):
         super().stop()
         self._compaction.wait()
         self._on_end()
+        self._await_listeners()
 
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:
@@ -75,3 +83,8 @@ class TableQuery(StreamingQuery):
         else:
             self._compaction.wait()
         self._on_end()
+        self._await_listeners()
+
+    def _await_listeners(self) -> None:
+        if self._watch is not None:
+            self._watch.join(LISTENER_SECONDS)

@@ -42,7 +42,7 @@ from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.capture import Capture, has_moved, is_captured, named_job
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
-from lakelog.spark.sink.listeners import CommitListener, notify, whole_in
+from lakelog.spark.sink.listeners import CommitListener, notify, watch_end, whole_in
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.tables import TableName, log_target, resolve_table
@@ -372,7 +372,9 @@ def start_stream(
         return query
     target = log_target(sink.table)
     snapshots = DriverSnapshots(sink.table._files, None if target is None else target.topic_id, sink.table.kafka)
-    return TableQuery(query, compaction_beside(snapshots), settles=available_now, on_end=sink._lease.release)
+    compaction = compaction_beside(snapshots)
+    watch = watch_end(query, sink._listeners, table_name=sink.table.name)
+    return TableQuery(query, compaction, settles=available_now, on_end=sink._lease.release, watch=watch)
 
 
 def _check_stream(rows: DataFrame, output_mode: str, *, available_now: bool, processing_time: str | None) -> None:
