@@ -169,7 +169,7 @@ class _Run:
         start, end = (None if one is None else versions.key(one) for one in (source.start, source.end))
         reading = state.readings.get(reader)
         if reader.mode is ReadMode.BATCH:
-            if end is None:
+            if end is None or source.start is not None:  # with a start these are changes, not a state
                 state.broken = state.broken or Break(Reason.UNKNOWN, number, source.why or "")
             elif batch.number is None:
                 state.once.setdefault(end, number)

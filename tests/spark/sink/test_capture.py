@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import ConflictError
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.lineage.record import (
     BatchLineage,
@@ -20,7 +22,9 @@ from lakelog.lineage.record import (
     UnknownSource,
     batches_of,
 )
+from lakelog.protocol.steps import Step
 from lakelog.spark import LakelogSink, read, write_stream
+from lakelog.spark.sink import batch_write
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -73,9 +77,9 @@ def pinned(table: Table, number: int) -> TableSource:
     )
 
 
-def lineages(table: Table) -> list[BatchLineage]:
-    """What the APPEND snapshots of a table record, the oldest first."""
-    appends = (one for one in table.snapshots() if one.commit_kind is CommitKind.APPEND)
+def lineages(table: Table, kinds: Collection[CommitKind] = (CommitKind.APPEND,)) -> list[BatchLineage]:
+    """What the APPEND snapshots of a table record, or those of other kinds, the oldest first."""
+    appends = (one for one in table.snapshots() if one.commit_kind in kinds)
     return [batch.lineage for one in sorted(appends, key=lambda one: one.id) for batch in batches_of(one)]
 
 
@@ -204,3 +208,31 @@ def test_nothing_is_recorded_where_capture_is_off(spark: SparkSession, catalog: 
 
     (found,) = lineages(sink)
     assert found == BatchLineage()
+
+
+@pytest.mark.parametrize("step", [Step.BEFORE_SNAPSHOT, Step.AFTER_SNAPSHOT])
+def test_a_batch_that_is_run_again_is_recorded_once(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Step
+) -> None:
+    source, side, sink = make(catalog, "source", 1), make(catalog, "side", 1), make(catalog, "sink")
+
+    def fail(found: Step, user: str, identifier: int, bucket: int | None) -> None:
+        if found is step:
+            raise ConflictError(f"killed {found}")
+
+    def joined() -> DataFrame:
+        return stream_of(spark, source).join(spark.read.format("lakelog").load(side.path).select("id"), "id")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_write, "process_observer", lambda: fail)
+        with pytest.raises(StreamingQueryException, match="killed"):
+            run(joined(), sink, tmp_path)
+    put(side, 2)
+    put(source, 2)
+    run(joined(), sink, tmp_path)
+
+    was_committed = step is Step.AFTER_SNAPSHOT  # else the batch is planned again, and reads what is there then
+    assert [one.sources for one in lineages(sink)] == [
+        (streamed(source, None, 1), pinned(side, 1 if was_committed else 2)),
+        (streamed(source, 1, 2), pinned(side, 2)),
+    ]

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.lineage import made_from
 from lakelog.lineage.record import BatchLineage, TableSource, UnknownSource
 from lakelog.spark import merge, read, write
-from tests.spark.sink.test_capture import SCHEMA, lineages, make, pinned, put, stream_of, streamed
+from tests.spark.sink.test_capture import SCHEMA, lineages, make, pinned, put, stream_of, streamed, version
 
 
 @pytest.fixture
@@ -113,3 +114,17 @@ def test_a_program_declares_what_its_rows_are_made_from(catalog: Catalog) -> Non
         made_from(sink, "db.source@")
     with pytest.raises(NotFoundError):
         made_from(sink, "db.source@7")
+
+
+def test_reads_of_changes_say_that_they_are_no_state(spark: SparkSession, catalog: Catalog) -> None:
+    source, sink = make(catalog, "source", 1, 2, 3), make(catalog, "sink")
+    changes = spark.read.format("lakelog").option("incremental-between", "1,3").load(source.path)
+    write(changes, sink)
+    write(rows_of(spark, make(catalog, "empty").path), sink, mode="overwrite")
+
+    (read_changes,), (read_nothing,) = (one.sources for one in lineages(sink, kinds=(*CommitKind,)))
+    assert isinstance(read_changes, TableSource)
+    assert (read_changes.start, read_changes.end) == (version(source, 1), version(source, 3))
+    assert not read_changes.is_exact
+    assert isinstance(read_nothing, TableSource)
+    assert (read_nothing.table, read_nothing.end, read_nothing.is_exact) == ("db.empty", None, True)

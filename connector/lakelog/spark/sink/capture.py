@@ -21,6 +21,7 @@ from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.users import NamedJob
 from lakelog.filestore.options.writing import LINEAGE_CAPTURE
 from lakelog.filestore.table import FileStoreTable
+from lakelog.lineage.declared import declared_sources
 from lakelog.lineage.record import BatchLineage, Source, TableSource, UnknownSource
 from lakelog.spark.sink.checkpoint import parse_offset_log
 from lakelog.spark.sink.offset_lines import NOTHING_READ, foreign_between, table_between
@@ -29,6 +30,7 @@ from lakelog.spark.sink.plan_leaves import StreamLeaf, leaves_of, source_of_leaf
 logger = logging.getLogger("lakelog.spark")
 
 OPERATION = "WRITE"
+NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +57,13 @@ class RunningBatch:
 
 @dataclass(slots=True)
 class Capture:
-    """What a sink records of its batches. `job` is the name that was given; None is that of the query, or its id."""
+    """What a sink records of its batches. `job` is the name that was given; None is that of the query, or its id.
+
+    `names` are the sources that are recorded where no plan shows them; None is unknown.
+    """
 
     job: str | None = None
+    names: Sequence[str] | None = None
     _run: str | None = None
     _leaves: tuple[StreamLeaf | Source | None, ...] = field(default=())
 
@@ -82,6 +88,11 @@ class Capture:
             sources=unique(sources),
         )
 
+    def without_plan(self, batch_id: int, warehouse: str) -> BatchLineage:
+        """The record of a micro-batch on Spark Connect."""
+        sources = (NO_PLAN,) if self.names is None else declared_sources(self.names, warehouse)
+        return BatchLineage(job=self.job, batch_id=batch_id, operation=OPERATION, sources=sources)
+
 
 def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
     """The record of a batch write of a DataFrame, by the plan that it has."""
@@ -90,7 +101,7 @@ def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str 
         found = [source_of_leaf(leaf, rows.sparkSession._jvm) for leaf in leaves_of(plan)]
         sources: list[Source] = [source for source in found if source is not None]
     except PySparkAttributeError:
-        sources = [UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")]
+        sources = [NO_PLAN]
     except Exception as error:  # noqa: BLE001  # the rows are written whatever the analysis meets
         sources = [unknown(error)]
     return BatchLineage(job=job, operation=operation, sources=unique(sources))

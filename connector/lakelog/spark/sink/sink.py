@@ -22,6 +22,7 @@ from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.users import check_job_is_free
 from lakelog.filestore.write.columns import unknown_columns
+from lakelog.lineage.declared import checked_sources
 from lakelog.lineage.feeding import hold_lineage
 from lakelog.lineage.record import BatchLineage
 from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
@@ -77,6 +78,7 @@ class LakelogSink:
         job: str | None = None,
         job_takeover: bool = False,
         listeners: Sequence[CommitListener] = (),
+        sources: Sequence[str] | None = None,
     ) -> None:
         """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
@@ -87,8 +89,9 @@ class LakelogSink:
         `order_by` alone needs. `change_tracking` False writes the files of a table with a log alone, and the log says
         so (FLIP-188); the table's option decides without it. `job` is the name under which commits record what they
         were made from; without it the query's name, else its id. A name that another query has in the table is an
-        error, unless `job_takeover` says that this one replaces it. `listeners` are told of each committed batch, at
-        least once, see `CommitListener`.
+        error, unless `job_takeover` says that this one replaces it. `sources`, such as `db.a@12`, are recorded on Spark
+        Connect, which does not show what the query reads. `listeners` are told of each committed batch, at least once,
+        see `CommitListener`.
         """
         self.table: Table = resolve_table(table, catalog=catalog, warehouse=warehouse)
         self.order_by = given_names(order_by, what="order_by")
@@ -107,7 +110,7 @@ class LakelogSink:
                 " change_tracking out"
             )
         self._visited_run: str | None = None
-        self._capture = Capture(job=job)
+        self._capture = Capture(job=job, names=None if sources is None else checked_sources(sources))
         self._is_held = False  # whether the snapshots are kept until their lineage is fed
         self._job_takeover = job_takeover
         self._listeners = tuple(listeners)
@@ -299,6 +302,7 @@ def write_stream(
     job: str | None = None,
     job_takeover: bool = False,
     listeners: Sequence[CommitListener] = (),
+    sources: Sequence[str] | None = None,
 ) -> StreamingQuery:
     """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
 
@@ -321,6 +325,7 @@ def write_stream(
         job=job,
         job_takeover=job_takeover,
         listeners=listeners,
+        sources=sources,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     latest_of(sink.table._files)  # raises for a table that was renamed since it was opened

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.patience import Patience
+from lakelog.lineage.record import LogRange, ReadMode, TableSource
+from lakelog.lineage.sources import source_of_table
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
@@ -18,6 +21,7 @@ from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.input_partitions import TableRows
 from lakelog.spark.source.log_bounds import LogBounds
 from lakelog.spark.source.offsets import LogOffset
+from lakelog.spark.source.read_mark import marked
 from lakelog.spark.source.stream_head import TableHead
 from lakelog.spark.source.stream_log import LogPhase
 from lakelog.spark.source.stream_start import ReadStart
@@ -74,7 +78,15 @@ class LogReader(DataSourceReader):
         _check_range(start.offsets, ends, head.now().ends)
         end = LogOffset(topic_id=start.topic_id, offsets=ends, counts={}, consumed=head.now().snapshot_id)
         has_snapshots = MetadataColumn.SNAPSHOT_ID in log.metadata
-        return phase.partitions(start, end, has_snapshots=has_snapshots)
+        return marked(phase.partitions(start, end, has_snapshots=has_snapshots), self._source(start, end))
+
+    def _source(self, start: LogOffset, end: LogOffset) -> TableSource:
+        """What the read says of itself."""
+        return replace(
+            source_of_table(self._rows.table, mode=ReadMode.BATCH),
+            log=LogRange(topic_id=end.topic_id, start=start.offsets, end=end.offsets),
+            why="a batch read of a part of the log",
+        )
 
     def _start(self, start: ReadStart, bounds: LogBounds, head: TableHead) -> LogOffset:
         log = self._options.log

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.read.changes import change_files
 from lakelog.filestore.refs.ranges import RangeEnd, RangeName
@@ -24,6 +25,8 @@ from lakelog.filestore.system.range_changes import (
     states_of,
     takes_states,
 )
+from lakelog.lineage.record import TableVersion
+from lakelog.lineage.sources import version_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.shown_range import TO_AUTO_TAG, ShownRange
 from lakelog.spark.source.input_partitions import (
@@ -34,6 +37,7 @@ from lakelog.spark.source.input_partitions import (
     pack,
     partition_count,
 )
+from lakelog.spark.source.read_mark import changes_read, marked
 
 
 class RangeReader(DataSourceReader):
@@ -53,7 +57,8 @@ class RangeReader(DataSourceReader):
         if shown.tags_mean_snapshots:
             ends = tuple(None if end is None else RangeEnd(number=end.number) for end in ends)  # type: ignore[assignment]  # two
         if is_difference(ends, shown.source):
-            return self._differences(*states_of(table, ends))
+            states = states_of(table, ends)
+            return marked(self._differences(*states), changes_read(table, *map(version_of, states)))
         found: list[InputPartition] = []
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot in changed_snapshots(table, *ends):
@@ -68,11 +73,20 @@ class RangeReader(DataSourceReader):
             count=partition_count(),
             size_max=PARTITION_BYTES,
         )
-        return [*found, *(DeltaPartition([entry for entries in group for entry in entries]) for group in groups)]
+        found += (DeltaPartition([entry for entries in group for entry in entries]) for group in groups)
+        return marked(found, changes_read(table, *self._versions(*ends)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a partition, in a worker."""
         return self._rows.read(partition)
+
+    def _versions(
+        self, first: RangeEnd | None, last: RangeEnd | None
+    ) -> tuple[TableVersion | None, TableVersion | None]:
+        """The ends of a range, whose snapshots may have expired."""
+        snapshots = self._rows.table.snapshots
+        newest = version_of(snapshots.latest()) if last is None else _version(last, snapshots)
+        return None if first is None else _version(first, snapshots), newest
 
     def _after(self) -> RangeName:
         if self._shown.after is not None:
@@ -94,3 +108,10 @@ class RangeReader(DataSourceReader):
     def _differences(self, old: Snapshot | None, new: Snapshot | None) -> list[InputPartition]:
         before, after = (TableState(table=self._rows.table, snapshot=one) for one in (old, new))
         return [DifferencePartition(unit) for unit in unshared(before, after)]
+
+
+def _version(end: RangeEnd, snapshots: SnapshotManager) -> TableVersion | None:
+    found = end.snapshot or (snapshots.find(end.number) if end.number else None)
+    if found is None:
+        return TableVersion(snapshot_id=end.number) if end.number else None
+    return version_of(found)

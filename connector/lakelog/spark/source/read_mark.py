@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -18,7 +19,7 @@ from pyspark.sql.datasource import InputPartition
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.lineage.record import ReadMode, TableSource
+from lakelog.lineage.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.sources import source_of_table, version_of
 
 _TAG = "lakelog.read"
@@ -30,10 +31,21 @@ def state_read(table: TableStore, snapshot: Snapshot | None) -> TableSource:
     return replace(source_of_table(table, mode=ReadMode.BATCH), end=version_of(snapshot), is_exact=True)
 
 
-def marked(partition: InputPartition, source: TableSource) -> InputPartition:
-    """The partition, which says what the read is of that it belongs to."""
-    setattr(partition, _MARK, source)
-    return partition
+def changes_read(table: TableStore, start: TableVersion | None, end: TableVersion | None) -> TableSource:
+    """A read of the changes behind one state up to another; None is the empty table."""
+    return replace(
+        source_of_table(table, mode=ReadMode.BATCH),
+        start=start,
+        end=end,
+        why=f"a batch read of the changes behind snapshot {0 if start is None else start.snapshot_id} alone",
+    )
+
+
+def marked(partitions: Sequence[InputPartition], source: TableSource) -> list[InputPartition]:
+    """The partitions of a read, at least one, of which the first says what is read."""
+    first, *others = partitions or [InputPartition(None)]
+    setattr(first, _MARK, source)
+    return [first, *others]
 
 
 def read_of_partition(pickled: bytes) -> TableSource | None:

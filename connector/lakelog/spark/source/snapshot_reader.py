@@ -29,8 +29,7 @@ class SnapshotReader(DataSourceReader):
         snapshot = table.snapshot(**options.state.choice)
         splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
-        first, *others = [SplitsPartition(group) for group in groups or [[]]]
-        return [marked(first, state_read(table, snapshot)), *others]
+        return marked([SplitsPartition(group) for group in groups], state_read(table, snapshot))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a worker."""
