@@ -120,3 +120,34 @@ def test_an_error_names_what_is_wrong(run: Run, arguments: tuple[str, ...], mess
 
     assert code == 1
     assert message in err
+
+
+def test_what_a_snapshot_was_made_from_is_a_row_a_source(run: Run) -> None:
+    _, out, _ = run("lineage", "up", "db.sums", "--snapshot", "2", "--json")
+
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(row["depth"], row["sink_table"], row["source_table"], row["source_to"]) for row in found] == [
+        (1, "db.sums", "db.orders", 2),
+        (2, "db.orders", None, None),
+    ]
+    lines = run("lineage", "up", "db.sums", "--depth", "1")[1].splitlines()
+    assert [line.split() for line in lines] == [
+        ["depth", "table", "snapshot", "job", "batch", "read", "of", "note"],
+        ["1", "db.sums", "2", "summing", "1", "2", "to", "2", "db.orders"],
+    ]
+
+
+def test_what_was_made_from_a_snapshot_is_a_row_a_source(run: Run) -> None:
+    _, out, _ = run("lineage", "down", "db.sums", "--snapshot", "1", "--json")
+
+    assert [(row["sink_table"], row["sink_snapshot"]) for row in map(json.loads, out.splitlines())] == [
+        ("db.report", 1)
+    ]
+
+
+def test_snapshots_that_go_together_are_printed_with_what_they_are_made_from(run: Run) -> None:
+    _, out, _ = run("lineage", "consistent", "db.sums", "db.orders", "--json")
+
+    assert json.loads(out) == {"snapshots": {"db.sums": 2, "db.orders": 2}, "versions": {}, "reasons": {}}
+    code, _, err = run("lineage", "consistent", "db.sums", "--at", "now", "--at", "db.orders=1")
+    assert (code, "--at takes one time" in err) == (1, True)
