@@ -192,11 +192,13 @@ class LakelogSink:
 
     def _lineage_of(self, rows: DataFrame, micro: MicroBatch) -> BatchLineage | None:
         """What the commit records of where its rows come from; None for nothing."""
-        if micro.running is None or not is_captured(self.table._files):
+        if not is_captured(self.table._files):
             return None
         if not self._is_held:
             hold_lineage(self.table._files)
             self._is_held = True
+        if micro.running is None:
+            return self._capture.without_plan(micro.identifier, self.table.warehouse)
         return self._capture.lineage_of(rows, micro.running)
 
     def _write_once(
