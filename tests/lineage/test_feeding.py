@@ -278,3 +278,22 @@ def test_a_rolled_back_table_is_fed_again(catalog: Catalog) -> None:
 
     found = [(row["sink_snapshot"], row["source_to"]) for row in known_edges(catalog).to_pylist()]
     assert sorted(found) == [(1, 0), (2, 1), (2, 30), (3, 2)]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_table_that_another_engine_rolled_back_is_fed_again(catalog: Catalog, count: int) -> None:
+    table = make_sink(catalog, "db.t")
+    for batch in range(3):
+        commit_job(table, batch, table_source(end=batch))
+    feed(catalog)
+    folder = Path(table.path) / "snapshot"
+    for number in (3, 2):
+        (folder / f"snapshot-{number}").unlink()
+    (folder / "LATEST").write_text("1")
+    for batch in range(count):
+        commit_job(table, batch, table_source(end=30 + batch), job="again")
+
+    feed(catalog)
+
+    found = [row for row in known_edges(catalog).to_pylist() if row["job"] == "again"]
+    assert sorted(row["source_to"] for row in found) == [30 + batch for batch in range(count)]
