@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakelog.lineage.known import known_edges
     from lakelog.lineage.questions import downstream, lineage_graph, upstream
     from lakelog.lineage.rebuilding import Rebuilt, rebuild
+    from lakelog.lineage.taint import Tainted, tainted
 
 __all__ = [
     "ConsistentSnapshots",
@@ -28,6 +29,7 @@ __all__ = [
     "Job",
     "NotConsistentError",
     "Rebuilt",
+    "Tainted",
     "consistent_snapshots",
     "delete_job",
     "downstream",
@@ -39,6 +41,7 @@ __all__ = [
     "made_from",
     "rebuild",
     "table_graph",
+    "tainted",
     "upstream",
 ]
 # A name is imported when it is used first: a writer needs nothing of those that ask.
@@ -49,6 +52,8 @@ _HOMES = {
     "consistent_snapshots": "lakelog.lineage.consistent",
     "downstream": "lakelog.lineage.questions",
     "lineage_graph": "lakelog.lineage.questions",
+    "Tainted": "lakelog.lineage.taint",
+    "tainted": "lakelog.lineage.taint",
     "upstream": "lakelog.lineage.questions",
     "Fed": "lakelog.lineage.feeding",
     "Job": "lakelog.lineage.job_verbs",

@@ -78,6 +78,20 @@ class EdgeArrays:
         """Whether an edge was written to a snapshot."""
         return bool(self._written_to(line, version).any())
 
+    def lines_below(self, key: LineKey, name: str) -> dict[LineKey, str]:
+        """A line with its name, and all lines that were ever made from it with their last names, near ones first."""
+        found, waiting = {key: name}, [key]
+        for one in waiting:
+            number = self.line(one)
+            sinks = self.sink_line[self.source_line == (_NONE - 1 if number is None else number)]
+            for sink in np.unique(sinks).tolist():
+                below = self.key(sink)
+                if below not in found:
+                    at = np.flatnonzero(self.sink_line == sink)
+                    found[below] = self.edges["sink_table"][int(at[np.argmax(self.time[at])])].as_py()
+                    waiting.append(below)
+        return found
+
     def line_named(self, table: str, branch: str | None) -> LineKey | None:
         """The line that edges name so, of several that of the newest edge."""
         newest: tuple[int, LineKey] | None = None
