@@ -12,6 +12,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.write.write import write_rows
+from lakelog.lineage import feed
 from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.record import ForeignSource, ReadMode, UnknownSource
 from tests.support.foreign_engine import foreign_snapshot
@@ -408,3 +409,46 @@ def test_a_dropped_source_is_still_shared(catalog: Catalog, make: Make) -> None:
     make("s")  # another table of that name
 
     assert ids(catalog, "db.a", "db.b") == {"db.a": 1, "db.b": 1}
+
+
+def derive(catalog: Catalog) -> tuple[Table, ...]:
+    """`a` is made from snapshot 1 of `m`, which goes on to 3 with its source; `b` is made from all of the source."""
+    schema = pa.schema({"id": pa.int64()})
+    options = {"bucket": "1", "write-only": "true"}
+    source, m, a, b = (catalog.create_table(f"db.{name}", schema=schema, options=options) for name in "smab")
+    upper, lower, beside = (
+        StreamJob(m, [source], user="upper"),
+        StreamJob(a, [m], user="lower"),
+        StreamJob(b, [source], user="beside"),
+    )
+    grow(source)
+    upper.run()
+    lower.run()
+    beside.run()
+    for _ in range(2):
+        grow(source)
+        upper.run()
+        beside.run()
+    return source, m, a, b
+
+
+def test_what_an_expired_snapshot_was_made_from_is_known_where_it_was_fed(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, options={"table-lineage": "true", "data-lineage": "true"})
+    _, m, _, _ = derive(catalog)
+    feed(catalog)
+    m.expire_snapshots(retain_min=1, retain_max=1)
+    assert m._files.snapshots.ids() == [3]
+
+    found = consistent_snapshots(catalog, ["db.a", "db.b"])
+
+    assert dict(found) == {"db.a": 1, "db.b": 1}
+    assert {name: version.snapshot_id for name, version in found.versions.items()} == {"db.m": 1, "db.s": 1}
+
+
+def test_an_expired_snapshot_that_was_not_fed_is_named(catalog: Catalog) -> None:
+    _, m, _, _ = derive(catalog)
+    m.expire_snapshots(retain_min=1, retain_max=1)
+    assert m._files.snapshots.ids() == [3]
+
+    with pytest.raises(NotConsistentError, match=r"db\.m is shown at a snapshot that has expired .*: snapshot 1"):
+        consistent_snapshots(catalog, ["db.a", "db.b"])

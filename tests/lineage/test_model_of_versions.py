@@ -131,13 +131,13 @@ PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
 @given(**SEEDS)
-@settings(max_examples=150, deadline=None, phases=PHASES)
+@settings(max_examples=80, deadline=None, phases=PHASES)
 def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which: int) -> None:
     check_rows(seed, which)
 
 
 @given(**SEEDS)
-@settings(max_examples=100, deadline=None, phases=PHASES)
+@settings(max_examples=60, deadline=None, phases=PHASES)
 def test_no_newer_snapshots_are_consistent(seed: int, which: int) -> None:
     check_newest(seed, which)
 

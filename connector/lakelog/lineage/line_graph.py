@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.catalog.catalog import Catalog
-from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.catalog.system_tables import all_tables
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
@@ -52,19 +53,14 @@ class FoundTables:
         for catalog in self._catalogs:
             try:
                 found = catalog.table(name.partition(BRANCH_INFIX)[0])._files
-            except LakelogError:
+            except (InvalidRequestError, NotFoundError):  # a name of a table outside of a warehouse, or of none
                 continue
             if line_key(found).uuid == key.uuid:
                 return found
         if self._by_uuid is None:
-            self._by_uuid = {line_key(table).uuid: table for table in self._all()}
+            everything = (table._files for catalog in self._catalogs for _, _, table in all_tables(catalog))
+            self._by_uuid = {line_key(table).uuid: table for table in everything}
         return self._by_uuid.get(key.uuid)
-
-    def _all(self) -> Iterable[TableStore]:
-        for catalog in self._catalogs:
-            for database in catalog.list_databases():
-                for table in catalog.list_tables(database):
-                    yield catalog.table(f"{database}.{table}")._files
 
 
 @dataclass(slots=True, kw_only=True)
