@@ -39,7 +39,15 @@ counted = read(spark, "db.by_carrier", catalog=catalog).collect()
 assert {row.carrier: row.flights for row in counted} == {"UA": 0, "AA": 2, "B6": 1}
 """,
 }
-_LONG_PAGES = ("consistent", "ingest", "lineage-tables", "log-consumers", "log-operations", "observing")
+_LONG_PAGES = (
+    "consistent",
+    "ingest",
+    "lineage-tables",
+    "log-consumers",
+    "log-operations",
+    "observing",
+    "openlineage",
+)
 LONG = {f"docs/guide/{name}.md" for name in _LONG_PAGES}  # with Spark
 RUN_AGAIN = {"README.md"}  # readers run these again: twice in one process, and once in another
 LINE_LENGTH_MAX = 120

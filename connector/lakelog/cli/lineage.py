@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from lakelog.cli import lineage_feed, lineage_questions, lineage_show
+from lakelog.cli import lineage_feed, lineage_questions, lineage_show, lineage_tainted
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(lineage_show.show)
 app.command(name="up")(lineage_questions.up)
 app.command(name="down")(lineage_questions.down)
+app.command(name="tainted")(lineage_tainted.tainted)
 app.command(name="consistent")(lineage_questions.consistent)
 app.command(name="feed")(lineage_feed.feed)
 app.command(name="rebuild")(lineage_feed.rebuild)

@@ -1,0 +1,49 @@
+"""`lakelog lineage tainted`: what a wrong snapshot has reached, and the commands that mend it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
+from lakelog.cli.output import print_grid, print_lines, progress, to_json
+
+
+def tainted(
+    table: TableName,
+    snapshot: Annotated[int, typer.Option("--snapshot", min=1, help="The wrong snapshot.")],
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print what a wrong snapshot has reached.
+
+    A row a table, then the commands that restore those that hold wrong rows, the sources first. Nothing is changed.
+    """
+    from lakelog.catalog import Catalog
+    from lakelog.lineage import tainted as find_tainted
+
+    asked = find_table(table, warehouse, branch=branch)
+    with progress("reading snapshots"):
+        found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot)
+    tables, snapshots = found.tables.to_pylist(), found.snapshots.to_pylist()
+    if as_json:
+        print_lines([to_json({"tables": tables, "snapshots": snapshots, "commands": found.commands})])
+        return
+    wrong: dict[tuple[str, str | None], list[str]] = {}
+    for row in snapshots:
+        wrong.setdefault((row["uuid"], row["branch"]), []).append(str(row["snapshot_id"]))
+    rows = [
+        [
+            row["table"],
+            ", ".join(wrong[row["uuid"], row["branch"]]),
+            "" if row["last_clean"] is None else str(row["last_clean"]),
+            "yes" if row["holds_tainted_rows"] else "no",
+            row["why"] or "",
+        ]
+        for row in tables
+    ]
+    print_grid(["table", "wrong snapshots", "last clean", "holds wrong rows", "note"], rows, right=["last clean"])
+    if found.commands:
+        print_lines(["", *found.commands])
