@@ -25,7 +25,7 @@ def feed(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Put the lineage in new snapshots of all tables into the system tables.
+    """Put the lineage of new snapshots into system tables.
 
     Run it from time to time: until then the snapshots do not expire.
     """
@@ -41,7 +41,7 @@ def feed(
 
 
 def rebuild(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Read the lineage of all living snapshots into the system tables again.
+    """Read the lineage of all living snapshots again.
 
     Lineage whose snapshots have expired stays as it is, and is reported.
     """
@@ -57,7 +57,7 @@ def rebuild(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
 
 
 def list_jobs(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print the jobs that write tables, with what they read and write."""
+    """Print jobs, with the tables that they read and write."""
     from lakelog.catalog import Catalog
     from lakelog.lineage import jobs
 
@@ -102,7 +102,10 @@ def end(
     as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Record that a job has ended: its tables are not listed any more, its snapshots are."""
+    """Record that a job has ended.
+
+    Its tables are not listed any more, its snapshots are.
+    """
     from lakelog.catalog import Catalog
     from lakelog.lineage import end_job
 
@@ -115,7 +118,10 @@ def delete(
     as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete all lineage of a job from the system tables. Tables and their snapshots are not changed."""
+    """Delete all lineage of a job from the system tables.
+
+    Tables and their snapshots are not changed.
+    """
     from lakelog.catalog import Catalog
     from lakelog.lineage import delete_job
 
