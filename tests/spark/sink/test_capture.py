@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from lakelog.lineage.record import (
 from lakelog.protocol.steps import Step
 from lakelog.spark import LakelogSink, read, write_stream
 from lakelog.spark.sink import batch_write
+from lakelog.spark.sink.capture import has_moved
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -236,3 +238,11 @@ def test_a_batch_that_is_run_again_is_recorded_once(
         (streamed(source, None, 1), pinned(side, 1 if was_committed else 2)),
         (streamed(source, 1, 2), pinned(side, 2)),
     ]
+
+
+def test_a_batch_without_rows_is_worth_a_snapshot_where_a_stream_has_read_on() -> None:
+    stream = TableSource(table="db.t", uuid="u", mode=ReadMode.STREAM, end=TableVersion(snapshot_id=2))
+    state = TableSource(table="db.t", uuid="u", mode=ReadMode.BATCH, end=TableVersion(snapshot_id=2))
+
+    assert has_moved(BatchLineage(sources=(state, stream)))
+    assert not has_moved(BatchLineage(sources=(state, replace(stream, start=TableVersion(snapshot_id=2)))))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -83,7 +84,7 @@ def identify_batch(
             execution=execution,
             batch_id=batch_id,
             ends=lines,
-            before=_find_text(batch, f"{checkpoint}/offsets/{batch_id - 1}") if batch_id else None,
+            read_before=partial(_find_text, batch, f"{checkpoint}/offsets/{batch_id - 1}"),
         ),
         watermark_millis=parse_watermark(text, path=path),
     )

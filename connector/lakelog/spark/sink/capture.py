@@ -8,7 +8,7 @@ batch: what is not known is recorded as unknown, with the reason.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.users import NamedJob
 from lakelog.filestore.options.writing import LINEAGE_CAPTURE
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage.declared import declared_sources
-from lakelog.lineage.record import BatchLineage, Source, TableSource, UnknownSource
+from lakelog.lineage.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.spark.sink.checkpoint import parse_offset_log
 from lakelog.spark.sink.offset_lines import NOTHING_READ, foreign_between, table_between
 from lakelog.spark.sink.plan_leaves import StreamLeaf, leaves_of, source_of_leaf, stream_leaf_of
@@ -37,22 +37,23 @@ NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: na
 class RunningBatch:
     """A micro-batch under way: the query's execution, and the source lines of the offset log at its end.
 
-    `before` is the file of the batch before in the offset log; None where there is none.
+    `read_before` gives the file of the batch before in the offset log; None where there is none.
     """
 
     execution: Any  # a Java StreamExecution
     batch_id: int
     ends: Sequence[str]
-    before: str | None
+    read_before: Callable[[], str | None]
 
     def starts(self) -> Sequence[str]:
         """The source lines of the batch before. Raises CorruptDataError where there should be some."""
         if self.batch_id == 0:
             return [NOTHING_READ] * len(self.ends)
         path = f"offsets/{self.batch_id - 1}"
-        if self.before is None:
+        text = self.read_before()
+        if text is None:
             raise CorruptDataError(f"{path} is not in the checkpoint")
-        return parse_offset_log(self.before, path=path)
+        return parse_offset_log(text, path=path)
 
 
 @dataclass(slots=True)
@@ -113,8 +114,8 @@ def is_captured(table: FileStoreTable) -> bool:
 
 
 def has_moved(lineage: BatchLineage) -> bool:
-    """Whether the batch has read a table on: then it is committed without rows, too."""
-    tables = [source for source in lineage.sources if isinstance(source, TableSource)]
+    """Whether the batch has read on in the stream of a table: then it is committed without rows, too."""
+    tables = [one for one in lineage.sources if isinstance(one, TableSource) and one.mode is ReadMode.STREAM]
     return any(one.start != one.end or (one.log is not None and one.log.start != one.log.end) for one in tables)
 
 
