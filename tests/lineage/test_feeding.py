@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, InvalidRequestError
+from lakelog.catalog import Catalog, CorruptDataError, InvalidRequestError
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.lineage import feed, known_edges, rebuild
 from lakelog.lineage.edges import edges_of
@@ -297,3 +297,15 @@ def test_a_table_that_another_engine_rolled_back_is_fed_again(catalog: Catalog, 
 
     found = [row for row in known_edges(catalog).to_pylist() if row["job"] == "again"]
     assert sorted(row["source_to"] for row in found) == [30 + batch for batch in range(count)]
+
+
+def test_a_damaged_table_keeps_no_other_from_being_fed(catalog: Catalog) -> None:
+    damaged, whole = make_sink(catalog, "db.a"), make_sink(catalog, "db.t")
+    for table in (damaged, whole):
+        commit_job(table, 0, table_source("db.x"), job=table.name)
+    (Path(damaged.path) / "snapshot" / "snapshot-1").write_text("{")
+
+    with pytest.raises(CorruptDataError, match="snapshot-1"):
+        feed(catalog)
+
+    assert system_rows(catalog, "sink_snapshot_lineage", "job") == [("db.t",)]

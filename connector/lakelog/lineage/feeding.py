@@ -48,7 +48,8 @@ def feed(catalog: Catalog) -> Fed:
 
     What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
     Lineage of tables that were renamed or dropped since follows them. Where the options switch both off, which were on,
-    this is kept, and no snapshot is held any more. Raises InvalidRequestError where neither is on.
+    this is kept, and no snapshot is held any more. Raises InvalidRequestError where neither is on, and the error of a
+    table whose snapshots cannot be read, after the others were fed.
     """
     return feed_catalog(catalog)
 
@@ -63,7 +64,10 @@ def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
 
 
 def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, start: int | None = None) -> Feeder:
-    """Feed all tables, or what they have from a snapshot on; then let rows follow renamed and dropped tables."""
+    """Feed all tables, or what they have from a snapshot on; then let rows follow renamed and dropped tables.
+
+    Raises the error of the first table whose snapshots cannot be read, after the others were fed.
+    """
     feeder = Feeder.of(database, on_step)
     tables = list(all_tables(catalog))
     names: dict[str, str] = {}
@@ -71,10 +75,17 @@ def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, 
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
     feeder.dropped = database.dropped() - names.keys()
+    errors: list[LakelogError] = []
     for _, _, table in tables:
-        feeder.take(table._files, start=start)
+        try:
+            feeder.take(table._files, start=start)
+        except LakelogError as error:
+            logger.warning("the lineage of %s is not fed: %s", table.name, error)
+            errors.append(error)
     feeder.flush()
     follow_tables(database, names, on_step)
+    if errors:
+        raise errors[0]
     return feeder
 
 
