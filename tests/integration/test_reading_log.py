@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any  # Any: rows and offsets as JSON
 
@@ -328,6 +329,38 @@ def test_each_snapshot_ends_a_batch_and_expired_ones_come_with_the_oldest_that_l
     assert [sorted({row["name"] for row in rows}) for rows in batches] == [["n1"], ["n2"], ["n3"], ["n4"]]
     assert (end["consumed"], json.dumps(end["log"])) == (snapshots[4].id, offsets_at(snapshots[4]))
     assert [sorted({row["name"] for row in rows}) for rows in later] == [["n1", "n2", "n3"], ["n4"]]
+
+
+def test_streams_of_logs_in_a_group_end_at_the_offsets_of_the_snapshots_that_are_decided(table: Table) -> None:
+    catalog = Catalog(table.warehouse)
+    other = catalog.create_table("db.u", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    writer = LocalWriter(table, "writer")
+    put(writer, 0, "a")
+    row = pa.table({"id": [1], "name": ["x"]}, schema=SCHEMA)
+    other.write(row)
+    group = {"group": "g", "tables": "db.t,db.u", "folder": f"{table.warehouse}/ck"}
+    options = {"stream__align": "snapshot"} | {f"stream__align__{key}": value for key, value in group.items()}
+    readers = [stream_of(one, **options) for one in (table, other)]
+    limits = [reader.getDefaultReadLimit() for reader in readers]
+    ends = [[reader.initialOffset() for reader in readers]]
+
+    def step() -> None:
+        ends.append([one.latestOffset(at, limit) for one, at, limit in zip(readers, ends[-1], limits, strict=True)])
+
+    step()
+    put(writer, 1, "b")
+    other.write(row)
+    put(writer, 2, "c")
+    for _ in range(4):
+        step()
+
+    assert [(log["consumed"], files["consumed"]) for log, files in ends[1:]] == [(1, 1), (2, 1), (2, 2), (3, 2), (3, 2)]
+    offsets = [offsets_at(snapshot) for snapshot in table.snapshots()]
+    assert [json.dumps(log["log"]) for log, _ in ends[1:]] == [offsets[at] for at in (0, 1, 1, 2, 2)]
+    starts, stops = zip(*pairwise(log for log, _ in ends[:5]), strict=True)
+    parts = map(readers[0].partitions, starts, stops)
+    names = [{row["name"] for row in rows_of(readers[0], found)} for found in parts]
+    assert names == [{"a"}, {"b"}, set(), {"c"}]
 
 
 def test_an_aligned_stream_keeps_the_snapshots_at_which_its_next_batches_end(table: Table) -> None:
