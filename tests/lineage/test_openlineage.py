@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, Table
+from lakelog.lineage import made_from
 from lakelog.lineage.openlineage import OpenLineageEmitter
 from lakelog.lineage.openlineage.events import RunStatus, status_after
 from lakelog.lineage.record import (
@@ -166,6 +167,24 @@ def test_a_batch_write_is_a_run_of_its_own(table: Table, receiver: Receiver) -> 
     assert {event["job"]["facets"]["jobType"]["processingType"] for event in receiver.events} == {"BATCH"}
     assert {event["job"]["facets"]["jobType"]["jobType"] for event in receiver.events} == {"MERGE"}
     assert [event["inputs"] for event in receiver.events] == [[]] * 4
+
+
+def test_a_batch_write_is_sent_by_the_snapshot_that_it_gives_back(
+    catalog: Catalog, table: Table, receiver: Receiver
+) -> None:
+    emitter = OpenLineageEmitter(table, config=http(receiver))
+    recorded = made_from(table, "db.a@1", job="nightly")
+    for number in range(2):
+        emitter.send(recorded.write(pa.table({"id": [number], "name": ["x"]})))
+    emitter.send(None)
+    emitter.close()
+
+    assert states(receiver) == ["START", "COMPLETE"] * 2
+    assert [errors_of(event) for event in receiver.events] == [[]] * 4
+    assert len({event["run"]["runId"] for event in receiver.events}) == 2
+    assert {event["job"]["name"] for event in receiver.events} == {"nightly"}
+    assert {event["inputs"][0]["name"] for event in receiver.events} == {catalog.table("db.a").path}
+    assert {event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] for event in receiver.events} == {1}
 
 
 def test_a_new_run_ends_the_one_before(table: Table, receiver: Receiver) -> None:

@@ -81,6 +81,14 @@ class OpenLineageEmitter:
         if not self._outbox.put(partial(self._safely, partial(self._follow, identifier, snapshot_id))):
             self._has_missed = True  # the rows of the run are not known any more
 
+    def send(self, snapshot: Snapshot | None) -> None:
+        """Send what a batch write has committed, by the snapshot that it gave back; nothing for None.
+
+        Waits for nothing and raises nothing; call `close` before the program ends.
+        """
+        if snapshot is not None:
+            self.notify_commit_complete(snapshot.commit_identifier, snapshot.id, snapshot.commit_kind.value)
+
     def notify_end(self, error: BaseException | None) -> None:
         """Send COMPLETE, or FAIL for an error. Waits for half a minute at most, and raises nothing."""
         self.close(error)
@@ -112,7 +120,7 @@ class OpenLineageEmitter:
         if batch is None:
             return
         before = self._status
-        if before is not None and before.run_id != run_id_of(batch, self._table.uuid):
+        if before is not None and before.run_id != run_id_of(batch, snapshot, self._table.uuid):
             self._safely(partial(self._send, RunState.ABORT, before, time_millis=self._now_millis()))
             self._has_missed = False
         rows = None if self._has_missed else _row_count(snapshot)

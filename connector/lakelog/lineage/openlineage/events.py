@@ -68,7 +68,7 @@ def status_after(
     before: RunStatus | None, batch: CommittedBatch, snapshot: Snapshot, *, sink_uuid: str, row_count: int | None
 ) -> RunStatus:
     """The status of a run after a batch; `before` is that of the run before, or of another run."""
-    run_id = run_id_of(batch, sink_uuid)
+    run_id = run_id_of(batch, snapshot, sink_uuid)
     status = RunStatus(
         run_id=run_id, batch=batch, snapshot_id=snapshot.id, time_millis=snapshot.time_millis, row_count=row_count
     )
@@ -93,7 +93,7 @@ def engine_of(status: RunStatus) -> Engine:
         return Engine()
 
 
-def run_id_of(batch: CommittedBatch, sink_uuid: str) -> str:
+def run_id_of(batch: CommittedBatch, snapshot: Snapshot, sink_uuid: str) -> str:
     """The run's UUID: Spark's id of the run, and for a batch write one that belongs to it alone, always the same."""
     given = batch.lineage.run_id
     if batch.lineage.batch_id is not None and given is not None:
@@ -101,7 +101,9 @@ def run_id_of(batch: CommittedBatch, sink_uuid: str) -> str:
             return str(uuid.UUID(given))
         except ValueError:
             return str(uuid.uuid5(uuid.NAMESPACE_OID, given))
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{sink_uuid}/{batch.user}/{batch.identifier}"))
+    return str(
+        uuid.uuid5(uuid.NAMESPACE_OID, f"{sink_uuid}/{snapshot.id}/{snapshot.uuid}/{batch.user}/{batch.identifier}")
+    )
 
 
 def event_of(
