@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,13 +12,15 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.users import LOG_STATE_KEY
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
+from lakelog.lineage.lines import steps_of
 from lakelog.lineage.record import ForeignSource, ReadMode, UnknownSource
+from lakelog.protocol.state import LogState, TakenBatch
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
-from tests.support.lineage_records import commit_batch, entry, lineage
 
 Make = Callable[[str], Table]
 
@@ -289,15 +292,21 @@ def test_a_foreign_writer_breaks_a_table(catalog: Catalog, make: Make) -> None:
     assert ids(catalog, "db.a", "db.s") == {"db.a": 1, "db.s": 1}
 
 
-def test_a_batch_in_part_is_no_version(catalog: Catalog, make: Make) -> None:
+def test_a_snapshot_with_a_batch_in_part_is_no_version(catalog: Catalog, make: Make) -> None:
     source, a = make("s"), make("a")
-    grow(source)
     one = StreamJob(a, [source], user="one")
-    one.run()
-    part = {"user": "late", "identifier": 4, "sources": []}
-    commit_batch(a, "other", 0, entry("other", 0, lineage(0, read_of(source, end=1), job="other")), part)
+    for _ in range(3):
+        grow(source)
+        one.run()
+    taken = {0: {"late": TakenBatch(identifier=4, digest=None)}}
+    parts = {LOG_STATE_KEY: LogState(topic_id="t", ledger=taken).to_json()}
+    whole = {LOG_STATE_KEY: LogState(topic_id="t").to_json()}
+    snapshots = [
+        replace(snapshot, properties={**snapshot.properties, **state})
+        for snapshot, state in zip(a.snapshots(), ({}, parts, whole), strict=True)
+    ]
 
-    assert ids(catalog, "db.a", "db.s") == {"db.a": 1, "db.s": 1}
+    assert [step.is_whole for step in steps_of(snapshots, replaces_all=lambda _: False)] == [True, False, True]
 
 
 def test_snapshots_up_to_a_time(catalog: Catalog, make: Make) -> None:

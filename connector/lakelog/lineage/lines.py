@@ -15,11 +15,12 @@ from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
 from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import LINEAGE_KEY, PROPERTY_PREFIX
+from lakelog.filestore.metadata.users import LINEAGE_KEY, LOG_STATE_KEY, PROPERTY_PREFIX
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import LineBatches, WholeBatch, line_snapshots
 from lakelog.lineage.record import Source, TableSource, TableVersion
 from lakelog.lineage.sources import uuid_of
+from lakelog.protocol.state import LogState
 
 _KEEPS_ROWS = frozenset({"RESCALE", "LOG"})  # operations that write the rows again as they are
 _REPLACES_ROWS = frozenset({"OVERWRITE", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"})
@@ -105,9 +106,11 @@ def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot]
     batches = LineBatches()
     steps: list[Step] = []
     before: Snapshot | None = None
+    log = ""  # snapshots of other engines have none
     for snapshot in snapshots:
         whole = batches.take(snapshot)
-        steps.append(_step(snapshot, before, whole, is_whole=not batches.parts, replaces_all=replaces_all))
+        log = snapshot.properties.get(LOG_STATE_KEY, log)
+        steps.append(_step(snapshot, before, whole, is_whole=not _holds_parts(log), replaces_all=replaces_all))
         before = snapshot
     return steps
 
@@ -136,6 +139,14 @@ def _step(
         is_whole=is_whole,
         restored=_restored(snapshot) if change is Change.RESTORE else None,
     )
+
+
+def _holds_parts(log: str) -> bool:
+    """Whether the state of a log names parts of batches, also of abandoned ones."""
+    if not log:
+        return False
+    state = LogState.from_json(log, where="a snapshot of a line")
+    return any(ledger for one in state.moved for ledger in one.ledger.values()) or any(state.ledger.values())
 
 
 def _restored(snapshot: Snapshot) -> TableVersion | None:
