@@ -81,9 +81,13 @@ class Pipeline:
         rows = {one: Decimal(self.chance.randrange(1 << 40)).scaleb(-4) for one in ids}
         table = self.tables[name]
         table.write(pa.table({"id": list(rows), "amount": list(rows.values())}, schema=SOURCE))
-        newest = table._files.snapshots.latest_id()
-        assert newest is not None
-        self.had[name, newest] = amounts_at(table, newest)
+        self.note(name)
+
+    def note(self, name: str) -> None:
+        """Keep what a source has at its newest snapshot: a version may be named by that of a compaction."""
+        newest = self.tables[name]._files.snapshots.latest_id()
+        if newest is not None:
+            self.had[name, newest] = amounts_at(self.tables[name], newest)
 
     def step(self) -> None:
         """Something happens; the jobs go at different speeds."""
@@ -91,8 +95,11 @@ class Pipeline:
             case "grow":
                 self.grow()
             case "upkeep":
-                table = self.tables[self.chance.choice(sorted(self.tables))]
+                name = self.chance.choice(sorted(self.tables))
+                table = self.tables[name]
                 table.compact(full=True)
+                if name in SOURCES:
+                    self.note(name)
                 feed(self.catalog)  # what was read stays known when its snapshots expire
                 table.expire_snapshots(retain_max=3, retain_min=1, older_than="1 ms")
             case name:
