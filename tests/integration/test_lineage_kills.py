@@ -178,7 +178,7 @@ def recorded(world: World) -> dict[tuple[str, int], Made]:
             assert edge["source_table"] == "db.side"
             sides |= {world.side.at(edge["source_to"])}
         found[batch] = (writes, sides)
-    return found
+    return {batch: made for batch, made in found.items() if made[0]}  # a batch without rows shows none
 
 
 def kills(steps: Sequence[tuple[Step, Victim]], rounds: int) -> Iterator[tuple[str, Step, Victim]]:

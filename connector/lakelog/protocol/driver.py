@@ -121,6 +121,7 @@ def take_answers(
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
     lineage: list[Mapping[str, object]] = []
     own: list[Mapping[str, object]] = []  # what the parts of the batch were made from, by their headers
+    has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in snapshots before
     untracked: list[Mapping[str, object]] = []
     watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
     for answer in answers:
@@ -152,7 +153,9 @@ def take_answers(
         changelog=changelog,
         users=users,
         log=replace(log, positions=positions, ledger=ledger).pruned(users),
-        lineage=_unique([lineage_of(batch.user, batch.identifier, of_parts(batch.lineage, own)), *lineage]),
+        lineage=_unique(
+            [lineage_of(batch.user, batch.identifier, of_parts(batch.lineage, own, has_others=has_parts)), *lineage]
+        ),
         watermark_millis=max(watermarks, default=None),
         removed=removed,
         untracked=untracked,
@@ -262,17 +265,36 @@ def lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Map
     return {"user": user, "identifier": identifier, **lineage}
 
 
-def of_parts(lineage: Mapping[str, object], parts: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+def _is_part(taken: TakenBatch | None, batch: Batch) -> bool:
+    return taken is not None and taken.identifier == batch.identifier
+
+
+def of_parts(
+    lineage: Mapping[str, object], parts: Sequence[Mapping[str, object]], *, has_others: bool = False
+) -> Mapping[str, object]:
     """What a batch was made from, by the `parts` that are in the log, else by its `lineage`.
+
+    A batch without parts here of which snapshots before have some (`has_others`) has all its rows there: of what it
+    was planned to read only the ranges of its streams are so, which are the same in each of its plans.
 
     A batch that was killed between two buckets is planned again for the others: what it reads beside its streams may
     have changed meanwhile. Then the sources of both are its sources.
     """
+    if has_others and not parts:
+        planned = lineage.get("sources")
+        if not isinstance(planned, list):
+            return lineage
+        return {**lineage, "sources": [source for source in planned if not _is_state(source)]}
     found: list[object] = []
     for part in parts:
         sources = part.get("sources", ())
         found += [source for source in sources if source not in found] if isinstance(sources, Sequence) else []
     return lineage if not parts or found == lineage.get("sources", []) else {**lineage, "sources": found}
+
+
+def _is_state(source: object) -> bool:
+    """Whether a source is one state of a table, and not a range of its stream."""
+    return isinstance(source, Mapping) and source.get("kind") == "table" and source.get("mode") == "batch"
 
 
 def _unique(lineage: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
