@@ -15,13 +15,13 @@ from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY, CommitUser, later_users, parse_users, with_user
+from lakelog.protocol.batch_lineage import lineage_of
 from lakelog.protocol.driver import (
     AnswerDecision,
     BucketConflictError,
     Clock,
     commit_once,
     compare_and_set,
-    lineage_of,
     take_answers,
 )
 from lakelog.protocol.header import LostFilesError
