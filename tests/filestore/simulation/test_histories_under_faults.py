@@ -72,10 +72,10 @@ def test_many_histories_keep_the_promises() -> None:
 
 @pytest.mark.full
 def test_races_alone_leave_no_file_behind() -> None:
-    """But for a writer that cannot know: who slept until the snapshot that took its id had expired."""
+    """But for those who cannot know: who slept until the snapshot that took its id had expired, or a tag's expired."""
     calm = [run(range(seed, seed + 1)) for seed in range(0, len(KINDS) * CALM_EVERY, CALM_EVERY)]
     assert [crash_points for _, crash_points in calm] == [0] * len(KINDS)
-    sure = [events for events, _ in calm if not events["gave up"]]
+    sure = [events for events, _ in calm if not events["gave up"] and not events["restore refused"]]
     assert len(sure) > len(KINDS) // 2
     assert sum(events["orphans"] for events in sure) == 0
 
