@@ -211,6 +211,22 @@ def test_an_overwrite_shows_its_own_sources_alone(catalog: Catalog, make: Make) 
     assert consistent_snapshots(catalog, ["db.a", "db.o"]).snapshots["db.a"].snapshot_id == 3
 
 
+def test_a_stream_that_passes_an_overwrite_of_its_source_shows_no_version(catalog: Catalog, make: Make) -> None:
+    source, a, b = make("s"), make("a"), make("b")
+    grow(source, 2)
+    early, late = StreamJob(a, [source], user="early"), StreamJob(b, [source], user="late")
+    early.run()
+    source.write(rows(7), mode="overwrite")
+    grow(source)
+    early.run()
+    late.run()
+
+    with pytest.raises(NotConsistentError, match=r"passed an overwrite of its source.*snapshot 3 of the source"):
+        consistent_snapshots(catalog, ["db.a", "db.b"])
+    overwrite_rows(a, rows(7, 0), read_of(source, end=4, mode=ReadMode.BATCH))
+    assert ids(catalog, "db.a", "db.b") == {"db.a": 3, "db.b": 1}
+
+
 def test_a_stream_that_writes_on_after_an_overwrite_has_a_gap(catalog: Catalog, make: Make) -> None:
     source, a, b = make("s"), make("a"), make("b")
     grow(source)

@@ -17,6 +17,7 @@ from lakelog.lineage.record import TableSource
 
 _WORDS = {
     Reason.GAP: "a gap",
+    Reason.UNSEEN: "a stream that has passed an overwrite of its source, which is no change for it",
     Reason.INEXACT: "a batch that ends between snapshots; let its job read with stream.align=snapshot",
     Reason.MIXED: "several versions at once",
     Reason.CHANGED: "a change whose sources are not recorded",

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     """Why a table shows a source at no version."""
 
     GAP = "gap"  # a stream read on from another snapshot than the one that it had read up to
+    UNSEEN = "unseen"  # a stream has passed an overwrite, whose changes streams of files are not given
     INEXACT = "inexact"  # a stream has read a part of the changes behind a snapshot; the next exact batch mends it
     MIXED = "mixed"  # two versions are shown at once
     CHANGED = "changed"  # rows were changed by hand

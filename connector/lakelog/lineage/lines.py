@@ -7,7 +7,7 @@ name them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ class Step:
     """One snapshot of a line. `restored` is the state that a restore brings back, None where it is not known.
 
     Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
+    `is_unseen`: streams of the table are not given its changes.
     """
 
     version: TableVersion
@@ -69,6 +70,7 @@ class Step:
     batches: Sequence[LineBatch] = ()
     is_whole: bool = True
     is_living: bool = True
+    is_unseen: bool = False
     restored: TableVersion | None = None
 
 
@@ -110,7 +112,8 @@ def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot]
     for snapshot in snapshots:
         whole = batches.take(snapshot)
         log = snapshot.properties.get(LOG_STATE_KEY, log)
-        steps.append(_step(snapshot, before, whole, is_whole=not _holds_parts(log), replaces_all=replaces_all))
+        step = _step(snapshot, before, whole, is_whole=not _holds_parts(log), replaces_all=replaces_all)
+        steps.append(replace(step, is_unseen=not log and _is_unseen(snapshot)))
         before = snapshot
     return steps
 
@@ -139,6 +142,13 @@ def _step(
         is_whole=is_whole,
         restored=_restored(snapshot) if change is Change.RESTORE else None,
     )
+
+
+def _is_unseen(snapshot: Snapshot) -> bool:
+    """Whether a stream that follows the files passes changes: those of an overwrite, unless a changelog has them."""
+    is_told = snapshot.has_own_changelog or snapshot.changelog_manifest_list is not None
+    keeps_rows = snapshot.operation_name in _KEEPS_ROWS
+    return snapshot.commit_kind is CommitKind.OVERWRITE and not is_told and not keeps_rows
 
 
 def _holds_parts(log: str) -> bool:

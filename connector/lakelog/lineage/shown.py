@@ -189,6 +189,10 @@ class _Run:
         elif start != reading.last and reading.broken is None:
             details = f"{_writer(batch)} read on from {named_version(versions, start)}, not from "
             reading.broken = Break(Reason.GAP, number, details + named_version(versions, reading.last))
+        passed = None if start is None or end is None else versions.unseen_between(start, end)
+        if passed is not None and reading.broken is None:
+            details = f"snapshot {passed.snapshot_id} of the source overwrote rows, and {_writer(batch)} did not see it"
+            reading.broken = Break(Reason.UNSEEN, number, details)
         reading.last, reading.job = end, batch.job
         is_whole = source.is_exact and end is not None
         reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")

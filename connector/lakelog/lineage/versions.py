@@ -6,6 +6,7 @@ before any edge named them, were rolled back, or are of a table that is not in t
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable
 
 from lakelog.lineage.lines import Step
@@ -21,12 +22,15 @@ class LineVersions:
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
         self._known = 0
         self._others: dict[TableVersion, int] = {}
+        self._unseen: list[int] = []  # versions whose changes streams of the line are not given
         for step in steps:
             self._add(step)
 
     def _add(self, step: Step) -> None:
         if step.changes_rows or not self._first:
             self._first.append(step.version)
+        if step.is_unseen:
+            self._unseen.append(len(self._first) - 1)
         self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
         self.keys.append(len(self._first) - 1)
         self._known = len(self._first)
@@ -57,6 +61,12 @@ class LineVersions:
             found = self._others[version] = len(self._first)
             self._first.append(version)
         return found
+
+    def unseen_between(self, start: int, end: int) -> TableVersion | None:
+        """The first version behind one, up to another, whose changes streams of the line are not given."""
+        position = bisect.bisect_right(self._unseen, start)
+        is_found = max(start, end) < self._known and position < len(self._unseen) and self._unseen[position] <= end
+        return self._first[self._unseen[position]] if is_found else None
 
     def first(self, key: int) -> TableVersion:
         """The first snapshot of a version."""
