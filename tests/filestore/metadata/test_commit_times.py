@@ -262,3 +262,12 @@ def test_who_reads_few_dates_knows_what_all_of_them_say(times: list[int], hour: 
     lazy = CommitTimes(date_of, ids=lambda: range(1, len(rising) + 1), newest_id=len(rising), now_millis=now)
     assert [lazy.of(number) for number in range(2, len(rising) + 1)] == rising[1:]
     assert len(asked) == len(set(asked))
+
+
+def test_a_table_of_clocks_that_were_never_set_alone_keeps_its_snapshots_until_one_has_a_date(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    commit_at(table, NEVER_SET, NEVER_SET + 1)
+    retention = Retention(count_min=1, count_max=1_000, age_millis=HOUR, limit=100)
+    assert table.expire_snapshots(retention=retention, now_millis=START).snapshot_ids == ()
+    commit_at(table, START)
+    assert table.expire_snapshots(retention=retention, now_millis=START + 2 * HOUR).snapshot_ids == (1, 2)
