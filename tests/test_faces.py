@@ -35,6 +35,7 @@ FACES = {
         "BranchConflictError",
         "BranchMerge",
         "Catalog",
+        "CommitListener",
         "Table",
         "TableLog",
         "TableMerge",

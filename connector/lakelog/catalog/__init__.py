@@ -37,6 +37,7 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
+from lakelog.filestore.metadata.listeners import CommitListener
 from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
 from lakelog.protocol.table_log import TableLog
 
@@ -45,6 +46,7 @@ __all__ = [
     "BranchConflictError",
     "BranchMerge",
     "Catalog",
+    "CommitListener",
     "ConflictError",
     "CorruptDataError",
     "DropColumn",

@@ -55,6 +55,7 @@ from lakelog.protocol.renames import forget_renames, record_rename
 from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
+    from lakelog.filestore.metadata.listeners import ListenersOf
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.protocol.health import Finding, HealthReport
@@ -75,6 +76,7 @@ class Catalog:
         bootstrap_servers: str | None = None,
         *,
         options: Mapping[str, str] | None = None,
+        listeners_of: ListenersOf | None = None,
         now_millis: Callable[[], int] = system_millis,
     ) -> None:
         """A catalog of the warehouse; does no I/O.
@@ -85,6 +87,8 @@ class Catalog:
         settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
         (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
         tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch `lakelog.lineage.feed`.
+        `listeners_of` gives for the name of a table, `db.t` or `db.t$branch_b`, what each commit is told to that
+        handles of this catalog make in this process (None: nothing), see `CommitListener`.
         """
         self._kafka = call_settings(options or {})
         self._defaults = call_defaults(options or {})
@@ -96,6 +100,7 @@ class Catalog:
         if bootstrap_servers and self._kafka:
             self._kafka.setdefault(SERVERS, bootstrap_servers)
         self._bootstrap_servers = bootstrap_servers or self._kafka.get(SERVERS)
+        self._listeners_of = listeners_of
         self._now_millis = now_millis
 
     def create_table(
@@ -155,6 +160,8 @@ class Catalog:
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
         store = FileStoreTable.open(path, self._file_io, options=self._options)
+        if self._listeners_of is not None:
+            store = replace(store, listeners_of=self._listeners_of)
         return Table(
             store,
             identifier=name,

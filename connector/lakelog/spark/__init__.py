@@ -9,6 +9,7 @@ import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.spark.session import name_worker_python
 
 if TYPE_CHECKING:
+    from lakelog.filestore.metadata.listeners import CommitListener
     from lakelog.spark.compaction.compaction_job import compact
     from lakelog.spark.data_source import register
     from lakelog.spark.failures import error_of
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from lakelog.spark.replay import replay_dead_letters
     from lakelog.spark.sink.bucketing import bucket_column
     from lakelog.spark.sink.commits import progress_with_commits
-    from lakelog.spark.sink.listeners import CommitListener
     from lakelog.spark.sink.sink import LakelogSink, write_stream
     from lakelog.spark.sink.write import write
     from lakelog.spark.source.consistent_read import consistent_read
@@ -48,7 +48,7 @@ __all__ = [
 # A name is imported when it is used first. Each Python process that Spark starts for a query imports this package, and
 # a process that reads needs nothing of those that write.
 _HOMES = {
-    "CommitListener": "lakelog.spark.sink.listeners",
+    "CommitListener": "lakelog.filestore.metadata.listeners",
     "LakelogSink": "lakelog.spark.sink.sink",
     "bucket_column": "lakelog.spark.sink.bucketing",
     "compact": "lakelog.spark.compaction.compaction_job",

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.spark import CommitListener, write_stream
+from lakelog.spark import CommitListener, write, write_stream
 from lakelog.spark.sink.listeners import whole_in
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
@@ -71,7 +71,7 @@ def test_listeners_are_told_of_each_batch_and_their_errors_change_nothing(
     run(spark, catalog, tmp_path, broken, kept)
     put(catalog, 2)
     put(catalog, 3)
-    with caplog.at_level(logging.ERROR, logger="lakelog.spark"):
+    with caplog.at_level(logging.ERROR, logger="lakelog.filestore"):
         run(spark, catalog, tmp_path, broken, kept)
 
     assert (
@@ -80,7 +80,7 @@ def test_listeners_are_told_of_each_batch_and_their_errors_change_nothing(
         == commits(catalog.table("db.t"))
         == [(0, 1, "APPEND"), (1, 2, "APPEND"), (2, 3, "APPEND")]
     )
-    assert "a listener of the commits of table db.t failed at batch 2 in snapshot 3" in caplog.text
+    assert "a listener of the commits of table db.t failed at snapshot 3 (APPEND, identifier 2)" in caplog.text
 
 
 def test_a_batch_whose_process_died_before_the_call_is_told_of_by_its_replay(
@@ -111,3 +111,27 @@ def test_the_snapshot_of_a_batch_is_found_as_long_as_it_lives(catalog: Catalog) 
     assert whole_in(table, "a", 2) is None
     catalog.table("db.t").expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
     assert whole_in(table, "a", 1) is None  # snapshot 4 has it, and may not be the first
+
+
+def test_listeners_of_the_catalog_are_told_of_batches_of_streams_compactions_and_batch_writes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = Kept()
+    catalog = Catalog(tmp_path / "lake", listeners_of={"db.t": [kept]}.get)
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "2"}
+    catalog.create_table("db.s", schema=SCHEMA, primary_keys=["id"], options={"write-only": "true"})
+    catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
+    put(catalog, 0)
+    stream = spark.readStream.format("lakelog").option("stream.align", "snapshot").load(catalog.table("db.s").path)
+    query = write_stream(stream, "db.t", catalog=catalog, checkpoint_location=tmp_path / "checkpoint")
+    query.processAllAvailable()
+    for number in range(1, 4):
+        put(catalog, number)
+    query.processAllAvailable()
+    query.stop()
+    write(spark.createDataFrame([(9,)], "id BIGINT NOT NULL"), "db.t", catalog=catalog)
+
+    assert sorted(kept.told, key=lambda one: one[1]) == sorted(commits(catalog.table("db.t")), key=lambda one: one[1])
+    kinds = [kind for _, _, kind in kept.told]
+    assert "COMPACT" in kinds
+    assert kinds.count("APPEND") == 5

@@ -167,13 +167,13 @@ def _joined(older: _Work | None, newer: _Work) -> _Work:
 
 
 _lock = Lock()
-_compactions: dict[tuple[str, str, str, int, str | None], BackgroundCompaction] = {}
+_compactions: dict[tuple[object, ...], BackgroundCompaction] = {}
 
 
 def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
-    """The one that compacts a table in this process."""
+    """The one that compacts a table in this process, and tells its listeners."""
     table = snapshots.table
-    key = (table.path, table.branch, table.uuid, table.schema.id, snapshots.topic_id)
+    key = (table.path, table.branch, table.uuid, table.schema.id, snapshots.topic_id, id(table.listeners_of))
     with _lock:
         if key not in _compactions:
             _compactions[key] = BackgroundCompaction(replace(snapshots, table=replace(table)))

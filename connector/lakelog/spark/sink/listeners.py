@@ -1,8 +1,9 @@
-"""Listeners that are told of the commits of a sink.
+"""Listeners that are told of the batches of a sink.
 
 A listener is called after the commit, in the driver, before Spark records the batch as done. So a batch whose process
 dies between commit and call is run again, and the call comes with the replay: each batch with a snapshot is told of at
-least once. It is lost where the snapshot has expired by then.
+least once. It is lost where the snapshot has expired by then. Listeners of a catalog are told of all commits, see
+`filestore.metadata.listeners`.
 """
 
 from __future__ import annotations
@@ -14,23 +15,13 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakelog.filestore.metadata.listeners import CommitListener
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import parse_users
 from lakelog.spark.failures import error_of
 
 logger = logging.getLogger("lakelog.spark")
-
-
-class CommitListener(Protocol):
-    """What is told of commits. It should not wait: the next batch begins when it has returned."""
-
-    def notify_commit_complete(self, identifier: int, snapshot_id: int, kind: str) -> None:
-        """A batch is committed: Spark's number of it, the first snapshot that holds it whole, and its commit kind.
-
-        Called again where the batch is run again. What it raises is logged and changes nothing.
-        """
-        ...
 
 
 @runtime_checkable
@@ -44,20 +35,6 @@ class EndListener(Protocol):
         raises is logged.
         """
         ...
-
-
-def notify(listeners: Iterable[CommitListener], snapshot: Snapshot, identifier: int, *, table_name: str) -> None:
-    """Tell listeners of a batch."""
-    for listener in listeners:
-        try:
-            listener.notify_commit_complete(identifier, snapshot.id, snapshot.commit_kind.value)
-        except Exception:  # what is committed is committed
-            logger.exception(
-                "a listener of the commits of table %s failed at batch %d in snapshot %d; the batch is committed",
-                table_name,
-                identifier,
-                snapshot.id,
-            )
 
 
 def watch_end(query: StreamingQuery, listeners: Iterable[CommitListener], *, table_name: str) -> Thread | None:

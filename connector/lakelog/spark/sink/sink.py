@@ -20,6 +20,7 @@ from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.listeners import CommitListener, notify
 from lakelog.filestore.metadata.users import check_job_is_free
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.lineage.declared import checked_sources
@@ -43,7 +44,7 @@ from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.capture import Capture, has_moved, is_captured, named_job
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
-from lakelog.spark.sink.listeners import CommitListener, notify, watch_end, whole_in
+from lakelog.spark.sink.listeners import watch_end, whole_in
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.tables import TableName, log_target, resolve_table

@@ -33,6 +33,7 @@ from lakelog.filestore.metadata.identity import (
     check_got_no_log,
     check_schema,
 )
+from lakelog.filestore.metadata.listeners import notify_committed
 from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, merge_entries
 from lakelog.filestore.metadata.manifest_entries import BucketId
@@ -128,7 +129,7 @@ class TableCommit:
         as they are. `on_step` is called with "before snapshot create" and "after snapshot create".
         Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
         UnknownOutcomeError when the change may be in the table, or may get there: call `find_commit`, or commit again
-        with a `resolve` that finds its own commit. Logs a line of INFO, `commit`.
+        with a `resolve` that finds its own commit. Logs a line of INFO, `commit`, and tells the handle's listeners.
 
         `discard` deletes the files that were written for the commit. It is called when the commit has failed with
         ConflictError or NotFoundError: then no snapshot names the files, and none will. Whether that is known is
@@ -143,6 +144,7 @@ class TableCommit:
             raise
         if snapshot is not None:
             self._log(snapshot, lasted)
+            notify_committed(self._table.listeners_of, snapshot, table_name=self._table.name)
         return snapshot
 
     def _log(self, snapshot: Snapshot, lasted: Stopwatch) -> None:

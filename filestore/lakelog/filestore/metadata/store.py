@@ -12,6 +12,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.listeners import ListenersOf
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.state_keeping import StateKeeper
@@ -42,9 +43,10 @@ KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(ro
 
 @dataclass(frozen=True, kw_only=True)
 class TableStore:
-    """One table with one schema. Pickled without its caches.
+    """One table with one schema. Pickled without its caches and listeners.
 
     `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
+    `listeners_of` gives for the table's name what its commits are told to, see `filestore.metadata.listeners`.
     """
 
     path: str
@@ -52,6 +54,7 @@ class TableStore:
     schema: TableSchema
     branch: str = MAIN_BRANCH
     lineage: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
+    listeners_of: ListenersOf | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
         return {
