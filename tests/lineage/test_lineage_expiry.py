@@ -150,6 +150,20 @@ def test_a_consumer_of_lineage_has_no_age(catalog: Catalog) -> None:
     assert made.expire_snapshots(retain_max=1, retain_min=1).consumers == ()
 
 
+def test_a_program_that_imports_the_catalog_alone_feeds_before_it_expires(catalog: Catalog, table: Table) -> None:
+    program = f"""
+import sys
+from lakelog.catalog import Catalog
+table = Catalog({catalog.warehouse!r}).table("{table.identifier}")
+assert not [name for name in sys.modules if name.startswith("lakelog.lineage")]
+print(table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+
+    assert ended.stdout == "(1, 2, 3)\n"
+    assert len(system_rows(catalog, "snapshot_edges")) == 4
+
+
 @pytest.mark.full
 def test_the_command_line_feeds_before_it_expires(catalog: Catalog, table: Table) -> None:
     command = [sys.executable, "-m", "lakelog.cli", "table", "expire", table.path, "--retain-max", "1"]

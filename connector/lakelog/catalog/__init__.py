@@ -6,6 +6,7 @@ A table has files and may have a log. Here are the names that users import: the 
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
+from lakelog.catalog.of_lineage import fill_ports
 from lakelog.catalog.statements import TableMerge
 from lakelog.catalog.table import Table
 from lakelog.common.errors import (
@@ -40,6 +41,8 @@ from lakelog.filestore.alter.schema_changes import (
 from lakelog.filestore.metadata.listeners import CommitListener
 from lakelog.filestore.refs.branch_merge import BranchConflictError, BranchMerge
 from lakelog.protocol.table_log import TableLog
+
+fill_ports()
 
 __all__ = [
     "AddColumn",

@@ -56,7 +56,6 @@ def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be
 
     `is_to_be_mended` is that of `open_table`.
     """
-    import lakelog.lineage  # noqa: F401  # which feeds before snapshots expire
     from lakelog.catalog import open_table
     from lakelog.filestore.schema.paths import MAIN_BRANCH
 

@@ -1,7 +1,7 @@
 """Where rows come from: which snapshots of which tables made a snapshot.
 
-Once this is imported, lineage that was not fed is fed before its snapshots expire; `lakelog.spark` and the command line
-import it. In a process that does not, such snapshots stay.
+What a process that has imported `lakelog.catalog` alone needs of it, it imports by itself: see
+`lakelog.catalog.of_lineage`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lakelog.filestore.expire.before_expiry import take_before_expiry
-
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.store import TableStore
     from lakelog.lineage.around import table_graph
     from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
     from lakelog.lineage.declared import made_from
@@ -67,14 +64,6 @@ _HOMES = {
     "rebuild": "lakelog.lineage.rebuilding",
 }
 
-
-def _take_lineage(table: TableStore) -> None:
-    from lakelog.lineage.feeding import feed_line  # noqa: PLC0415  # most processes never need it
-
-    feed_line(table)
-
-
-take_before_expiry("lakelog.lineage", _take_lineage)
 
 if not TYPE_CHECKING:
 

@@ -1,6 +1,7 @@
 """What takes the lineage of snapshots before they expire: a port, which a part above the file store fills.
 
-The consumer `lakelog-lineage` holds the snapshots that were not taken. Where nothing fills the port, they stay.
+The consumer `lakelog-lineage` holds the snapshots that were not taken. Where nothing fills the port, as in a process
+that has imported `lakelog.filestore` alone, they stay.
 """
 
 from __future__ import annotations
