@@ -6,10 +6,11 @@ stored, with the options of the catalog in their place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from lakelog.catalog.identifier import Identifier
 from lakelog.catalog.lineage_tables import (
     STORED_TABLES,
     VIEW_COLUMNS,
@@ -19,10 +20,13 @@ from lakelog.catalog.lineage_tables import (
     view_rows,
 )
 from lakelog.catalog.system_database import SystemDatabase
-from lakelog.catalog.system_names import SYSTEM_DATABASE
-from lakelog.common.errors import NotFoundError
+from lakelog.catalog.system_names import STORED_DATABASE, SYSTEM_DATABASE
+from lakelog.common.errors import CorruptDataError, LakelogError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField
+from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.system.columns import WAREHOUSE_COLUMNS
 from lakelog.filestore.system.opening import arrow_rows
 from lakelog.filestore.system.system_table import RowsOf, SystemTable
@@ -43,6 +47,7 @@ SYSTEM_TABLES: Mapping[str, tuple[DataField, ...]] = {
 _HIDDEN = "******"
 _SUMS = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
 Row = tuple[object, ...]
+OnError = Callable[[str, str, LakelogError], None]
 _Sums = tuple[str, int, int, int, int | None]
 
 
@@ -81,16 +86,46 @@ def _rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Iterable[R
             return shown_options({"warehouse": catalog.warehouse, **stored, **options})
 
 
-def all_tables(catalog: Catalog) -> Iterator[tuple[str, str, Table]]:
-    """The tables of a warehouse, with their names; without the system tables."""
+def all_tables(catalog: Catalog, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, Table]]:
+    """The tables of a warehouse, with their names; without the system tables.
+
+    A table that cannot be opened raises, or is given to `on_error` with its name, its folder and the error; so are
+    folders that hold snapshots and no schema.
+    """
+    listed_names: set[str] = set()
     for database in catalog.list_databases():
         if database == SYSTEM_DATABASE:
             continue
         for name in catalog.list_tables(database):
+            listed_names.add(f"{database}.{name}")
             try:
-                yield database, name, catalog.table(f"{database}.{name}", is_to_be_mended=True)
+                table = catalog.table(f"{database}.{name}", is_to_be_mended=True)
             except NotFoundError:  # dropped since the folder was listed
                 continue
+            except LakelogError as error:
+                if on_error is None:
+                    raise
+                on_error(f"{database}.{name}", Identifier(database, name).path(catalog.warehouse), error)
+                continue
+            yield database, name, table
+    if on_error is not None:
+        for name, path in _without_schema(catalog, listed_names):
+            reason = f"{path} holds snapshots and no schema file (schema/schema-N): restore that, or delete the folder"
+            on_error(name, path, CorruptDataError(reason))
+
+
+def _without_schema(catalog: Catalog, tables: Container[str]) -> Iterator[tuple[str, str]]:
+    """The folders beside tables that hold snapshots and no schema: the names that they would have, and the folders."""
+    store, root = catalog._file_io, catalog.warehouse.rstrip("/")
+    for folder in store.list_names(root):
+        if not folder.endswith(DATABASE_SUFFIX) or folder.removesuffix(DATABASE_SUFFIX) == STORED_DATABASE:
+            continue
+        for name in store.list_names(f"{root}/{folder}"):
+            full_name, paths = f"{folder.removesuffix(DATABASE_SUFFIX)}.{name}", TablePaths(f"{root}/{folder}/{name}")
+            if full_name in tables or name.startswith("."):  # hidden ones are of a drop
+                continue
+            if not SchemaManager(store, paths).list_ids() and store.list_names(paths.snapshot_dir):
+                yield full_name, paths.root
 
 
 def _tables(catalog: Catalog) -> Iterator[Row]:

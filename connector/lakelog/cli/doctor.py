@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, find_table
-from lakelog.cli.output import say
+from lakelog.cli.output import PROBLEM_CODE, say
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from lakelog.protocol.health import Finding
 
-PROBLEM_CODE = 3
 _ROLES = ("reader", "writer", "admin")
 
 

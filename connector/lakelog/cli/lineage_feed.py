@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Warehouse
-from lakelog.cli.output import print_grid, print_lines, progress, say, to_json
+from lakelog.cli.output import naming_unreadable, print_grid, print_lines, progress, say, to_json
+
+if TYPE_CHECKING:
+    from lakelog.lineage import Job
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
 TableLineage = Annotated[
@@ -61,7 +64,11 @@ def list_jobs(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     from lakelog.catalog import Catalog
     from lakelog.lineage import jobs
 
-    found = jobs(Catalog(warehouse))
+    with naming_unreadable(as_json=as_json):
+        _print_jobs(jobs(Catalog(warehouse)), as_json)
+
+
+def _print_jobs(found: list[Job], as_json: bool) -> None:
     if as_json:
         print_lines(
             to_json(
@@ -99,7 +106,7 @@ def list_jobs(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
 
 def end(
     job: JobName,
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Record that a job has ended.
@@ -109,13 +116,14 @@ def end(
     from lakelog.catalog import Catalog
     from lakelog.lineage import end_job
 
-    end_job(Catalog(warehouse), job)
+    with naming_unreadable(as_json=as_json):
+        end_job(Catalog(warehouse), job)
 
 
 def delete(
     job: JobName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete all lineage of a job from the system tables.
@@ -128,4 +136,5 @@ def delete(
     catalog = Catalog(warehouse)
     if not yes:
         typer.confirm(f"Delete the lineage of job {job} in {catalog.warehouse} for good?", abort=True)
-    delete_job(catalog, job)
+    with naming_unreadable(as_json=as_json):
+        delete_job(catalog, job)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any  # Any: values of rows
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import print_grid, print_lines, to_json
+from lakelog.cli.output import naming_unreadable, print_grid, print_lines, to_json
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.timestamps import to_millis, utc_of
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog import Table
+    from lakelog.lineage import ConsistentSnapshots
 
 SnapshotOrNewest = Annotated[int | None, typer.Option("--snapshot", min=1, help="Of this one, not of the newest.")]
 Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
@@ -36,7 +37,8 @@ def up(  # noqa: PLR0917  # typer's arguments are the command line's
     from lakelog.lineage import upstream
 
     found = find_table(table, warehouse, branch=branch)
-    _print_edges(upstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
+    with naming_unreadable(as_json=as_json):
+        _print_edges(upstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
 
 
 def down(  # noqa: PLR0917  # typer's arguments are the command line's
@@ -55,7 +57,8 @@ def down(  # noqa: PLR0917  # typer's arguments are the command line's
     from lakelog.lineage import downstream
 
     found = find_table(table, warehouse, branch=branch)
-    _print_edges(downstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
+    with naming_unreadable(as_json=as_json):
+        _print_edges(downstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
 
 
 def consistent(
@@ -74,7 +77,11 @@ def consistent(
     from lakelog.catalog import Catalog
     from lakelog.lineage import consistent_snapshots
 
-    found = consistent_snapshots(Catalog(warehouse), tables, at=_at(at or []))
+    with naming_unreadable(as_json=as_json):
+        _print_consistent(consistent_snapshots(Catalog(warehouse), tables, at=_at(at or [])), as_json)
+
+
+def _print_consistent(found: ConsistentSnapshots, as_json: bool) -> None:
     versions = {name: version.snapshot_id for name, version in found.versions.items()}
     if as_json:
         print_lines([to_json({"snapshots": dict(found), "versions": versions, "reasons": dict(found.reasons)})])

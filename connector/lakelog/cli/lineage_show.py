@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import print_lines, print_tree, to_json
+from lakelog.cli.output import naming_unreadable, print_lines, print_tree, to_json
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -44,20 +44,28 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     from lakelog.lineage import table_graph
 
     found = find_table(table, warehouse, branch=branch)
-    graph = table_graph(
-        Catalog(found.warehouse), found.name, snapshot, depth=depth, up=up or not down, down=down or not up
-    )
-    if svg is not None:
-        _write_picture(graph, svg)
-    if as_json:
-        asked = {"table": graph.nodes[0].name, "snapshot_id": snapshot}
-        nodes = [{"id": place} | asdict(node) for place, node in enumerate(graph.nodes)]
-        more = {"jobs": [asdict(job) for job in graph.jobs], "links": [asdict(link) for link in graph.links]}
-        print_lines([to_json(asked | {"nodes": nodes} | more)])
-        return
-    print_tree(_tree(graph, has_up=up or not down, has_down=down or not up))
-    if svg is not None:
-        print_lines([f"wrote {svg}"])
+    with naming_unreadable(as_json=as_json):
+        graph = table_graph(
+            Catalog(found.warehouse), found.name, snapshot, depth=depth, up=up or not down, down=down or not up
+        )
+        if svg is not None:
+            _write_picture(graph, svg)
+        if as_json:
+            print_lines([to_json(_fields(graph, snapshot))])
+            return
+        print_tree(_tree(graph, has_up=up or not down, has_down=down or not up))
+        if svg is not None:
+            print_lines([f"wrote {svg}"])
+
+
+def _fields(graph: LineageGraph, snapshot: int | None) -> dict[str, object]:
+    return {
+        "table": graph.nodes[0].name,
+        "snapshot_id": snapshot,
+        "nodes": [{"id": place} | asdict(node) for place, node in enumerate(graph.nodes)],
+        "jobs": [asdict(job) for job in graph.jobs],
+        "links": [asdict(link) for link in graph.links],
+    }
 
 
 def _write_picture(graph: LineageGraph, path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import print_grid, print_lines, progress, to_json
+from lakelog.cli.output import naming_unreadable, print_grid, print_lines, progress, to_json
+
+if TYPE_CHECKING:
+    from lakelog.lineage import Tainted
 
 
 def tainted(
@@ -25,8 +28,13 @@ def tainted(
     from lakelog.lineage import tainted as find_tainted
 
     asked = find_table(table, warehouse, branch=branch)
-    with progress("reading snapshots"):
-        found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot)
+    with naming_unreadable(as_json=as_json):
+        with progress("reading snapshots"):
+            found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot)
+        _print(found, as_json)
+
+
+def _print(found: Tainted, as_json: bool) -> None:
     tables, snapshots = found.tables.to_pylist(), found.snapshots.to_pylist()
     if as_json:
         print_lines([to_json({"tables": tables, "snapshots": snapshots, "commands": found.commands})])

@@ -8,7 +8,7 @@ import typer
 
 from lakelog.cli import log_follow
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table, key_value
-from lakelog.cli.output import print_lines, say
+from lakelog.cli.output import PROBLEM_CODE, print_lines, say
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 
@@ -20,8 +20,6 @@ app = typer.Typer(no_args_is_help=True)
 app.command()(log_follow.tail)
 app.command()(log_follow.verify)
 app.command()(log_follow.transactions)
-
-PROBLEM_CODE = 3
 
 
 @app.command()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any  # Any: a key as parsed JSON
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.cli.output import CLOSED_PIPE_CODE, print_lines, progress, say
+from lakelog.cli.output import CLOSED_PIPE_CODE, PROBLEM_CODE, print_lines, progress, say
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lakelog.protocol.log_transactions import LogTransaction
     from lakelog.protocol.log_verify import LogDifference
 
-PROBLEM_CODE = 3
 STOPPED_CODE = 130  # 128 and the number of SIGINT
 
 

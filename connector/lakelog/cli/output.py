@@ -24,6 +24,7 @@ from lakelog.common.progress import listening
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+PROBLEM_CODE = 3  # see `main.root`
 CLOSED_PIPE_CODE = 141  # 128 and the number of SIGPIPE
 _PIPE_WIDTH = 160  # columns of what no terminal shows
 
@@ -64,10 +65,28 @@ def to_json(fields: object) -> str:
     return json.dumps(fields, ensure_ascii=False, default=_as_string)
 
 
-def show_error(error: LakelogError, *, as_json: bool) -> None:
-    """Print an error to standard error, on one line."""
-    fields = {"error": type(error).__name__, "message": str(error)}
-    sys.stderr.write(f"{to_json(fields) if as_json else f'lakelog: {error}'}\n")
+def show_error(error: LakelogError, *, as_json: bool, message: str | None = None) -> None:
+    """Print an error to standard error, on one line; `message` says more than the error's own."""
+    message = str(error) if message is None else message
+    fields = {"error": type(error).__name__, "message": message}
+    sys.stderr.write(f"{to_json(fields) if as_json else f'lakelog: {message}'}\n")
+
+
+@contextmanager
+def naming_unreadable(*, as_json: bool) -> Iterator[None]:
+    """Print behind the block which tables its questions could not read, and end with exit code 3 where there are any.
+
+    They are on standard error, an error a line.
+    """
+    from lakelog.lineage import unreadable_tables
+    from lakelog.lineage.unreadable import missing_lineage
+
+    with unreadable_tables(logs=False) as unreadable:
+        yield
+    for one in unreadable:
+        show_error(one.error, as_json=as_json, message=missing_lineage(one.name, one.error))
+    if unreadable:
+        raise typer.Exit(PROBLEM_CODE)
 
 
 def print_grid(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakelog.lineage.questions import downstream, lineage_graph, upstream
     from lakelog.lineage.rebuilding import Rebuilt, rebuild
     from lakelog.lineage.taint import Tainted, tainted
+    from lakelog.lineage.unreadable import UnreadableTable, unreadable_tables
 
 __all__ = [
     "ConsistentSnapshots",
@@ -27,6 +28,7 @@ __all__ = [
     "NotConsistentError",
     "Rebuilt",
     "Tainted",
+    "UnreadableTable",
     "consistent_snapshots",
     "delete_job",
     "downstream",
@@ -39,6 +41,7 @@ __all__ = [
     "rebuild",
     "table_graph",
     "tainted",
+    "unreadable_tables",
     "upstream",
 ]
 # A name is imported when it is used first: a writer needs nothing of those that ask.
@@ -51,6 +54,8 @@ _HOMES = {
     "lineage_graph": "lakelog.lineage.questions",
     "Tainted": "lakelog.lineage.taint",
     "tainted": "lakelog.lineage.taint",
+    "UnreadableTable": "lakelog.lineage.unreadable",
+    "unreadable_tables": "lakelog.lineage.unreadable",
     "upstream": "lakelog.lineage.questions",
     "Fed": "lakelog.lineage.feeding",
     "Job": "lakelog.lineage.job_verbs",

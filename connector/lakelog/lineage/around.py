@@ -9,6 +9,7 @@ from lakelog.lineage.graph import LineageGraph, NodeKey, NodeKind, graph_of
 from lakelog.lineage.line_graph import FoundTables
 from lakelog.lineage.lines import line_key
 from lakelog.lineage.questions import downstream, lineage_graph, upstream
+from lakelog.lineage.unreadable import check_is_read
 
 
 def table_graph(
@@ -25,8 +26,10 @@ def table_graph(
     All that is known of the table, or with `snapshot_id` what `upstream` and `downstream` answer for that snapshot.
     Notebooks show it as a picture. Raises NotFoundError.
     """
-    key = line_key(FoundTables([catalog]).named(table))
+    store = FoundTables([catalog]).named(table)
+    key = line_key(store)
     known = lineage_graph(catalog)
+    check_is_read(store, known.unreadable)
     above = below = known.edges
     if snapshot_id is not None:
         above = upstream(catalog, table, snapshot_id, depth, graph=known)

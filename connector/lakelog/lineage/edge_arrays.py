@@ -8,7 +8,7 @@ the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lakelog.lineage.generations import Copies, Generations, generations_of, unique_rows
 from lakelog.lineage.lines import LineKey
 from lakelog.lineage.record import ReadMode, TableVersion
+from lakelog.lineage.unreadable import UnreadableTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -25,9 +26,13 @@ _NONE = -1
 
 
 class EdgeArrays:
-    """The edges from tables, of any number of catalogs. `edges` are of EDGE_SCHEMA."""
+    """The edges from tables, of any number of catalogs. `edges` are of EDGE_SCHEMA.
 
-    def __init__(self, edges: pa.Table) -> None:
+    What the `unreadable` tables were made from is missing.
+    """
+
+    def __init__(self, edges: pa.Table, unreadable: Sequence[UnreadableTable] = ()) -> None:
+        self.unreadable = tuple(unreadable)
         found = self.edges = edges.filter(pc.is_valid(edges["source_kind"])).combine_chunks()
         sinks, sources, self.lines = _codes(_names(found, "sink"), _names(found, "source"))
         commits, to_commits, self._commits = _codes(found["sink_commit"], found["source_to_commit"])

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from lakelog.catalog.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
 from lakelog.catalog.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
-from lakelog.catalog.system_tables import all_tables
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
@@ -24,6 +23,7 @@ from lakelog.lineage.following import follow_tables
 from lakelog.lineage.job_status import JobStatus, job_statuses
 from lakelog.lineage.progress import Line, Unfed, lines_of
 from lakelog.lineage.projecting import OF_JOBS, OF_SNAPSHOTS, job_rows, keep_first, key_of, numbered, snapshot_rows
+from lakelog.lineage.unreadable import readable_tables
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
@@ -69,19 +69,23 @@ def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, 
     Raises the error of the first table whose snapshots cannot be read, after the others were fed.
     """
     feeder = Feeder.of(database, on_step)
-    tables = list(all_tables(catalog))
+    errors: list[LakelogError] = []
+
+    def note(name: str, _: str, error: LakelogError) -> None:
+        logger.warning("the lineage of %s is not fed: %s", name, error)
+        errors.append(error)
+
+    tables = list(readable_tables(catalog, note))
     names: dict[str, str] = {}
     for database_name, name, table in tables:
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
     feeder.dropped = database.dropped() - names.keys()
-    errors: list[LakelogError] = []
     for _, _, table in tables:
         try:
             feeder.take(table._files, start=start)
         except LakelogError as error:
-            logger.warning("the lineage of %s is not fed: %s", table.name, error)
-            errors.append(error)
+            note(table.name, table.path, error)
     feeder.flush()
     follow_tables(database, names, on_step)
     if errors:
@@ -91,7 +95,7 @@ def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, 
 
 def _switch_off(catalog: Catalog, database: SystemDatabase) -> None:
     database.store_options()
-    for _, _, table in all_tables(catalog):
+    for _, _, table in readable_tables(catalog):
         for line in lines_of(table._files):
             line.release()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,11 +11,12 @@ import pyarrow as pa
 
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
-from lakelog.catalog.system_tables import all_tables
+from lakelog.common.errors import LakelogError
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import EDGE_SCHEMA, Edge, edge_table
 from lakelog.lineage.job_status import job_statuses
 from lakelog.lineage.progress import lines_of
+from lakelog.lineage.unreadable import note_unreadable, readable_tables
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
@@ -26,7 +28,8 @@ def known_edges(catalog: Catalog) -> pa.Table:
     """The edges of all batches of a warehouse's tables, of expired snapshots too where these were fed.
 
     Without `data-lineage` they are those of the living snapshots. Tables have their present names. Edges of deleted
-    jobs are left out. The columns are those of `lakelog.lineage.edges.EDGE_SCHEMA`.
+    jobs are left out. Of a table that cannot be read only what was fed is known: it is named by a warning in the log,
+    and by `unreadable_tables`. The columns are those of `lakelog.lineage.edges.EDGE_SCHEMA`.
     """
     return known_frame(catalog).to_arrow().cast(EDGE_SCHEMA)
 
@@ -37,12 +40,14 @@ def known_frame(catalog: Catalog) -> pl.DataFrame:
     has_data = database.find(SNAPSHOT_EDGES) is not None
     names: dict[str, str] = {}
     edges: list[Edge] = []
-    for database_name, name, table in all_tables(catalog):
+    for database_name, name, table in readable_tables(catalog):
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
         for line in lines_of(table._files):
-            for piece in line.unfed(start=None if has_data else 1):
-                edges += piece.edges
+            try:
+                edges += [edge for piece in line.unfed(start=None if has_data else 1) for edge in piece.edges]
+            except LakelogError as error:
+                note_unreadable(replace(table._files, branch=line.branch).name, table.path, error)
     unfed = _frame(edge_table(edges))
     stored = _stored(database).join(unfed, on=_SNAPSHOT, how="anti", nulls_equal=True)
     return _not_deleted(pl.concat([stored, unfed]).with_columns(*_present(names)), database)

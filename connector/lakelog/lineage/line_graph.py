@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.system_tables import all_tables
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.store import TableStore
@@ -20,6 +19,7 @@ from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, line_of, source_key
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
+from lakelog.lineage.unreadable import readable_tables
 from lakelog.lineage.versions import LineVersions
 
 
@@ -58,7 +58,7 @@ class FoundTables:
             if line_key(found).uuid == key.uuid:
                 return found
         if self._by_uuid is None:
-            everything = (table._files for catalog in self._catalogs for _, _, table in all_tables(catalog))
+            everything = (table._files for catalog in self._catalogs for _, _, table in readable_tables(catalog))
             self._by_uuid = {line_key(table).uuid: table for table in everything}
         return self._by_uuid.get(key.uuid)
 

@@ -18,13 +18,16 @@ from lakelog.lineage.known import known_edges
 from lakelog.lineage.line_graph import FoundTables
 from lakelog.lineage.lines import LineKey, changes_rows, line_key
 from lakelog.lineage.record import TableVersion
+from lakelog.lineage.unreadable import check_is_read, unreadable_tables
 
 ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_SCHEMA])
 
 
 def lineage_graph(*catalogs: Catalog) -> EdgeArrays:
-    """All known edges of catalogs, for several questions."""
-    return EdgeArrays(pa.concat_tables([known_edges(catalog) for catalog in catalogs]))
+    """All known edges of catalogs, for several questions. `unreadable` has the tables that could not be read."""
+    with unreadable_tables() as unreadable:
+        edges = pa.concat_tables([known_edges(catalog) for catalog in catalogs])
+    return EdgeArrays(edges, unreadable)
 
 
 def upstream(
@@ -44,7 +47,8 @@ def upstream(
     `source_to`, a batch write the state at `source_to`. A compaction was made from what the snapshot before it was made
     from. `catalogs` are further ones with tables above this one; tables are known by their uuids. `commit` tells apart
     snapshots whose number was given again after a rollback: by default it is the living one, or the newest.
-    `graph` is `lineage_graph` of the same catalogs, for who asks more than once. Raises NotFoundError.
+    `graph` is `lineage_graph` of the same catalogs, for who asks more than once. Raises NotFoundError, and the error of
+    this table where it cannot be read; for others see `known_edges`.
     """
     start = _Start([catalog, *catalogs], table, snapshot_id, commit=commit, graph=graph)
     version = start.writing()
@@ -79,6 +83,8 @@ class _Start:
     ) -> None:
         self.graph = lineage_graph(*catalogs) if graph is None else graph
         self._store = _opened(catalogs, table)
+        if self._store is not None:
+            check_is_read(self._store, self.graph.unreadable)
         key = line_key(self._store) if self._store is not None else named_line(self.graph, table)
         self.line = self.graph.line(key)
         self._living = None if self._store is None else self._store.snapshots.find(snapshot_id)

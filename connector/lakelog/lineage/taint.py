@@ -14,13 +14,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.catalog.catalog import Catalog
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import BRANCH_INFIX
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.line_graph import FoundTables, read_line
 from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, source_key
 from lakelog.lineage.questions import lineage_graph
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion
+from lakelog.lineage.unreadable import note_unreadable
 from lakelog.lineage.versions import LineVersions
 
 SNAPSHOTS_SCHEMA = pa.schema(
@@ -86,8 +89,8 @@ def tainted(
     found = FoundTables([catalog, *catalogs])
     edges = lineage_graph(catalog, *catalogs) if graph is None else graph
     start = line_key(found.named(table))
-    stores = {key: (found.find(key, name), name) for key, name in edges.lines_below(start, table).items()}
-    run = Spread([read_line(key, store, found, name=name) for key, (store, name) in stores.items()])
+    below = {key: _read(key, name, found, start) for key, name in edges.lines_below(start, table).items()}
+    run = Spread([line for line, _ in below.values()])
     position = run.position(start, snapshot_id)
     if position is None:
         raise NotFoundError(
@@ -95,8 +98,20 @@ def tainted(
             "back lakelog.lineage.downstream knows what was made from it, by the uuid of its commit"
         )
     run.spread(start, position)
-    warehouses = {key: warehouse_of(store.path) for key, (store, _) in stores.items() if store is not None}
+    warehouses = {key: warehouse_of(store.path) for key, (_, store) in below.items() if store is not None}
     return Tainted(snapshots=run.snapshots(), tables=run.tables(warehouses))
+
+
+def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple[Line, TableStore | None]:
+    """A line and its table; of one that cannot be read what was fed. Raises the error of the asked line."""
+    try:
+        store = tables.find(key, name)
+        return read_line(key, store, tables, name=name), store
+    except LakelogError as error:
+        if key == asked:
+            raise
+        note_unreadable(name if key.branch is None else f"{name}{BRANCH_INFIX}{key.branch}", None, error)
+        return read_line(key, None, tables, name=name), None
 
 
 class Spread:
