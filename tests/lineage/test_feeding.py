@@ -249,6 +249,22 @@ def test_the_rows_of_a_dropped_source_do_not_come_back(catalog: Catalog) -> None
     assert known_edges(catalog)["source_table"].to_pylist() == ["db.a"]
 
 
+def test_an_expiry_does_not_feed_the_rows_of_a_dropped_source(catalog: Catalog) -> None:
+    source, table = make_sink(catalog, "db.a"), make_sink(catalog, "db.t")
+    feed(catalog)
+    of_source = table_source("db.a").to_json() | {"uuid": source.uuid}
+    for batch in range(2):
+        commit_batch(table, "job", batch, {**entry("job", batch, lineage(batch)), "sources": [of_source]})
+    catalog.drop_table("db.a")
+
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    feed(catalog)
+
+    for name in ("source_job_lineage", "source_snapshot_lineage"):
+        assert system_rows(catalog, name, "table") == []
+    assert known_edges(catalog)["source_table"].to_pylist() == ["db.a", "db.a"]
+
+
 def test_a_drop_that_was_cut_off_is_finished_by_the_next_feed(catalog: Catalog) -> None:
     kept, table = make_sink(catalog, "db.kept"), make_sink(catalog, "db.t")
     for one in (kept, table):

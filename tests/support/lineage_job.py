@@ -5,6 +5,7 @@ of its write, that of the side the number of its version; each row of the sink h
 that wrote it: so the rows are the truth that the recorded lineage is compared with.
 
 usage: python -m tests.support.lineage_job FOLDER NAME
+It goes on as long as there is no file FOLDER/done, then to the end of what is there; or to the kill.
 """
 
 from __future__ import annotations
@@ -13,20 +14,37 @@ import os
 import sys
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lakelog.catalog import Catalog
 from lakelog.spark import LakelogSink
 from tests.support.spark import make_session
 
 ROWS_PER_WRITE = 4
+DONE = "done"
+_POLL_SECONDS = 1
 
 
 def main(folder: Path, name: str) -> None:
-    """Write what is there, to its end or to the kill: one or two snapshots of the source in a batch."""
+    """Write what is there and what comes, one or two snapshots of the source in a batch."""
     (folder / f"{name}.group").write_text(str(os.getpgid(0)), encoding="utf-8")
     spark = make_session()
+    query = _writer(spark, folder, name).start()
+    while not (folder / DONE).exists():
+        query.awaitTermination(_POLL_SECONDS)
+    query.stop()
+    write_all(spark, folder, name)
+    spark.stop()
+
+
+def write_all(spark: SparkSession, folder: Path, name: str) -> None:
+    """Write what is there, to its end."""
+    _writer(spark, folder, name).trigger(availableNow=True).start().awaitTermination()
+
+
+def _writer(spark: SparkSession, folder: Path, name: str) -> DataStreamWriter:
     catalog = Catalog(str(folder / "lake"))
     source, side = (catalog.table(f"db.{one}").path for one in ("source", "side"))
     write = LakelogSink("db.sink", catalog=catalog, job=name, task_count=2)
@@ -38,9 +56,8 @@ def main(folder: Path, name: str) -> None:
     changes = stream.option("log.scan", "from-snapshot").option("scan.snapshot-id", "1").load(source)
     version = spark.read.format("lakelog").load(side).select(sf.col("version").alias("side"))
     rows = changes.crossJoin(version).withColumn("job", sf.lit(name))
-    writer = rows.writeStream.foreachBatch(write_numbered).trigger(availableNow=True)
-    writer.option("checkpointLocation", str(folder / f"{name}-checkpoint")).start().awaitTermination()
-    spark.stop()
+    writer = rows.writeStream.foreachBatch(write_numbered)
+    return writer.option("checkpointLocation", str(folder / f"{name}-checkpoint"))
 
 
 if __name__ == "__main__":

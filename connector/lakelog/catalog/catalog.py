@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.branching import drop_topics, logs_of_branches
+from lakelog.catalog.dropping import drop, finish_drop, is_left_of_drop
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.lineage_options import lineage_options, without_lineage_options
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
@@ -51,7 +50,7 @@ from lakelog.logstore.options import (
 )
 from lakelog.protocol.kafka_profiles import CALL_PREFIX, call_settings, without_call_settings
 from lakelog.protocol.place import original_of, record_place, recorded_place
-from lakelog.protocol.renames import forget_renames, record_rename
+from lakelog.protocol.renames import record_rename
 from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from lakelog.protocol.health import Finding, HealthReport
 
 _NAMES_SHOWN = 5
-_DROPPED = re.compile(r"\..+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # see LocalFileIO.delete_tree
 
 
 class Catalog:
@@ -246,41 +244,18 @@ class Catalog:
 
         With `keep_topic` the topics stay, for others that read them, and Kafka is not asked. Raises NotFoundError, and
         UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
-        ends half-way leaves a table that fails when it is read: drop it again.
+        ends half-way leaves a table that fails when it is read: drop it again. That also finishes a drop that was cut
+        off after the table had lost its name.
         """
         name = Identifier.parse(identifier)
         try:
             table = self.table(identifier)
         except NotFoundError:
-            if if_exists:
+            if finish_drop(self, name) or if_exists:
                 return
             raise
         _check_no_link(table, "deleted")
-        store = table._files
-        owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
-        of_branches = [] if keep_topic else logs_of_branches(table)
-        if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
-            require_kafka_client()
-            from lakelog.protocol.ended_logs import older_logs  # needs the extra
-            from lakelog.protocol.topics import drop_topic
-
-            for log in (*older_logs(store, table.kafka), table.log):
-                drop_topic(log)
-        drop_topics(of_branches)
-        from lakelog.catalog.system_database import SystemDatabase
-
-        system = SystemDatabase.of(self)
-        has_lineage = system.note_drop(table.uuid, name.database, name.table)
-        paths = TablePaths(table.path)
-        # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
-        last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
-        self._file_io.delete_tree(table.path, last=last)
-        if owns_log:
-            forget_renames(self._file_io, table.path, table.uuid)
-        if has_lineage:
-            from lakelog.catalog.system_tables import all_tables
-
-            system.forget_dropped({found.uuid for _, _, found in all_tables(self)})
+        drop(self, name, table, keep_topic=keep_topic)
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
         """Give a table another name, in its database or in another one; gives the renamed table.
@@ -377,7 +352,7 @@ class Catalog:
 
     def _is_left_of_drop(self, path: str, entry: FileEntry) -> bool:
         """Whether a folder of a database is empty, or was left by a drop that was cut off."""
-        return entry.is_folder and (_DROPPED.fullmatch(entry.name) is not None or not self._file_io.list_names(path))
+        return entry.is_folder and (is_left_of_drop(entry.name) or not self._file_io.list_names(path))
 
     def _new_schema(
         self,

@@ -153,23 +153,29 @@ class SystemDatabase:
         self.change(DROPPED_TABLES, upserts=[row])
         return True
 
-    def dropped(self) -> set[str]:
-        """The uuids of tables whose drop began."""
-        return {str(row["table_uuid"]) for row in self.found(DROPPED_TABLES, ["table_uuid"])}
+    def dropped(self, *, is_done: bool = False) -> set[str]:
+        """The uuids of tables whose drop began; with `is_done` of those of which nothing is left."""
+        rows = self.found(DROPPED_TABLES, ["table_uuid", "done"])
+        return {str(row["table_uuid"]) for row in rows if row["done"] or not is_done}
 
-    def forget_dropped(self, living: Collection[str]) -> None:
+    def unfinished_drops(self) -> set[tuple[str, str]]:
+        """The databases and names of the tables whose drop began, and is not done."""
+        return {(str(row["database"]), str(row["table"])) for row in self.found(DROPPED_TABLES) if not row["done"]}
+
+    def forget_dropped(self, living: Collection[str]) -> set[tuple[str, str]]:
         """Delete the lineage of tables whose drop began, but for living ones, where that is not done.
 
-        What a living table was made from stays among its edges.
+        What a living table was made from stays among its edges. Gives the databases and names of the others.
         """
         rows = [one for one in self.found(DROPPED_TABLES) if not one["done"] and one["table_uuid"] not in living]
         if not rows:
-            return
+            return set()
         uuids = [str(row["table_uuid"]) for row in rows]
         for table in STORED_TABLES.values():
             if table.uuid_column is not None:
                 self.delete_where(table, table.uuid_column, uuids)
         self.change(DROPPED_TABLES, upserts=[{**row, "done": True} for row in rows])
+        return {(str(row["database"]), str(row["table"])) for row in rows}
 
     def delete_where(self, table: StoredTable, column: str, values: Collection[str]) -> int:
         """Delete the rows whose column has one of these values; gives how many there were."""

@@ -109,6 +109,7 @@ def feed_line(table: TableStore) -> None:
             line.release()
         return
     feeder = Feeder.of(database)
+    feeder.dropped = database.dropped(is_done=True)  # the next feed of all tables finishes the others
     feeder.take_line(line)
     feeder.flush()
 
