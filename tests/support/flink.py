@@ -5,9 +5,7 @@ The jars are downloaded once, as Kafka's are. `python -m tests.support.flink` pr
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +15,9 @@ from typing import Any  # Any: objects of the JVM
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from lakelog.logstore.broker.file_lock import exclusive_lock
 from lakelog.logstore.broker.ivy import IVY_SETTINGS_KEY, retrieve
 from lakelog.logstore.broker.java import find_java
-from lakelog.logstore.broker.kafka_jars import cache_dir
+from tests.support.pinned_jars import pinned_jars, print_pins
 
 VERSION = "2.2.0"
 CONNECTOR_VERSION = "5.0.0-2.2"
@@ -143,17 +140,9 @@ def running_flink(folder: Path, *, is_batch: bool = False) -> Iterator[Flink]:
 
 
 def _jars() -> list[Path]:
-    pins = {name: digest for digest, name in map(str.split, PINS.read_text("ascii").splitlines())}
-    target = cache_dir(os.environ) / f"flink-{VERSION}-paimon-{PAIMON_VERSION}"
-    with exclusive_lock(target.with_name(f".{target.name}.lock"), timeout_seconds=900, purpose="download of Flink"):
-        if not target.is_dir():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent) as work:
-                found = {path.name: _sha256(path) for path in _downloaded(Path(work))}
-                assert found == pins, "the download differs from the pinned jars"
-                Path(work, "jars").rename(target)
     spark = Path(pyspark.__file__).parent / "jars"
-    return [*(target / name for name in sorted(pins)), *(jar for names in _HADOOP for jar in sorted(spark.glob(names)))]
+    own = pinned_jars(f"flink-{VERSION}-paimon-{PAIMON_VERSION}", PINS, _downloaded)
+    return [*own, *(jar for names in _HADOOP for jar in sorted(spark.glob(names)))]
 
 
 def _downloaded(work: Path) -> list[Path]:
@@ -166,11 +155,5 @@ def _downloaded(work: Path) -> list[Path]:
     return sorted((work / "jars").glob("*.jar"))
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        for jar in _downloaded(Path(place)):
-            print(_sha256(jar), jar.name)
+    print_pins(_downloaded)
