@@ -357,6 +357,55 @@ def test_snapshots_at_an_upstream_version(catalog: Catalog, make: Make) -> None:
         ids(catalog, "db.a", "db.b", at={"db.s": 99})
 
 
+def test_a_version_that_was_asked_for_is_no_matter_of_tables_that_are_not_made_from_it(
+    catalog: Catalog, make: Make
+) -> None:
+    source, other, a, b = make("s"), make("o"), make("a"), make("b")
+    grow(source)
+    StreamJob(a, [source], user="one").run()
+    grow(other, 2)
+    StreamJob(b, [other], user="two").run()
+
+    with pytest.raises(NotConsistentError) as raised:
+        consistent_snapshots(catalog, ["db.a", "db.b"], at={"db.o": 1})
+
+    (text,) = raised.value.hindrances
+    assert text.startswith("db.b shows db.o at snapshot 2; job two wrote it last")
+
+
+def test_a_version_of_an_asked_table_that_does_not_live_is_named(catalog: Catalog, make: Make) -> None:
+    source, a, b = make("s"), make("a"), make("b")
+    one, two = StreamJob(a, [source], user="one"), StreamJob(b, [a], user="two")
+    grow(source)
+    one.run()
+    two.run()
+    grow(source)
+    one.run()
+    a.expire_snapshots(retain_min=1, retain_max=1)
+
+    with pytest.raises(NotConsistentError) as raised:
+        consistent_snapshots(catalog, ["db.a", "db.b"], at={"db.a": 1})
+
+    assert raised.value.hindrances == (
+        "db.a has no living snapshot with whole batches of the version that was asked for",
+    )
+
+
+def test_two_paths_that_never_show_one_version_are_named_with_their_source_alone(catalog: Catalog, make: Make) -> None:
+    source, middle, a, b = make("s"), make("m"), make("a"), make("b")
+    upper = StreamJob(middle, [source], user="upper")
+    grow(source)
+    upper.run()
+    grow(source)
+    StreamJob(a, [source, middle], user="join").run()  # the source at 2, the middle of 1
+    StreamJob(b, [middle], user="beside").run()  # a second reader of the middle
+
+    with pytest.raises(NotConsistentError) as raised:
+        consistent_snapshots(catalog, ["db.a", "db.b"])
+
+    assert raised.value.hindrances == ("db.a is made from db.s over several paths, which never show the same version",)
+
+
 def test_a_branch_begins_with_what_its_table_showed(catalog: Catalog, make: Make) -> None:
     source, a, b = make("s"), make("a"), make("b")
     one, two = StreamJob(a, [source], user="one"), StreamJob(b, [source], user="two")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -10,11 +11,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, agree
 from lakelog.lineage.lines import LineKey
 from tests.lineage.model import Model, Snapshot
 
 EVENTS = 45
+_PATHS = re.compile(r"(t\d+) is made from (.+?) over several paths")
 
 
 def history(seed: int, events: int = EVENTS) -> Model:
@@ -140,6 +143,31 @@ def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which
 @settings(max_examples=60, deadline=None, phases=PHASES)
 def test_no_newer_snapshots_are_consistent(seed: int, which: int) -> None:
     check_newest(seed, which)
+
+
+def reached_twice(model: Model, name: str) -> set[str]:
+    """The tables from which a table is made over several paths."""
+    there = above(model, [name])
+    return {one for one in there if sum(one in sources_of(model, reader) for reader in there) > 1}
+
+
+@given(**SEEDS)
+@settings(max_examples=60, deadline=None, phases=PHASES)
+def test_several_paths_are_named_where_there_are_several(seed: int, which: int) -> None:
+    model = history(seed, events=35)
+    asked = asked_of(model, which)
+    choose = random.Random(which)
+    pinned = choose.choice(above(model, asked))
+    at = {pinned: choose.choice(model.tables[pinned].snapshots).id} if model.tables[pinned].snapshots else None
+    for one in (None, at):
+        try:
+            texts = list(agree(model.graph(), {name: LineKey(name) for name in asked}, one).reasons.values())
+        except NotConsistentError as error:
+            texts = list(error.hindrances)
+        except (InvalidRequestError, NotFoundError):  # the pinned snapshot has expired, or is of another line by now
+            continue
+        for name, source in (found for text in texts for found in _PATHS.findall(text)):
+            assert set(source.split(", ")) <= reached_twice(model, name)
 
 
 @pytest.mark.full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -31,7 +31,7 @@ _WORDS = {
 
 def hindrances(graph: LineGraph, agreement: Agreement, domains: Domains) -> list[str]:
     """Why the asked lines, with these values left, have no agreement. At least one."""
-    alone = {line: _reduced(agreement, domains, [line]) for line in agreement.asked}
+    alone = {line: _reduced(graph, agreement, domains, line) for line in agreement.asked}
     found: list[str] = [
         text for line, left in alone.items() if left is None for text in _of_one(graph, agreement, domains, line)
     ]
@@ -78,11 +78,15 @@ def lagging(
     return f"{begin}{'' if broken is None else f': {broken}'}"
 
 
-def _reduced(agreement: Agreement, domains: Domains, asked: Sequence[LineKey]) -> Domains | None:
-    """The values of the lines that agree with some of one asked line alone; None when there are none."""
+def _reduced(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Domains | None:
+    """The values of the lines that agree with some of one asked line alone; None when there are none.
+
+    Other asked lines, and lines that it is not made from, may be at any value: versions that were asked of these do not
+    concern it.
+    """
+    above = {one for one in graph.above([line]) if one not in agreement.asked}
     free = agreement.domains({})
-    left = {line: (domains[line] if line in asked or line not in agreement.asked else free[line]) for line in domains}
-    left = {line: domain.copy() for line, domain in left.items()}
+    left = {one: (domains[one] if one == line or one in above else free[one]).copy() for one in domains}
     return left if agreement.reduced(left) else None
 
 
@@ -123,7 +127,7 @@ def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKe
         return f"{graph.names[line]} itself lives from snapshot {_id(graph.lines[line].steps[oldest])} on"
     way = graph.path(line, source)
     name = " from ".join(graph.names[one] for one in way[:-1])
-    seen = _seen(agreement, domains, line, source)
+    seen = _seen(graph, agreement, domains, line, source)
     why = _first_break(graph, line, int(np.flatnonzero(domains[line])[-1]), towards=source)
     if not seen:
         return f"{name} shows {graph.names[source]} at no version{'' if why is None else f': {why}'}"
@@ -138,9 +142,9 @@ def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKe
     return f"{begin}{_last_read(graph, way[-2], source)}" if why is None else f"{begin}, and since then: {why}"
 
 
-def _seen(agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> list[int]:
+def _seen(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> list[int]:
     """The versions of a source that some step of a line shows, rising."""
-    left = _reduced(agreement, domains, [line])
+    left = _reduced(graph, agreement, domains, line)
     return [] if left is None else agreement.read_versions(source, left)
 
 
@@ -156,19 +160,24 @@ def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
 
 def _of_one(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Iterator[str]:
     """Why no snapshot of one line agrees with itself, or with the versions that were asked for."""
+    name = graph.names[line]
+    left = np.flatnonzero(domains[line])
+    if not left.size:
+        yield f"{name} has no living snapshot with whole batches of the version that was asked for"
+        return
     free = agreement.domains({line: domains[line]})
     held = [one for one in graph.above([line]) if one != line and domains[one].sum() < free[one].sum()]
     if held and agreement.reduced({one: domain.copy() for one, domain in free.items()}):
         yield from (_text(graph, agreement, free, line, source) for source in held)
         return
-    newest = int(np.flatnonzero(domains[line])[-1])
-    why = _first_break(graph, line, newest)
-    name = graph.names[line]
+    why = _first_break(graph, line, int(left[-1]))
     if why is not None:
         yield f"{name}: {why}"
         return
-    twice = [graph.names[one] for one in graph.above([line]) if len(agreement.readers(one)) > 1]
-    yield f"{name} is made from {listed(twice) or 'its sources'} over several paths, which never show the same version"
+    above = graph.above([line])
+    twice = [graph.names[one] for one in above if len(set(agreement.readers(one)) & set(above)) > 1]
+    paths = f"is made from {listed(twice)} over several paths, which never show the same version"
+    yield f"{name} {paths if twice else 'shows the versions that were asked for at none of its snapshots'}"
 
 
 def _first_break(graph: LineGraph, line: LineKey, position: int, towards: LineKey | None = None) -> str | None:
