@@ -74,10 +74,16 @@ def checked_sources(names: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
+def declared_table(name: str, warehouse: str) -> Table:
+    """The table, or the branch, of a declared source. Raises NotFoundError, and what opening a table raises."""
+    text, _ = _parts_of(name)
+    return open_table(text) if "/" in text else open_table(text, warehouse)
+
+
 def _source(name: str, warehouse: str) -> Source:
     """Raises NotFoundError, and what opening a table raises."""
-    text, number = _parts_of(name)
-    table = open_table(text) if "/" in text else open_table(text, warehouse)
+    _, number = _parts_of(name)
+    table = declared_table(name, warehouse)
     source = source_of_table(table._files, mode=ReadMode.BATCH)
     if number is None:
         return replace(source, why="declared without a snapshot")

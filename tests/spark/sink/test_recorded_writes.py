@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.catalog import Catalog
+from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.identity import identity_of
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.lineage import made_from
-from lakelog.lineage.record import BatchLineage, TableSource, UnknownSource
+from lakelog.lineage.record import BatchLineage, Source, TableSource, UnknownSource
+from lakelog.protocol.state import Batch
 from lakelog.spark import merge, read, write
+from lakelog.spark.sink.declaring import StreamDeclaration
+from lakelog.spark.source.offsets import FollowOffset, TableMark, offset_to_json
 from tests.spark.sink.test_capture import SCHEMA, lineages, make, pinned, put, stream_of, streamed, version
 
 
@@ -96,6 +102,72 @@ def test_a_stream_by_the_format_records_what_its_checkpoint_says(
     wanted = [streamed(source, None, 1), streamed(source, 1, 2)]
     assert ranges == [(one.start, one.end) for one in wanted]
     assert [one.sources[1:] for one in found] == [(pinned(side, 1),)] * 2
+
+
+def test_a_stream_of_a_branch_by_the_format_is_known_by_the_branchs_identity(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    source, sink = make(catalog, "source", 1), make(catalog, "sink")
+    source.create_branch("trial")
+    branch = source.branch("trial")
+    put(branch, 2)
+    writer = spark.readStream.format("lakelog").load(f"{source.path}$branch_trial").writeStream.format("lakelog")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    query = writer.option("lineage.sources", "db.source$branch_trial").start(sink.path)
+    query.awaitTermination()
+
+    ((found,),) = [one.sources for one in lineages(sink)]
+    assert found == replace(streamed(branch, None, 2), table="db.source", branch="trial")
+
+
+def recorded(
+    source: Table, sink: Table, folder: Path, declared: str, *, identity: str | None = None
+) -> tuple[Source, ...]:
+    """What a batch records by its checkpoint, in which a stream of `source` has read up to its newest snapshot."""
+    newest = source.snapshot()
+    assert newest is not None
+    mark = TableMark(uuid=identity or identity_of(source._files), name=source.name)
+    line = json.dumps(offset_to_json(FollowOffset(consumed=newest.id, commit=newest.uuid), mark))
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "offsets" / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}', encoding="utf-8")
+    batch = Batch(user="q", identifier=0, source_digest=None)
+    found = StreamDeclaration.of({"lineage.sources": declared}).recorded(batch, sink._files, "q", str(folder))
+    return tuple(BatchLineage.from_json(found.lineage).sources)
+
+
+def test_a_branch_elsewhere_is_known_by_its_declared_folder(catalog: Catalog, tmp_path: Path) -> None:
+    elsewhere, sink = make(Catalog(tmp_path / "other"), "source", 1), make(catalog, "sink")
+    elsewhere.create_branch("trial")
+    branch = elsewhere.branch("trial")
+
+    (unknown,) = recorded(branch, sink, tmp_path / "one", "none")
+    (known,) = recorded(branch, sink, tmp_path / "two", f"{elsewhere.path}$branch_trial")
+
+    assert isinstance(unknown, UnknownSource)
+    assert "name its table's folder and the branch in lineage.sources" in unknown.why
+    assert known == replace(streamed(branch, None, 1), table="db.source", branch="trial")
+
+
+def test_another_branch_of_the_name_is_not_taken_for_the_one_that_was_read(catalog: Catalog, tmp_path: Path) -> None:
+    source, sink = make(catalog, "source", 1), make(catalog, "sink")
+    source.create_branch("trial")
+    before = identity_of(source.branch("trial")._files)
+    source.delete_branch("trial")
+    source.create_branch("trial")
+
+    (found,) = recorded(source.branch("trial"), sink, tmp_path / "checkpoint", "none", identity=before)
+
+    assert isinstance(found, UnknownSource)
+
+
+def test_a_table_that_the_checkpoint_knows_is_not_recorded_a_second_time(catalog: Catalog, tmp_path: Path) -> None:
+    source, side, sink = make(catalog, "source", 1), make(catalog, "side", 1), make(catalog, "sink")
+
+    found = recorded(source, sink, tmp_path / "ck", "db.source, db.side, db.source@1")
+
+    assert [(one.table, one.mode, one.end is None) for one in found if isinstance(one, TableSource)] == [
+        ("db.source", "stream", False), (side.name, "batch", True), ("db.source", "batch", False)
+    ]  # fmt: skip
 
 
 def test_a_program_declares_what_its_rows_are_made_from(catalog: Catalog) -> None:

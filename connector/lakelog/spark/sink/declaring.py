@@ -6,16 +6,20 @@ and which of them are tables of lakelog; what is joined to them is what its opti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lakelog.catalog import Table
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, LakelogError
 from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.identity import identity_of
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.declared import declared_sources, with_lineage
-from lakelog.lineage.record import BatchLineage, Source, UnknownSource
+from lakelog.lineage.declared import declared_sources, declared_table, with_lineage
+from lakelog.lineage.lines import source_key
+from lakelog.lineage.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
+from lakelog.lineage.sources import source_of_table
 from lakelog.protocol.state import Batch
 from lakelog.spark.options import declared_lineage, takes_over_job
 from lakelog.spark.sink.alignment import local_path, text_of
@@ -23,6 +27,7 @@ from lakelog.spark.sink.capture import OPERATION, is_captured, named_job, unique
 from lakelog.spark.sink.checkpoint import parse_offset_log
 from lakelog.spark.sink.offset_lines import NOTHING_READ, source_of_lines
 
+FindBranch = Callable[[str, str], TableSource | None]
 _QUERY_NAME = "queryName"
 _NO_PLAN = (
     "a write by format('lakelog') does not see the plan of its query: name what it reads in the option lineage.sources"
@@ -62,17 +67,39 @@ class StreamDeclaration:
         """The batch with what its commit records."""
         if not is_captured(table):
             return batch
+        streams = _of_checkpoint(checkpoint, batch.identifier, self._branches(table))
         lineage = BatchLineage(
             job=self.job or query_id,
             query_id=query_id,
             batch_id=batch.identifier,
             operation=OPERATION,
-            sources=unique([*_of_checkpoint(checkpoint, batch.identifier), *_declared(self.names, table)]),
+            sources=unique([*streams, *_beside(streams, _declared(self.names, table))]),
         )
         return replace(batch, lineage=lineage.to_json(), job=named_job(lineage))
 
+    def _branches(self, table: FileStoreTable) -> FindBranch:
+        """Finds the branch of a stream, by its name in the warehouse of the written table or among what is declared."""
 
-def _of_checkpoint(checkpoint: str | None, batch_id: int) -> list[Source]:
+        def find(identity: str, name: str) -> TableSource | None:
+            for candidate in (name, *(self.names or ())):
+                with suppress(LakelogError):
+                    found = declared_table(candidate, warehouse_of(table.path))._files
+                    if identity_of(found) == identity:
+                        return source_of_table(found, mode=ReadMode.STREAM)
+            return None
+
+        return find
+
+
+def _beside(streams: Sequence[Source], declared: Sequence[Source]) -> list[Source]:
+    """What is declared, without the tables of the streams, of which the checkpoint says more than a bare name does."""
+    lines = {source_key(one) for one in streams if isinstance(one, TableSource)}
+    return [
+        one for one in declared if not (isinstance(one, TableSource) and one.end is None and source_key(one) in lines)
+    ]
+
+
+def _of_checkpoint(checkpoint: str | None, batch_id: int, find_branch: FindBranch) -> list[Source]:
     """What the streams of a batch have read, by the checkpoint; nothing where Python cannot read it by itself."""
     folder = None if checkpoint is None else local_path(checkpoint)
     if folder is None:
@@ -80,7 +107,8 @@ def _of_checkpoint(checkpoint: str | None, batch_id: int) -> list[Source]:
     try:
         ends = _lines(folder / "offsets" / str(batch_id))
         starts = _lines(folder / "offsets" / str(batch_id - 1)) if batch_id else [NOTHING_READ] * len(ends)
-        return [source_of_lines(start, end) for start, end in zip(starts, ends, strict=True)]
+        lines = zip(starts, ends, strict=True)
+        return [source_of_lines(start, end, find_branch=find_branch) for start, end in lines]
     except Exception as error:  # noqa: BLE001  # the batch is written whatever its analysis meets
         return [unknown(error)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.json_fields import optional, parse_json, string
@@ -26,15 +26,27 @@ def foreign_between(start: str, end: str, *, format_name: str = _FORMAT, name: s
     return ForeignSource(format=format_name, name=name, start=before, end=after)
 
 
-def source_of_lines(start: str, end: str) -> Source:
-    """What lies between two lines of a source of which nothing else is known. Raises CorruptDataError, ValueError."""
+def source_of_lines(start: str, end: str, *, find_branch: Callable[[str, str], TableSource | None]) -> Source:
+    """What lies between two lines of a source of which nothing else is known. Raises CorruptDataError, ValueError.
+
+    The line of a branch has an identity that is the branch's own, and does not say of which table: `find_branch` gives
+    the source that has this identity, and has or had this name.
+    """
     fields = _fields(end) or _fields(start)
     if fields is None:
         return foreign_between(start, end)
     uuid, name = optional(string, fields, "table"), optional(string, fields, "name")
-    if not uuid or not name or BRANCH_INFIX in uuid:
+    if not uuid or not name:
         return UnknownSource(why=f"a stream of {name or 'a table'}, of which the checkpoint does not say which it is")
-    return table_between(TableSource(table=name, uuid=uuid, mode=ReadMode.STREAM), start, end)
+    if BRANCH_INFIX not in uuid:
+        return table_between(TableSource(table=name, uuid=uuid, mode=ReadMode.STREAM), start, end)
+    branch = find_branch(uuid, name)
+    if branch is None:
+        return UnknownSource(
+            why=f"a stream of {name}, which is not that branch in the warehouse of the written table: name its table's "
+            f"folder and the branch in lineage.sources, such as /lake/db.db/t{BRANCH_INFIX}b"
+        )
+    return table_between(branch, start, end)
 
 
 def _offset(line: str) -> Offset | None:
