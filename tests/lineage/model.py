@@ -3,6 +3,9 @@
 The rows of a table are a part for each read of each of its writers: {(writer, read, key): value}. A writer copies the
 rows of its source, of which it may keep only some. A part knows which version of its source it shows from what the
 writer did, not from its record. `check` holds it against the rows.
+
+With `branches` a table has lines beside it, written by copies of its writers and by others, which are merged into it:
+changed rows, of which the branch's win, or the branch as a whole.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from lakelog.lineage.brought import merge_lineage
 from lakelog.lineage.line_graph import LineGraph, show_lines
 from lakelog.lineage.lines import Change, Line, LineBatch, LineKey, Step
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion
@@ -57,6 +61,13 @@ class Table:
     name: str
     snapshots: list[Snapshot] = field(default_factory=list)
     expired: int = 0
+    main: str | None = None  # of a branch, whose first snapshot is the one that it began at
+    base: Snapshot | None = None  # up to where a branch is merged
+
+    @property
+    def key(self) -> LineKey:
+        """The key of the line."""
+        return LineKey(self.name) if self.main is None else LineKey(self.main, self.name)
 
 
 @dataclass
@@ -76,10 +87,11 @@ class Writer:
 class Model:
     """Tables, and the writers that fill them. Every choice comes from `choose`."""
 
-    def __init__(self, choose: random.Random, *, roots: int = 2, derived: int = 3) -> None:
+    def __init__(self, choose: random.Random, *, roots: int = 2, derived: int = 3, branches: bool = False) -> None:
         self.choose = choose
         self.tables = {f"t{number}": Table(f"t{number}") for number in range(roots + derived)}
         self.roots = list(self.tables)[:roots]
+        self.has_branches = branches
         self.by_commit: dict[str, Snapshot] = {}
         self.writers: list[Writer] = []
         self._numbers = count(1)
@@ -108,6 +120,10 @@ class Model:
             (1, self.expire, names),
             (1, self.start, derived),
         ]
+        if self.has_branches:
+            forks = [name for name in derived if self.tables[name].main is not None]
+            mains = [name for name in derived if self.tables[name].main is None]
+            events += [(3, self.fork, mains), *[(2, one, forks) for one in (self.merge, self.take) if forks]]
         ((_, event, of),) = self.choose.choices(events, [weight for weight, _, _ in events])
         event(self.choose.choice(of))
 
@@ -119,7 +135,7 @@ class Model:
 
     def start(self, sink: str) -> None:
         """A new stream into a table, from tables before it."""
-        before = list(self.tables)[: list(self.tables).index(sink)]
+        before = self._before(sink)
         sources = self.choose.choices(before, k=self.choose.choice([1, 1, 2]))
         statics = [self.choose.choice(before)] if self.choose.random() < 0.15 else []
         name = f"writer{len(self.writers)}"
@@ -188,7 +204,7 @@ class Model:
     def roll_back(self, name: str) -> None:
         """The newest snapshots are deleted; their numbers are given again."""
         living = self.living(name)
-        if len(living) > 1:
+        if len(living) > 1 and self.tables[name].main is None:
             target = self.choose.choice(living[:-1])
             snapshots = self.tables[name].snapshots
             at = snapshots.index(target) + 1
@@ -209,6 +225,57 @@ class Model:
         table = self.tables[name]
         table.expired = max(table.expired, self.choose.randrange(len(table.snapshots) or 1))
 
+    def fork(self, main: str) -> None:
+        """A branch of a table, with copies of its writers and one of its own."""
+        if not self.living(main):
+            return
+        began = self.choose.choice(self.living(main))
+        name = f"{main}-{len(self.tables)}"
+        first = replace(began, step=replace(began.step, change=Change.NOTHING, batches=(), restored=None))
+        self.tables[name] = Table(name, [first], main=main, base=first)
+        for writer in [one for one in self.writers if one.sink == main]:
+            reads = [began.parts.get((writer.name, number)) for number in range(len(writer.sources))]
+            if all(part is None or part.ahead is None for part in reads):
+                progress = [None if part is None else part.version for part in reads]
+                batch = writer.batch if any(progress) else 0
+                self.writers.append(replace(writer, sink=name, progress=progress, batch=batch, is_stopped=False))
+        self.start(name)
+
+    def merge(self, branch: str) -> None:
+        """The rows that a branch has changed since it was merged last, into its table."""
+        table = self.tables[branch]
+        assert table.main is not None, "it is a branch"
+        assert table.base is not None, "it has begun"
+        rows, taken = dict(self._rows(table.main)), table.snapshots[-1]
+        for key in taken.rows.keys() | table.base.rows.keys():
+            if taken.rows.get(key) != table.base.rows.get(key):
+                rows.pop(key, None)
+                rows |= {key: taken.rows[key]} if key in taken.rows else {}
+        new = {read: part for read, part in taken.parts.items() if part != table.base.parts.get(read)}
+        self._merge(table, rows, {**new, **self._parts(table.main)}, table.base, origin=branch)
+        table.base = taken
+
+    def take(self, branch: str) -> None:
+        """A branch as a whole, whose rows become those of its table."""
+        table = self.tables[branch]
+        taken = table.snapshots[-1]
+        self._merge(table, taken.rows, taken.parts, table.snapshots[0], origin=None)
+        table.base = taken
+
+    def _merge(self, table: Table, rows: Rows, parts: Parts, base: Snapshot, *, origin: str | None) -> None:
+        assert table.main is not None, "it is a branch"
+        start, end = (TableVersion(snapshot_id=one.id, commit=one.commit) for one in (base, table.snapshots[-1]))
+        own = TableSource(table=table.main, uuid=table.main, branch=table.name, mode=ReadMode.BATCH, end=end)
+        found = merge_lineage(own, [one.step for one in table.snapshots], start, origin=origin)
+        merged, *unknown = found.sources
+        assert isinstance(merged, TableSource), "the branch is the first source"
+        batches = [LineBatch(user=f"merge{end.commit}", job=None, number=None, sources=unknown, merged=merged)]
+        for one in found.brought:
+            job, number = one.lineage.job, one.lineage.batch_id
+            batches.append(LineBatch(user=one.user, job=job, number=number, sources=one.lineage.sources))
+        change, restored = (Change.TAKEN, merged.start) if origin is None else (Change.BATCHES, None)
+        self._commit(table.main, rows, parts, change, batches=batches, restored=restored)
+
     # What is there.
 
     def living(self, name: str) -> list[Snapshot]:
@@ -220,10 +287,11 @@ class Model:
         """The tables as lineage reads them."""
         graph = LineGraph()
         for name, table in self.tables.items():
-            key = LineKey(name)
+            key = table.key
             gone = len(table.snapshots) - len(self.living(name))
             steps = [replace(one.step, is_living=at >= gone) for at, one in enumerate(table.snapshots)]
-            graph.lines[key] = Line(key=key, name=name, steps=steps)
+            began = None if table.main is None else steps[0].version
+            graph.lines[key] = Line(key=key, name=name, steps=steps, began=began)
             graph.names[key] = name
         return show_lines(graph)
 
@@ -231,6 +299,11 @@ class Model:
         """The rows that a read makes of a state of its source."""
         keeps = next((one.keeps for one in self.writers if one.name == read[0]), 1)
         return {(read[0], str(read[1]), *key): value for key, value in source.items() if _is_kept(key, keeps)}
+
+    def _before(self, name: str) -> list[str]:
+        """The tables that one may read, without branches."""
+        names = [one for one, table in self.tables.items() if table.main is None]
+        return names[: names.index(self.tables[name].main or name)]
 
     def _rows(self, name: str) -> Rows:
         snapshots = self.tables[name].snapshots
@@ -286,7 +359,7 @@ class Model:
         return TableSource(table=name, uuid=name, mode=mode, start=versions[0], end=versions[1], is_exact=is_exact)
 
     def _statement(self, name: str, rows: Rows, parts: Parts, change: Change) -> None:
-        source = self.choose.choice(list(self.tables)[: list(self.tables).index(name)])
+        source = self.choose.choice(self._before(name))
         if not self.tables[source].snapshots:
             return
         newest = self.tables[source].snapshots[-1]

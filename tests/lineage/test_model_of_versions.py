@@ -20,9 +20,9 @@ EVENTS = 45
 _PATHS = re.compile(r"(t\d+) is made from (.+?) over several paths")
 
 
-def history(seed: int, events: int = EVENTS) -> Model:
+def history(seed: int, events: int = EVENTS, *, branches: bool = False) -> Model:
     choose = random.Random(seed)
-    model = Model(choose, roots=choose.choice([1, 2]), derived=choose.choice([2, 3]))
+    model = Model(choose, roots=choose.choice([1, 2]), derived=choose.choice([2, 3]), branches=branches)
     for _ in range(events):
         model.step()
     return model
@@ -36,7 +36,7 @@ def asked_of(model: Model, seed: int) -> list[str]:
 
 def answer(model: Model, asked: Sequence[str]) -> ConsistentSnapshots | None:
     try:
-        return agree(model.graph(), {name: LineKey(name) for name in asked})
+        return agree(model.graph(), {name: model.tables[name].key for name in asked})
     except NotConsistentError:
         return None
 
@@ -111,8 +111,8 @@ def recomputed_differently(model: Model, found: ConsistentSnapshots) -> Iterator
                 yield f"{name} by {read} from {part.source}"
 
 
-def check_rows(seed: int, which: int) -> None:
-    model = history(seed)
+def check_rows(seed: int, which: int, *, branches: bool = False) -> None:
+    model = history(seed, branches=branches)
     found = answer(model, asked_of(model, which))
     assert found is None or list(recomputed_differently(model, found)) == []
 
@@ -137,6 +137,12 @@ PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 @settings(max_examples=80, deadline=None, phases=PHASES)
 def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which: int) -> None:
     check_rows(seed, which)
+
+
+@given(**SEEDS)
+@settings(max_examples=80, deadline=None, phases=PHASES)
+def test_the_named_versions_recompute_where_branches_are_merged(seed: int, which: int) -> None:
+    check_rows(seed, which, branches=True)
 
 
 @given(**SEEDS)
@@ -175,4 +181,5 @@ def test_several_paths_are_named_where_there_are_several(seed: int, which: int) 
 @settings(max_examples=4_000, deadline=None, phases=PHASES)
 def test_many_more_histories_recompute_and_have_none_newer(seed: int, which: int) -> None:
     check_rows(seed, which)
+    check_rows(seed, which, branches=True)
     check_newest(seed, which)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -58,6 +59,7 @@ class LocalWriter:
     table: Table
     user: str
     observe: StepObserver = silent
+    lineage: Mapping[str, object] = field(default_factory=dict)  # of the batch, in its header
     is_first: bool = True
     is_tracked: bool | None = None
     kept: KeptProducers[EncodedRecords] = field(default_factory=KeptProducers)
@@ -65,7 +67,7 @@ class LocalWriter:
 
     def write(self, identifier: int, rows: pa.Table, kinds: pa.Array | None) -> Verdict:
         """Write a batch; a replay of the last one changes nothing."""
-        batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier))
+        batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier), lineage=dict(self.lineage))
         snapshots = DriverSnapshots(self.table._files, log_target(self.table).topic_id)
         verdict = check_identity(snapshots.newest(), batch)
         logged = LoggedTable.of(self.table._files, log_target(self.table), observe=self.observe)

@@ -6,16 +6,28 @@ snapshots expire in every process that opens tables by a catalog.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from lakelog.filestore.expire.before_expiry import take_before_expiry
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.refs.branch_lineage import describe_branches_by
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.store import TableStore
+    from lakelog.filestore.refs.branch_lineage import TakenBranch
 
 
 def fill_ports() -> None:
     """Let `lakelog.lineage` do what it does for tables."""
     take_before_expiry("lakelog.lineage", _feed)
+    describe_branches_by(_describe_branch)
 
 
 def _feed(table: TableStore) -> None:
     import_module("lakelog.lineage.feeding").feed_line(table)
+
+
+def _describe_branch(taken: TakenBranch) -> Mapping[str, object]:
+    found: Mapping[str, object] = import_module("lakelog.lineage.brought").lineage_of_branch(taken)
+    return found

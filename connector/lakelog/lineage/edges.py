@@ -96,7 +96,10 @@ class Part:
 
 @dataclass(slots=True)
 class LineBatches:
-    """The batches of one line, whose snapshots are taken in their order. `parts` are those that are not whole yet."""
+    """The batches of one line, whose snapshots are taken in their order. `parts` are those that are not whole yet.
+
+    What the batches of a branch have read is taken with the merge that brought it.
+    """
 
     parts: dict[tuple[str, int], list[Part]] = field(default_factory=dict)
 
@@ -111,7 +114,9 @@ class LineBatches:
             key for key in self.parts if key == own or (key[0] in users and users[key[0]].identifier >= key[1])
         ]  # the statement of a table without a log leaves no user: it is whole in its own snapshot
         whole = [self.parts.pop(key) for key in found]
-        return [WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts)) for parts in whole]
+        taken = [WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts)) for parts in whole]
+        brought = (one for parts in whole for one in parts[-1].batch.lineage.brought)
+        return taken + [WholeBatch(snapshot=snapshot, batch=one, sources=one.lineage.sources) for one in brought]
 
 
 def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:

@@ -10,12 +10,11 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any  # Any: the values of a row
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase, plain_times
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.lines import Change, LineBatch, LineKey, Step
+from lakelog.lineage.lines import Change, LineKey, Step, line_batch, taken_branch
 from lakelog.lineage.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 
 Row = Mapping[str, Any]
@@ -23,10 +22,10 @@ _BATCH = ("sink_snapshot", "sink_commit", "user", "identifier")
 
 
 class ExpiredSteps:
-    """The steps of expired snapshots in the system tables of catalogs, read line by line."""
+    """The steps of expired snapshots in the system tables of warehouses, read line by line."""
 
-    def __init__(self, catalogs: Sequence[Catalog]) -> None:
-        self._databases = [SystemDatabase.of(catalog) for catalog in catalogs]
+    def __init__(self, databases: Sequence[SystemDatabase]) -> None:
+        self._databases = databases
 
     def of(self, line: LineKey, before: int | None) -> list[Step]:
         """The steps of a line below a snapshot id, None for all of them, oldest first."""
@@ -54,20 +53,25 @@ def steps_of_rows(rows: Sequence[Row]) -> list[Step]:
 def _step(rows: Sequence[Row]) -> Step:
     batches = [list(found) for _, found in groupby(rows, key=lambda row: tuple(row[name] for name in _BATCH))]
     first = rows[0]
+    operations = [batch[0]["operation"] for batch in batches]
+    found = [
+        line_batch(
+            batch[0]["user"],
+            batch[0]["job"],
+            batch[0]["barrier_id"],
+            [_source(row) for row in batch if row["source_kind"] is not None],
+            operation,
+        )
+        for batch, operation in zip(batches, operations, strict=True)
+    ]
+    taken = taken_branch(found, operations)
     return Step(
         version=TableVersion(snapshot_id=first["sink_snapshot"], commit=first["sink_commit"] or None),
         time_millis=first["sink_time"],
-        change=Change.BATCHES,
-        operation=first["operation"] or "",
-        batches=[
-            LineBatch(
-                user=batch[0]["user"],
-                job=batch[0]["job"],
-                number=batch[0]["barrier_id"],
-                sources=[_source(row) for row in batch if row["source_kind"] is not None],
-            )
-            for batch in batches
-        ],
+        change=Change.BATCHES if taken is None else Change.TAKEN,
+        operation=next(filter(None, operations), ""),
+        batches=found,
+        restored=None if taken is None else taken.start,
         is_living=False,
     )
 

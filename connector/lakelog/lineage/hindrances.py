@@ -23,6 +23,7 @@ _WORDS = {
     Reason.CHANGED: "a change whose sources are not recorded",
     Reason.FOREIGN_WRITER: "a write by another engine",
     Reason.UNKNOWN: "a batch that does not record what it read",
+    Reason.MERGED: "the merge of a branch",
     Reason.RESTORED: "a restore of a state of which nothing is known",
     Reason.PART: "a batch in part",
     Reason.NOT_KNOWN: "a snapshot that has expired or was rolled back, and what it was made from with it",

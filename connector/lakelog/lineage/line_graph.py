@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
 from lakelog.lineage.expired import ExpiredSteps
+from lakelog.lineage.line_state import Break, Reason
 from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, line_of, source_key
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
@@ -29,7 +31,7 @@ class FoundTables:
     def __init__(self, catalogs: Sequence[Catalog]) -> None:
         self._catalogs = catalogs
         self._by_uuid: dict[str, TableStore] | None = None
-        self.expired = ExpiredSteps(catalogs)
+        self.expired = ExpiredSteps([SystemDatabase.of(catalog) for catalog in catalogs])
 
     def named(self, name: str) -> TableStore:
         """A table or a branch by its name, in the first catalog that has it. Raises NotFoundError."""
@@ -117,7 +119,7 @@ def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
     while waiting:
         key, table = waiting.popitem()
-        line = read_line(key, table, tables, name=graph.names.get(key, ""))
+        line = read_line(key, table, tables.expired, name=graph.names.get(key, ""))
         graph.lines[key] = line
         graph.names[key] = line.name
         for source, name in _mentioned(line):
@@ -143,6 +145,9 @@ def show_lines(graph: LineGraph) -> LineGraph:
             main = LineKey(key.uuid)
             position = graph.versions[main].position(_at_or_before(graph, key, line.began))
             state = None if position is None else graph.shown[main].states.get(position)
+            if state is not None and graph.versions[main].is_rolled_back(line.began):
+                state = state.copy()
+                state.break_all(Break(Reason.RESTORED, line.began.snapshot_id, "the branch began at it"))
         graph.shown[key] = shown_by(line, graph.versions, began=state, keep=began.get(key, ()))
     return graph
 
@@ -154,10 +159,10 @@ def _at_or_before(graph: LineGraph, branch: LineKey, began: TableVersion) -> Tab
     return older[-1] if older else began
 
 
-def read_line(key: LineKey, table: TableStore | None, tables: FoundTables, *, name: str) -> Line:
+def read_line(key: LineKey, table: TableStore | None, expired_steps: ExpiredSteps, *, name: str) -> Line:
     """The line of a table, of one that no catalog has as far as edges know it. Reads its living snapshots."""
     if table is None:
-        return Line(key=key, name=name, steps=tables.expired.of(key, None))
+        return Line(key=key, name=name, steps=expired_steps.of(key, None))
     line = line_of(table)
     fork = None if key.branch is None else read_fork(table, key.branch)
     began = None
@@ -165,7 +170,7 @@ def read_line(key: LineKey, table: TableStore | None, tables: FoundTables, *, na
         began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
     first = line.steps[0].version.snapshot_id if line.steps else None
     is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
-    expired = tables.expired.of(key, first) if is_cut else []
+    expired = expired_steps.of(key, first) if is_cut else []
     forked = [] if fork is None or began is None else [_forked(table, fork, began)]
     return replace(line, steps=(*forked, *expired, *line.steps), began=began)
 

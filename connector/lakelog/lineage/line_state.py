@@ -24,6 +24,7 @@ class Reason(StrEnum):
     CHANGED = "changed"  # rows were changed by hand
     FOREIGN_WRITER = "foreign writer"
     UNKNOWN = "unknown"  # a batch does not record what it read
+    MERGED = "merged"  # a branch brought rows of which it is not known what they were made from
     RESTORED = "restored"  # a state was restored of which nothing is known
     PART = "part"  # the snapshot holds a batch in part
     NOT_KNOWN = "not known"  # the snapshot has expired, or was rolled back, and what it was made from with it
@@ -97,6 +98,11 @@ class LineState:
 
     def copy(self) -> LineState:
         return LineState(sources={key: state.copy() for key, state in self.sources.items()}, left=set(self.left))
+
+    def break_all(self, found: Break) -> None:
+        """Break all sources that are shown."""
+        for state in self.sources.values():
+            state.broken = state.broken or found
 
     def streams(self) -> Iterator[tuple[LineKey, Reader]]:
         """The streams that have written."""

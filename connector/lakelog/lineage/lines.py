@@ -13,16 +13,24 @@ from typing import NamedTuple
 
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
-from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import (
+    MERGE_OPERATION,
+    RESTORE_OPERATION,
+    BranchVerb,
+    CommitKind,
+    Snapshot,
+)
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LINEAGE_KEY, LOG_STATE_KEY, PROPERTY_PREFIX
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import LineBatches, WholeBatch, line_snapshots
-from lakelog.lineage.record import Source, TableSource, TableVersion
+from lakelog.lineage.record import ReadMode, Source, TableSource, TableVersion
 from lakelog.lineage.sources import uuid_of
 from lakelog.protocol.state import LogState
 
+ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
 _KEEPS_ROWS = frozenset({"RESCALE", "LOG"})  # operations that write the rows again as they are
+_TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)
 _REPLACES_ROWS = frozenset({"OVERWRITE", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"})
 
 
@@ -42,21 +50,32 @@ class Change(StrEnum):
     BY_HAND = "by hand"  # rows change, and it is not known from which sources
     FOREIGN = "foreign"  # likewise, by another engine
     RESTORE = "restore"
+    TAKEN = "taken"  # the rows become those of a branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineBatch:
-    """A whole batch. `number` is that of a micro-batch in its query; None for a statement, whose user has no other."""
+    """A whole batch. `number` is that of a micro-batch in its query; None for a statement, whose user has no other.
+
+    `merged` is the branch that it merges: what that has read is in batches beside this one.
+    """
 
     user: str
     job: str | None
     number: int | None
     sources: Sequence[Source]
+    merged: TableSource | None = None
+
+    @property
+    def read(self) -> Sequence[Source]:
+        """The sources, with a merged branch."""
+        return self.sources if self.merged is None else (*self.sources, self.merged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One snapshot of a line. `restored` is the state that a restore brings back, None where it is not known.
+    """One snapshot of a line. `restored` is the state that a restore brings back, None where it is not known; of a
+    branch that is taken as a whole the one at which it began, None where nothing of that is left.
 
     Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
     `is_unseen`: streams of the table are not given its changes.
@@ -131,16 +150,19 @@ def _step(
     change = _change(snapshot, found, changes_rows=is_changed)
     if change is Change.OVERWRITE and not replaces_all(snapshot):
         change = Change.BATCHES
-    recorded = next((one.batch.lineage.operation for one in whole if one.batch.lineage.operation), None)
+    recorded = [one.batch.lineage.operation or "" for one in whole]
+    taken = taken_branch(found, recorded)
+    if taken is not None:
+        change = Change.TAKEN
     return Step(
         version=TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid),
         time_millis=snapshot.time_millis,
         change=change,
         changes_rows=is_changed,
-        operation=snapshot.operation_name or recorded or snapshot.commit_kind.value,
+        operation=snapshot.operation_name or next(filter(None, recorded), None) or snapshot.commit_kind.value,
         batches=found,
         is_whole=is_whole,
-        restored=_restored(snapshot) if change is Change.RESTORE else None,
+        restored=_restored(snapshot) if change is Change.RESTORE else None if taken is None else taken.start,
     )
 
 
@@ -166,13 +188,31 @@ def _restored(snapshot: Snapshot) -> TableVersion | None:
 
 def _line_batch(whole: WholeBatch) -> LineBatch:
     lineage = whole.batch.lineage
-    return LineBatch(user=whole.batch.user, job=lineage.job, number=lineage.batch_id, sources=whole.sources)
+    return line_batch(whole.batch.user, lineage.job, lineage.batch_id, whole.sources, lineage.operation)
+
+
+def line_batch(
+    user: str, job: str | None, number: int | None, sources: Sequence[Source], operation: str | None
+) -> LineBatch:
+    """A batch of a line, by its operation one that merges a branch."""
+    merged = None
+    if operation == MERGE_OPERATION or operation in _TAKES_BRANCH:
+        states = [one for one in sources if isinstance(one, TableSource) and one.mode is ReadMode.BATCH and one.branch]
+        merged = states[-1] if states else None
+    others = sources if merged is None else [one for one in sources if one is not merged]
+    return LineBatch(user=user, job=job, number=number, sources=others, merged=merged)
+
+
+def taken_branch(batches: Sequence[LineBatch], operations: Sequence[str | None]) -> TableSource | None:
+    """The branch that one of the batches takes as a whole, by their operations."""
+    named = zip(batches, operations, strict=True)
+    return next((one.merged for one, operation in named if operation in _TAKES_BRANCH and one.merged), None)
 
 
 def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: bool) -> Change:
     if snapshot.operation_name == RESTORE_OPERATION:
         return Change.RESTORE
-    if any(batch.sources for batch in batches):
+    if any(batch.read for batch in batches):
         is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in _REPLACES_ROWS
         return Change.OVERWRITE if is_overwrite else Change.BATCHES
     if not changes_rows:

@@ -14,6 +14,10 @@ the batch: a writer that takes the batch in keeps it. A source is one of
 `to` is the newest snapshot that the batch and those before it have read whole, `from` the one of the batch before.
 `exact` says that they have read nothing behind `to`. A member that is not known is left out, and `why` says why.
 
+The merge of a branch has the branch as a source, from the state since which changes are taken, or of a whole branch at
+which it began, to the snapshot that is taken; and as "brought" what the branch's batches have read in between, as
+entries like those of a snapshot: {"user", "identifier", "job", "batch", "sources"}.
+
 Older versions wrote a source of a stream as {"table", "uuid", "start", "end"}: two offsets of the checkpoint, of which
 `consumed` and `commit` are taken, and no `job`, `query`, `run` and `batch`.
 """
@@ -175,7 +179,7 @@ class BatchLineage:
     """The job of a batch and what the batch has read.
 
     `job` is the given name, else the query's name, else its id. `batch_id` is Spark's number of the micro-batch, None
-    for a batch write, whose `operation` is its verb.
+    for a batch write, whose `operation` is its verb. `brought` is what the batches of a merged branch have read.
     """
 
     job: str | None = None
@@ -184,6 +188,7 @@ class BatchLineage:
     batch_id: int | None = None
     operation: str | None = None
     sources: Sequence[Source] = ()
+    brought: Sequence[CommittedBatch] = ()
 
     def to_json(self) -> dict[str, object]:
         """The JSON object of the header; the snapshot's has `user` and `identifier` too."""
@@ -195,7 +200,8 @@ class BatchLineage:
             "operation": self.operation,
         }
         named = {key: value for key, value in known.items() if value is not None}
-        return named | {"sources": [source.to_json() for source in self.sources]}
+        brought = {"brought": [one.to_json() for one in self.brought]} if self.brought else {}
+        return named | {"sources": [source.to_json() for source in self.sources]} | brought
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> BatchLineage:
@@ -207,6 +213,7 @@ class BatchLineage:
             batch_id=whole(fields, "batch", COUNT) if "batch" in fields else None,
             operation=optional(string, fields, "operation"),
             sources=tuple(map(_source_of, _objects(fields, "sources"))) if "sources" in fields else (),
+            brought=tuple(map(_brought_of, _objects(fields, "brought"))) if "brought" in fields else (),
         )
 
 
@@ -218,6 +225,16 @@ class CommittedBatch:
     identifier: int
     lineage: BatchLineage
 
+    def to_json(self) -> dict[str, object]:
+        """The JSON object."""
+        return {"user": self.user, "identifier": self.identifier, **self.lineage.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> CommittedBatch:
+        """Parse it. Raises ValueError or KeyError."""
+        user, identifier = string(fields, "user"), whole(fields, "identifier")
+        return cls(user=user, identifier=identifier, lineage=BatchLineage.from_json(fields))
+
 
 def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
     """The batches that a snapshot records; none for a snapshot of other engines. Raises CorruptDataError."""
@@ -225,19 +242,17 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
     if text is None:
         return ()
     try:
-        return tuple(
-            CommittedBatch(
-                user=string(fields, "user"),
-                identifier=whole(fields, "identifier"),
-                lineage=BatchLineage.from_json(fields),
-            )
-            for fields in _objects(parse_object(text), "batches")
-        )
+        return tuple(map(CommittedBatch.from_json, _objects(parse_object(text), "batches")))
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
             f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}. `lakelog table verify` checks "
             "the table; the lineage of this snapshot alone is lost"
         ) from error
+
+
+def _brought_of(fields: Mapping[str, Any]) -> CommittedBatch:
+    """A batch of a merged branch, which brings none itself."""
+    return CommittedBatch.from_json({key: value for key, value in fields.items() if key != "brought"})
 
 
 def _source_of(fields: Mapping[str, Any]) -> Source:

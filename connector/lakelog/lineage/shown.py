@@ -21,7 +21,7 @@ from lakelog.lineage.line_state import (
     mixed_text,
     named_version,
 )
-from lakelog.lineage.lines import Change, Line, LineBatch, LineKey, Step, source_key
+from lakelog.lineage.lines import ORIGIN_MARK, Change, Line, LineBatch, LineKey, Step, source_key
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion, UnknownSource
 from lakelog.lineage.versions import LineVersions
 
@@ -72,7 +72,7 @@ def shown_by(
     """
     own = versions[line.key]
     restored = [step.restored for step in line.steps if step.restored is not None]
-    kept = {own.position(version) for version in (*keep, *restored)}
+    kept = {own.position(version) for version in (*keep, *restored)} | {own.at_or_before(one) for one in restored}
     run = _Run(line, versions, LineState() if began is None else began.copy())
     run.show(0, run.state.sources)
     for position, step in enumerate(line.steps):
@@ -88,6 +88,7 @@ class _Run:
         self._versions = versions
         self._is_complete = bool(line.steps) and line.steps[0].version.snapshot_id == 1
         self._writers: set[str] = set()  # with a batch in an earlier step
+        self._is_merge = False  # of the step at hand: what a branch brings has begun in the branch
         self.state = state
         self.shown = ShownLine()
 
@@ -103,16 +104,23 @@ class _Run:
     def take(self, position: int, step: Step) -> None:
         touched: set[LineKey] = set()
         number = step.version.snapshot_id
+        lost: Break | None = None
         match step.change:
             case Change.RESTORE:
                 touched |= self._restore(step)
             case Change.OVERWRITE:
                 touched |= self._overwrite(step)
+            case Change.TAKEN:
+                found, lost = self._take_branch(step)
+                touched |= found
             case Change.BY_HAND | Change.FOREIGN:
                 reason = Reason.CHANGED if step.change is Change.BY_HAND else Reason.FOREIGN_WRITER
                 touched |= self._break(Break(reason, number, step.operation))
-        for batch in step.batches:
+        self._is_merge = any(batch.merged for batch in step.batches)
+        for batch in sorted(step.batches, key=lambda one: one.merged is not None):  # a merge's own unknowns last
             touched |= self._batch(batch, step)
+        if lost is not None:
+            touched |= self._break(lost)
         self._writers.update(batch.user for batch in step.batches)
         self.show(position, touched)
 
@@ -128,6 +136,21 @@ class _Run:
         self.state.left -= set(self.state.streams())
         return {*before.sources, *self.state.sources}
 
+    def _take_branch(self, step: Step) -> tuple[set[LineKey], Break | None]:
+        """Take the state at which a branch began, before its batches are taken; streams of the table have left."""
+        before = self.state
+        then: LineState | None = LineState()
+        if step.restored is not None:
+            target = self._versions[self._line.key].at_or_before(step.restored)
+            then = None if target is None else self.shown.states.get(target)
+        if then is None:
+            details = f"the branch began at snapshot {step.restored and step.restored.snapshot_id}, which has expired"
+            return set(), Break(Reason.MERGED, step.version.snapshot_id, details)
+        self.state = then.copy()
+        self.state.left |= before.left | set(before.streams())
+        self.state.left -= set(self.state.streams())
+        return {*before.sources, *self.state.sources}, None
+
     def _overwrite(self, step: Step) -> set[LineKey]:
         sources = [source for batch in step.batches for source in batch.sources]
         reads_itself = any(isinstance(one, TableSource) and source_key(one) == self._line.key for one in sources)
@@ -139,8 +162,7 @@ class _Run:
 
     def _break(self, found: Break) -> set[LineKey]:
         """Break all sources that are shown."""
-        for state in self.state.sources.values():
-            state.broken = state.broken or found
+        self.state.break_all(found)
         return set(self.state.sources)
 
     def _batch(self, batch: LineBatch, step: Step) -> set[LineKey]:
@@ -148,11 +170,12 @@ class _Run:
         counts: dict[tuple[LineKey, ReadMode], int] = {}
         number = step.version.snapshot_id
         unknown: Break | None = None
-        if not batch.sources and step.changes_rows:
+        if not batch.read and step.changes_rows:
             unknown = Break(Reason.CHANGED, number, step.operation)
         for source in batch.sources:
             if isinstance(source, UnknownSource):
-                unknown = Break(Reason.UNKNOWN, number, source.why)
+                reason = Reason.UNKNOWN if batch.merged is None else Reason.MERGED
+                unknown = Break(reason, number, source.why)
             if not isinstance(source, TableSource):
                 continue
             key = source_key(source)
@@ -182,7 +205,8 @@ class _Run:
             return
         if reading is None:
             reading = state.readings[reader] = Reading(job=batch.job, last=start)
-            if start is not None and ((key, reader) in self.state.left or self._misses_batches(batch)):
+            has_left = (key, reader) in self.state.left or (key, _in_table(reader)) in self.state.left
+            if start is not None and (has_left or self._misses_batches(batch)):
                 details = f"rows that {_writer(batch)} wrote before were restored, rolled back or overwritten"
                 reading.broken = Break(Reason.GAP, number, details)
             self.state.left.discard((key, reader))
@@ -200,7 +224,14 @@ class _Run:
     def _misses_batches(self, batch: LineBatch) -> bool:
         """Whether a writer comes with another batch than its first one, and the line, known from its beginning, has
         none before: they were rolled back."""
-        return self._is_complete and bool(batch.number) and batch.user not in self._writers
+        is_missed = self._is_complete and bool(batch.number) and batch.user not in self._writers
+        return is_missed and not self._is_merge
+
+
+def _in_table(reader: Reader) -> Reader:
+    """The reader that a merged branch has begun with: its users have their table's names, and the branch's origin."""
+    user, mark, _ = reader.user.rpartition(ORIGIN_MARK)
+    return reader._replace(user=user) if mark else reader
 
 
 def _writer(batch: LineBatch) -> str:

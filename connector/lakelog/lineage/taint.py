@@ -106,12 +106,12 @@ def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple
     """A line and its table; of one that cannot be read what was fed. Raises the error of the asked line."""
     try:
         store = tables.find(key, name)
-        return read_line(key, store, tables, name=name), store
+        return read_line(key, store, tables.expired, name=name), store
     except LakelogError as error:
         if key == asked:
             raise
         note_unreadable(name if key.branch is None else f"{name}{BRANCH_INFIX}{key.branch}", None, error)
-        return read_line(key, None, tables, name=name), None
+        return read_line(key, None, tables.expired, name=name), None
 
 
 class Spread:
@@ -156,6 +156,9 @@ class Spread:
             if step.change is Change.RESTORE and step.restored is not None:
                 target = self._versions[line.key].position(step.restored)
                 is_held = is_held if target is None else held[target]
+            elif step.change is Change.TAKEN:
+                target = None if step.restored is None else self._versions[line.key].at_or_before(step.restored)
+                is_held = held[target] if target is not None else is_held and step.restored is not None
             elif step.change is Change.OVERWRITE:
                 is_held = is_held and _reads_itself(step, line.key)
             is_held = is_held or at in written
@@ -248,7 +251,7 @@ class Spread:
 
 def _tables_of(step: Step, own: LineKey) -> Iterator[TableSource]:
     """The tables that the batches of a step read, without its own."""
-    for source in (source for batch in step.batches for source in batch.sources):
+    for source in (source for batch in step.batches for source in batch.read):
         if isinstance(source, TableSource) and source_key(source) != own:
             yield source
 
@@ -260,7 +263,8 @@ def _begun_before(line: Line) -> Iterator[tuple[TableSource, Step]]:
     seen: set[str] = set()
     for step in line.steps:
         for batch in step.batches:
-            if batch.user not in seen and batch.number:
+            is_brought = any(one.merged for one in step.batches)
+            if batch.user not in seen and batch.number and not is_brought:
                 yield from ((source, step) for source in batch.sources if isinstance(source, TableSource))
             seen.add(batch.user)
 

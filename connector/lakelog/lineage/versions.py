@@ -19,6 +19,7 @@ class LineVersions:
     def __init__(self, steps: Iterable[Step]) -> None:
         self.keys: list[int] = []  # of each step
         self._first: list[TableVersion] = []  # of each version
+        self._ids: list[int] = []  # of each step
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
         self._known = 0
         self._others: dict[TableVersion, int] = {}
@@ -31,6 +32,7 @@ class LineVersions:
             self._first.append(step.version)
         if step.is_unseen:
             self._unseen.append(len(self._first) - 1)
+        self._ids.append(step.version.snapshot_id)
         self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
         self.keys.append(len(self._first) - 1)
         self._known = len(self._first)
@@ -50,6 +52,18 @@ class LineVersions:
         commit, position = self._at.get(version.snapshot_id, (None, -1))
         is_same = commit is None or version.commit is None or commit == version.commit
         return position if position >= 0 and is_same else None
+
+    def at_or_before(self, version: TableVersion) -> int | None:
+        """The step of a snapshot, or where the line has not that number, since it expired, the last one before it."""
+        if version.snapshot_id in self._at:
+            return self.position(version)
+        found = bisect.bisect_right(self._ids, version.snapshot_id) - 1
+        return None if found < 0 else found
+
+    def is_rolled_back(self, version: TableVersion) -> bool:
+        """Whether the line has another commit under the number of a snapshot, or ends before it."""
+        is_other = version.snapshot_id in self._at and self.position(version) is None
+        return is_other or (bool(self._ids) and self._ids[-1] < version.snapshot_id)
 
     def key(self, version: TableVersion) -> int:
         """The key of a snapshot's version. One that the line has not gets a key."""

@@ -81,7 +81,7 @@ class LoggedMerge:
             stage(logged.table, changes, state),
             row_count=changes.row_count,
             age_seconds=age.seconds,
-            lineage={"branch": self.merger.line.name, "branch_snapshot": plan.result.branch_id},
+            lineage=self.merger.lineage(latest, plan.result),
             properties={**(plan.properties or {}), **self._added_users()},
             check=lambda name: self._check(name, plan, latest),
         )

@@ -22,6 +22,7 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, MERGE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import lineage_property
 from lakelog.filestore.refs.branch_merge import BranchMerge
 from lakelog.filestore.refs.merge_base import BranchLine
 from lakelog.filestore.refs.merge_plan import MergePlan
@@ -52,6 +53,7 @@ class MergeCommit(TableChange):
         self._merger = merger
         self.plan: MergePlan | None = None
         self._user = str(uuid.uuid4())
+        self._recorded: dict[str, object] = {}
         self._taken_out: list[ManifestEntry] = []
         self._changelog: list[ManifestEntry] = []
         super().__init__(table, lambda latest: merger.plan(latest).changes)
@@ -66,6 +68,7 @@ class MergeCommit(TableChange):
             if self.plan.properties is None:
                 return None
             self._merger.line.keep()
+            self._recorded = {"operation": MERGE_OPERATION, **self._merger.lineage(latest, self.plan.result)}
             written = self.plan.written
             try:
                 if written.row_count:
@@ -79,11 +82,12 @@ class MergeCommit(TableChange):
             return None
         empty = CommitRequest(commit_user=self._user, commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND)
         request = empty if self._write is None else self._write.resolve(latest)
+        lineage = lineage_property(request.commit_user, request.commit_identifier, self._recorded)
         return replace(
             request,
             entries=[*self._taken_out, *request.entries],
             changelog=[*self._changelog, *request.changelog],
-            properties={**request.properties, **self.plan.properties},
+            properties={**request.properties, **self.plan.properties, **lineage},
             operation=MERGE_OPERATION,
         )
 

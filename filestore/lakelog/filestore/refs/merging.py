@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.identity import check_schema
 from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.refs.branch_lineage import TakenBranch, branch_lineage
 from lakelog.filestore.refs.branch_merge import BranchMerge
 from lakelog.filestore.refs.counted_merge import merge_counted
 from lakelog.filestore.refs.merge_base import BranchLine
@@ -84,6 +85,16 @@ class BranchMerger:
             return self._keyed(states, by_commits=True)
         except NotFoundError:  # a commit in between has expired while its files were read
             return self._keyed(states, by_commits=False)
+
+    def lineage(self, latest: Snapshot | None, result: BranchMerge) -> dict[str, object]:
+        """What the commit of a merge into the table as of `latest` records of where its rows come from."""
+        if self.line.snapshot is None:
+            return {}
+        combines = self.rules.by_column and result.conflict_count > 0
+        base = self.line.base(latest, self.base)
+        return branch_lineage(
+            TakenBranch(line=self.line, snapshot=self.line.snapshot, base=base, combines_rows=combines)
+        )
 
     def _is_behind(self, base: TableState) -> bool:
         """Whether another merge has merged more of the branch meanwhile."""

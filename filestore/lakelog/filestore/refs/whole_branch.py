@@ -16,6 +16,7 @@ from lakelog.filestore.metadata.identity import carried_anyhow, check_schema
 from lakelog.filestore.metadata.snapshot import BranchVerb, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import CommitUser, parse_users
+from lakelog.filestore.refs.branch_lineage import TakenBranch, branch_lineage
 from lakelog.filestore.refs.branch_merge import BranchMerge
 from lakelog.filestore.refs.branch_steps import check_is_main
 from lakelog.filestore.refs.merge_base import BranchLine, Merged
@@ -101,6 +102,10 @@ class WholeBranch:
         """Whether the table records this snapshot of the branch as the one that was merged last."""
         wanted = Merged(branch=self.line.name, snapshot_id=self.snapshot.id, commit_uuid=self.snapshot.uuid)
         return self.line.merged_up_to(latest) == wanted
+
+    def lineage(self, latest: Snapshot | None, result: BranchMerge | None = None) -> dict[str, object]:  # noqa: ARG002
+        """What the commit records of where the rows of the branch come from; as `BranchMerger.lineage`."""
+        return branch_lineage(TakenBranch(line=self.line, snapshot=self.snapshot, base=None))
 
     def users(self) -> Mapping[str, CommitUser]:
         """The users of the branch: their batches are in its rows."""

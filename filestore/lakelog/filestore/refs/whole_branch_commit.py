@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.identity import carried_by
 from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import USERS_KEY, later_users, parse_users, users_to_json
+from lakelog.filestore.metadata.users import USERS_KEY, later_users, lineage_property, parse_users, users_to_json
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan
@@ -58,11 +58,13 @@ class WholeBranchCommit:
         )
         request = nothing if self._write is None else self._write.resolve(latest)
         users = later_users(parse_users(carried_by(self._table, latest).properties), self._branch.users())
+        recorded = {"operation": self._branch.verb.value, **self._branch.lineage(latest)}
+        lineage = lineage_property(request.commit_user, request.commit_identifier, recorded)
         return replace(
             request,
             entries=[*self._removed, *request.entries],
             changelog=self._changelog,
-            properties={USERS_KEY: users_to_json(users), **self._branch.line.record(latest)},
+            properties={USERS_KEY: users_to_json(users), **self._branch.line.record(latest), **lineage},
             operation=RESTORE_OPERATION,
         )
 

@@ -1,0 +1,254 @@
+"""What a branch brings into its table: the reads of its batches, each reader's put together, for the merge's commit.
+
+So the branch may be deleted, and its snapshots may expire. What does not fit, and what is not known, is an unknown
+source of the merge: then the table shows its sources at no version. Pure but for `lineage_of_branch`, which reads the
+living snapshots of the branch. Source: docs/rfcs/0039-snapshot-lineage.md, "What a branch brings".
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakelog.catalog.system_database import SystemDatabase
+from lakelog.common.errors import LakelogError
+from lakelog.common.quoting import cause, cut
+from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.users import MERGED_PREFIX
+from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.lineage.expired import ExpiredSteps
+from lakelog.lineage.line_graph import read_line
+from lakelog.lineage.lines import ORIGIN_MARK, Change, LineBatch, LineKey, Step, line_key, source_key
+from lakelog.lineage.record import (
+    BatchLineage,
+    CommittedBatch,
+    ForeignSource,
+    ReadMode,
+    Source,
+    TableSource,
+    TableVersion,
+    UnknownSource,
+)
+from lakelog.lineage.sources import source_of_table, version_of
+from lakelog.lineage.versions import LineVersions
+
+if TYPE_CHECKING:
+    from lakelog.filestore.refs.branch_lineage import TakenBranch
+
+logger = logging.getLogger("lakelog.lineage")
+
+SOURCES_MAX = 200  # that a merge records: they are in the header of each of its transactions
+_WHY_MAX = 500
+
+
+class ReadKey(NamedTuple):
+    """One read of a user's batches: the line and the mode, or the format and the name; of equal ones the number."""
+
+    source: LineKey | tuple[str, str | None]
+    mode: ReadMode | None
+    number: int
+
+
+@dataclass(slots=True)
+class Reads:
+    """What a user's batches have read. What follows each other is one read."""
+
+    job: str | None = None
+    number: int | None = None
+    found: dict[ReadKey, list[Source]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Brought:
+    """What steps have brought, by user. `is_anew`: what was there before was overwritten. `left` are users whose rows
+    were overwritten or restored away. `unknown` says what is not known.
+    """
+
+    reads: dict[str, Reads] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    is_anew: bool = False
+    unknown: str | None = None
+
+    def missed(self, why: str) -> None:
+        """What the rows come from is not known."""
+        self.unknown = self.unknown or cut(why, _WHY_MAX)
+
+
+def lineage_of_branch(taken: TakenBranch) -> Mapping[str, object]:
+    """What the commit of a merge records. A branch whose lineage is not readable fails no merge: it is unknown."""
+    try:
+        return _lineage_of(taken).to_json()
+    except LakelogError as error:
+        name = taken.line.branch.name
+        logger.warning("%s: what its branch %s was made from is not recorded: %s", taken.line.main.name, name, error)
+        return BatchLineage(sources=(UnknownSource(why=f"{name}: {cause(error)}"),)).to_json()
+
+
+def _lineage_of(taken: TakenBranch) -> BatchLineage:
+    branch, main = taken.line.branch, taken.line.main
+    database = SystemDatabase.beside(main, warehouse_of(main.path))
+    steps = read_line(line_key(branch), branch, ExpiredSteps([database]), name=branch.name).steps
+    missed = []
+    if taken.is_whole and taken.line.fork is None:
+        missed.append("another engine made the branch, and did not record where it began")
+    if taken.combines_rows:
+        missed.append("rows that both have changed were merged column by column")
+    return merge_lineage(
+        replace(source_of_table(branch, mode=ReadMode.BATCH), end=version_of(taken.snapshot), is_exact=True),
+        steps,
+        _base_of(taken),
+        origin=None if taken.is_whole else taken.line.key.removeprefix(MERGED_PREFIX),
+        missed=missed,
+    )
+
+
+def merge_lineage(
+    branch: TableSource,
+    steps: Sequence[Step],
+    base: TableVersion | None,
+    *,
+    origin: str | None = None,
+    missed: Sequence[str] = (),
+) -> BatchLineage:
+    """What a merge records of a branch with these steps, taken up to its `end`.
+
+    `base` is the state since which changes are taken; without an `origin`, which goes with the users of the branch, it
+    is the whole branch, and the state at which the branch began. `missed` is what is not known beside the steps.
+    """
+    found = brought_by(steps_between(steps, base, branch.end), base, own=source_key(branch))
+    if origin is not None and found.is_anew:
+        found.missed("the branch was overwritten")
+    batches = batches_of_reads(found, "" if origin is None else f"{ORIGIN_MARK}{origin}")
+    if sum(len(batch.lineage.sources) for batch in batches) > SOURCES_MAX:
+        found.missed(f"its batches have read more than {SOURCES_MAX} ranges and states of sources")
+        batches = []
+    for why in missed:
+        found.missed(why)
+    own = replace(branch, start=None if origin is None and found.is_anew else base)
+    unknown = [] if found.unknown is None else [UnknownSource(why=f"{_named(branch)}: {found.unknown}")]
+    return BatchLineage(sources=(own, *unknown), brought=batches)
+
+
+def _named(branch: TableSource) -> str:
+    return f"{branch.table}{BRANCH_INFIX}{branch.branch}"
+
+
+def _base_of(taken: TakenBranch) -> TableVersion | None:
+    """The state since which changes are taken; of a whole branch the one at which it began."""
+    if taken.base is not None:
+        return version_of(taken.base.snapshot)
+    fork = taken.line.fork
+    if fork is None or fork.snapshot_id is None:
+        return None
+    return TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
+
+
+def steps_between(steps: Sequence[Step], base: TableVersion | None, end: TableVersion | None) -> list[Step]:
+    """The steps of a branch behind its base, up to the snapshot that is taken."""
+    last = LineVersions(steps).position(end) if end is not None else None
+    first = 0 if base is None else base.snapshot_id
+    return [step for step in steps[: None if last is None else last + 1] if step.version.snapshot_id > first]
+
+
+def brought_by(steps: Sequence[Step], base: TableVersion | None, *, own: LineKey) -> Brought:
+    """What the steps of a branch behind a base have brought. A read of the branch itself is no source."""
+    found = Brought()
+    living = next((step.version.snapshot_id for step in steps if step.is_living), None)
+    if living is not None and living == min(step.version.snapshot_id for step in steps):
+        first = 1 if base is None else base.snapshot_id + 1
+        if living > first:
+            found.missed(f"its snapshots {first} to {living - 1} have expired, and were not fed")
+    restored = {step.restored for step in steps if step.restored is not None}
+    kept: dict[TableVersion, Brought] = {} if base is None else {base: copy.deepcopy(found)}
+    for step in steps:
+        found = _taken(found, step, kept, own)
+        if step.version in restored:
+            kept[step.version] = copy.deepcopy(found)
+    return found
+
+
+def _taken(before: Brought, step: Step, kept: Mapping[TableVersion, Brought], own: LineKey) -> Brought:
+    """What is brought behind a step."""
+    found, number = before, step.version.snapshot_id
+    match step.change:
+        case Change.NOTHING:
+            return found
+        case Change.BY_HAND | Change.FOREIGN | Change.TAKEN:
+            found.missed(f"{step.operation} in its snapshot {number}, whose sources are not recorded")
+        case Change.RESTORE:
+            target = None if step.restored is None else kept.get(step.restored)
+            if target is None:
+                found.missed(f"its snapshot {number} restores a state of which nothing is known")
+            else:
+                found = copy.deepcopy(target)
+                found.left |= before.left | (before.reads.keys() - found.reads.keys())
+        case Change.OVERWRITE if not any(_keeps_rows(one, own) for batch in step.batches for one in batch.sources):
+            found = Brought(left=before.left | before.reads.keys(), is_anew=True)
+    for batch in step.batches:
+        if not batch.sources and step.changes_rows:
+            found.missed(f"{step.operation} in its snapshot {number}, whose sources are not recorded")
+        _take_batch(found, batch, own)
+    return found
+
+
+def _keeps_rows(source: Source, own: LineKey) -> bool:
+    """Whether an overwrite that reads this may keep rows that were there before."""
+    return isinstance(source, UnknownSource) or (isinstance(source, TableSource) and source_key(source) == own)
+
+
+def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
+    reads = found.reads.setdefault(batch.user, Reads())
+    is_new = not reads.found
+    reads.job, reads.number = batch.job, batch.number
+    counts: dict[tuple[object, ReadMode | None], int] = {}
+    for source in batch.sources:
+        if isinstance(source, UnknownSource):
+            found.missed(source.why)
+            continue
+        named: LineKey | tuple[str, str | None]
+        if isinstance(source, TableSource):
+            named, mode = source_key(source), source.mode
+        else:
+            named, mode = (source.format, source.name), None
+        if named == own:
+            continue
+        nth = counts[named, mode] = counts.get((named, mode), -1) + 1
+        has_left = is_new and (found.is_anew or batch.user in found.left)
+        if has_left and mode is ReadMode.STREAM and source.start is not None:
+            found.missed(f"rows that writer {batch.user} wrote before were overwritten or restored")
+        _add(reads.found.setdefault(ReadKey(named, mode, nth), []), source)
+
+
+def _add(known: list[Source], source: Source) -> None:
+    """Put a read behind those of its reader: as one, where it begins at the end of the last one."""
+    last = known[-1] if known else None
+    if isinstance(source, ForeignSource) and isinstance(last, ForeignSource):
+        known[-1] = replace(last, end=source.end)
+    elif isinstance(source, TableSource) and isinstance(last, TableSource):
+        if source.mode is ReadMode.STREAM and source.start == last.end:
+            known[-1] = replace(source, start=last.start, log=None)
+        elif source.mode is ReadMode.STREAM or source.end != last.end or source.start != last.start:
+            known.append(replace(source, log=None))
+    else:
+        known.append(replace(source, log=None) if isinstance(source, TableSource) else source)
+
+
+def batches_of_reads(found: Brought, suffix: str) -> list[CommittedBatch]:
+    """The reads as batches, for each user as many as its longest read has parts. Users get the suffix."""
+    batches: list[CommittedBatch] = []
+    for user, reads in found.reads.items():
+        rounds = max(map(len, reads.found.values()), default=0)
+        lengths: dict[tuple[object, ReadMode | None], set[int]] = {}
+        for key, parts in reads.found.items():
+            lengths.setdefault((key.source, key.mode), set()).add(len(parts))
+        if any(len(found_lengths) > 1 for found_lengths in lengths.values()):  # which is which is not known then
+            found.missed(f"writer {user} has read one source twice, and not the same ranges")
+        for nth in range(rounds):
+            sources = [parts[nth] for parts in reads.found.values() if len(parts) > nth]
+            number = None if reads.number is None else max(reads.number - rounds + 1 + nth, 0)
+            lineage = BatchLineage(job=reads.job, batch_id=number, sources=sources)
+            batches.append(CommittedBatch(user=f"{user}{suffix}", identifier=nth, lineage=lineage))
+    return batches
