@@ -20,7 +20,7 @@ import pytest
 
 from lakelog.lineage import feed, known_edges, rebuild
 from lakelog.protocol.steps import Step
-from tests.support.crash import Victim
+from tests.support.crash import CrashPlan, Victim
 from tests.support.lineage_records import sorted_rows, system_rows
 from tests.support.lineage_world import World
 
@@ -54,18 +54,19 @@ class Job:
     batches_per_run: int
     struck: int = 0
     process: subprocess.Popen[bytes] | None = None
+    plan: CrashPlan | None = None
     began_at: int = 0  # so many micro-batches were done when its process began
 
     def start(self) -> None:
         """Start it, with the next kill in view; after the last one to go on."""
-        plan = None
+        self.plan = None
         if self.struck < len(self.kills):
             step, victim = self.kills[self.struck]
             self.began_at = self.world.committed(self.name)
             # A bucket is fenced in the first batch of a run alone.
             batch = 0 if step is Step.FENCE else self.began_at + self.batches_per_run
-            plan = self.world.plan(self.name, step, victim, batch=batch)
-        self.process = self.world.start(self.name, plan)
+            self.plan = self.world.plan(self.name, step, victim, batch=batch)
+        self.process = self.world.start(self.name, self.plan)
 
     @property
     def is_streaming(self) -> bool:
@@ -79,7 +80,8 @@ class Job:
         ended = self.process.poll()
         if ended is None:
             return False
-        assert (self.world.folder / f"{self.name}.marker").exists(), self.world.tail_of_log(self.name)
+        assert self.plan is not None, self.world.tail_of_log(self.name)
+        assert self.plan.marker.exists(), self.world.tail_of_log(self.name)
         self.struck += 1
         return True
 

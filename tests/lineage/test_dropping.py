@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, NotFoundError
-from lakelog.catalog.lineage_tables import STORED_TABLES
+from lakelog.catalog.lineage_tables import CATALOG_OPTIONS, STORED_TABLES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
 from lakelog.lineage import feed, known_edges
@@ -47,10 +47,11 @@ def names_in(folder: Path) -> set[str]:
 
 
 def stored(catalog: Catalog) -> dict[str, list[tuple[object, ...]]]:
-    """All that the system tables hold, but for when it was first seen."""
+    """All that the system tables hold of lineage, but for when it was first seen."""
     return {
         name: system_rows(catalog, name, *(one for one in table.columns if one != "create_time"))
         for name, table in STORED_TABLES.items()
+        if table is not CATALOG_OPTIONS
     }
 
 
@@ -126,6 +127,16 @@ def test_a_drop_leaves_what_other_drops_have_left(catalog: Catalog) -> None:
     catalog.drop_table("db.t")
 
     assert names_in(folder.parent) == {"u", *others}
+
+
+def test_a_table_that_cannot_be_read_hinders_no_drop_of_another(catalog: Catalog) -> None:
+    fill(catalog)
+    uuid = catalog.table("db.t").uuid
+    (Path(catalog.table("db.u").path) / "schema" / "schema-0").write_text("{")
+
+    catalog.drop_table("db.t")
+
+    assert left_of(catalog, uuid) == []
 
 
 def test_the_tables_of_a_database_that_is_dropped_meanwhile_are_passed_over(catalog: Catalog) -> None:

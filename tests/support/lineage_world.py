@@ -96,10 +96,9 @@ class World:
             return subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
 
     def plan(self, job: str, step: Step, victim: Victim, *, batch: int) -> CrashPlan:
-        """The plan of a kill, whose marker is not there yet."""
-        marker = self.folder / f"{job}.marker"
-        marker.unlink(missing_ok=True)
-        release = self.folder / f"{job}.release"
+        """The plan of a kill, whose marker is its own: workers of a killed driver may reach the step later."""
+        number = len(list(self.folder.glob(f"{job}.kill-*")))
+        marker, release = self.folder / f"{job}.kill-{number}", self.folder / f"{job}.release"
         return CrashPlan(step=step, identifier=batch, victim=victim, marker=marker, release=release)
 
     def let_end(self) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import lakelog.spark  # noqa: F401  - names this Python as the workers' before Spark starts
 
 
-def make_session(master: str = "local[2]") -> SparkSession:
-    """Start Spark in this process, or give the session that runs."""
+def make_session(master: str = "local[2]", jars: Sequence[Path] = ()) -> SparkSession:
+    """Start Spark in this process, with more jars, or give the session that runs."""
     scratch = tempfile.gettempdir()
     settings = {
         "spark.driver.memory": "1g",
@@ -23,6 +25,8 @@ def make_session(master: str = "local[2]") -> SparkSession:
         "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse",
         "spark.sql.streaming.stopTimeout": "30s",
     }
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
     builder = SparkSession.builder.master(master).appName("lakelog tests")
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -7,12 +7,14 @@ deletes what is left of the lineage, too.
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.branching import drop_topics, logs_of_branches
 from lakelog.catalog.identifier import Identifier
 from lakelog.catalog.system_database import SystemDatabase
+from lakelog.common.errors import LakelogError
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.place import original_of, recorded_place
 from lakelog.protocol.renames import forget_renames
@@ -21,6 +23,8 @@ from lakelog.protocol.servers import require_kafka_client
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
     from lakelog.catalog.table import Table
+
+logger = logging.getLogger("lakelog.catalog")
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
@@ -79,4 +83,8 @@ def _forget_dropped(catalog: Catalog, system: SystemDatabase) -> set[tuple[str, 
     """Delete the lineage of the tables that are dropped; gives their databases and names."""
     from lakelog.catalog.system_tables import all_tables
 
-    return system.forget_dropped({found.uuid for _, _, found in all_tables(catalog)})
+    return system.forget_dropped({found.uuid for _, _, found in all_tables(catalog, on_error=_pass_over)})
+
+
+def _pass_over(name: str, _path: str, error: LakelogError) -> None:
+    logger.warning("table %s is passed over while the lineage of a dropped one is deleted: %s", name, error)

@@ -25,7 +25,7 @@ from lakelog.lineage.declared import declared_sources
 from lakelog.lineage.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.spark.sink.checkpoint import parse_offset_log
 from lakelog.spark.sink.offset_lines import NOTHING_READ, foreign_between, table_between
-from lakelog.spark.sink.plan_leaves import StreamLeaf, leaves_of, source_of_leaf, stream_leaf_of
+from lakelog.spark.sink.plan_leaves import StreamLeaf, first_offset, leaves_of, source_of_leaf, stream_leaf_of
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -152,14 +152,17 @@ def _stream_sources(leaves: Sequence[StreamLeaf | Source | None], running: Runni
     if len(streams) != len(running.ends):
         why = f"the plan has {len(streams)} streams, the offset log of batch {running.batch_id} {len(running.ends)}"
         return [*found, UnknownSource(why=why)]
-    return [*map(_read, streams, running.starts(), running.ends), *found]
+    read = (_read(*one, running.execution) for one in zip(streams, running.starts(), running.ends, strict=True))
+    return [*read, *found]
 
 
-def _read(leaf: StreamLeaf, start: str, end: str) -> Source:
+def _read(leaf: StreamLeaf, start: str, end: str, execution: Any) -> Source:
     """What a batch reads of a stream between two lines of the offset log."""
-    if leaf.table is None:
-        return foreign_between(start, end, format_name=leaf.format, name=leaf.name)
-    return table_between(leaf.table, start, end)
+    if leaf.table is not None:
+        return table_between(leaf.table, start, end)
+    if start == NOTHING_READ != end and leaf.stream is not None:  # the offset log does not say where it begins
+        start = first_offset(leaf.stream, execution.lastExecution().analyzed()) or start
+    return foreign_between(start, end, format_name=leaf.format, name=leaf.name)
 
 
 def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:

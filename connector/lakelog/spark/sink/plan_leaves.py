@@ -28,11 +28,15 @@ _FILE_FORMAT = "FileFormat"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLeaf:
-    """A stream that a query reads: `table`, or with None a source of another format and its name."""
+    """A stream that a query reads: `table`, or with None a source of another format and its name.
+
+    `stream` is the Java object that gives its offsets; None for sources of Spark's first API.
+    """
 
     table: TableSource | None
     format: str
     name: str | None
+    stream: Any = None
 
 
 def leaves_of(plan: Any) -> Iterator[Any]:  # a Java LogicalPlan, and Java LogicalPlans
@@ -53,9 +57,18 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
     if kind != _V2_STREAM:
         return None
     relation = leaf.relation()
-    format_name, options = relation.table().name(), options_of(relation)
+    options = options_of(relation)
     table = _table_of(options) if _is_ours(relation.table()) else None
-    return StreamLeaf(table=table, format=format_name, name=_name_in(options))
+    return StreamLeaf(table=table, format=_format_of(relation.table()), name=_name_in(options), stream=leaf.stream())
+
+
+def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStream, the plan of a micro-batch
+    """The offset from which a micro-batch reads a stream; None where its plan does not have it."""
+    for leaf in leaves_of(plan):
+        if leaf.getClass().getSimpleName() == _V2_STREAM and leaf.stream().equals(stream):
+            start = leaf.startOffset()
+            return str(start.get().json()) if start.isDefined() else None
+    return None
 
 
 def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Source | None:
@@ -80,6 +93,12 @@ def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Sour
             return UnknownSource(why=f"a leaf of the plan that lakelog does not know: {kind}")
 
 
+def _format_of(table: Any) -> str:  # a Java Table
+    """The format of a table of Spark's second API. Some, such as Kafka's, have the name of their class."""
+    name = cut(table.name(), _NAME_MAX)
+    return name.removesuffix("Table").lower() if name == table.getClass().getSimpleName() else name
+
+
 def options_of(relation: Any) -> dict[str, str]:  # a Java DataSourceV2RelationBase
     """The options of a relation, under the keys that were given."""
     return dict(relation.options().asCaseSensitiveMap())
@@ -101,7 +120,7 @@ def _of_relation(leaf: Any, jvm: Any) -> Source:
     relation = leaf.relation() if leaf.getClass().getSimpleName() == "DataSourceV2ScanRelation" else leaf
     table, options = relation.table(), options_of(relation)
     if not _is_ours(table):
-        return ForeignSource(format=cut(table.name(), _NAME_MAX), name=_name_in(options))
+        return ForeignSource(format=_format_of(table), name=_name_in(options))
     found = _planned_read(relation, table)
     if found is None:
         return UnknownSource(why=f"the read of {_name_in(options)} does not say of which snapshot it is")
