@@ -1,4 +1,4 @@
-"""A local file system that counts the bytes that are read of its files."""
+"""A local file system that counts the bytes that are read of its files, and names the files that are read whole."""
 
 from __future__ import annotations
 
@@ -40,13 +40,20 @@ class _Counted(io.RawIOBase):
 
 
 class CountingFileIO(LocalFileIO):
-    """Counts in `bytes_read` what readers ask for."""
+    """Counts in `bytes_read` what readers ask for. `whole_reads` are the files that were read whole, in order."""
 
     def __init__(self) -> None:
         super().__init__(sync_data=False)
         object.__setattr__(self, "bytes_read", 0)
+        object.__setattr__(self, "whole_reads", [])
 
     bytes_read: int
+    whole_reads: list[str]
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a whole file, named in `whole_reads`."""
+        self.whole_reads.append(path)
+        return super().read_bytes(path)
 
     def add(self, count: int) -> None:
         """Count bytes."""

@@ -14,7 +14,8 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.agreement import Agreement, Domains, Mask
 from lakelog.lineage.consistent import NotConsistentError, agree
-from lakelog.lineage.line_graph import FoundTables, LineGraph, load_lines
+from lakelog.lineage.kept_lines import KeptLines
+from lakelog.lineage.line_graph import LineGraph, load_lines
 from lakelog.lineage.line_state import Reason
 from lakelog.lineage.lines import Line, LineKey, line_key
 from lakelog.lineage.record import TableVersion
@@ -27,8 +28,11 @@ class ConsistentAdvance:
     """Finds the next positions of the streams of a group, by the identities of their tables."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Open nothing yet. The tables above those of the group are found in the catalog."""
-        self._found = FoundTables([catalog])
+        """Open nothing yet. The tables above those of the group are found in the catalog.
+
+        What was read is kept, so that each decision reads the snapshots that are new.
+        """
+        self._found = KeptLines([catalog])
 
     def __call__(
         self, tables: Mapping[str, TableStore], behind: Positions | None, heads: Mapping[str, int], *, steps: int | None

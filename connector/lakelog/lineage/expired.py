@@ -27,6 +27,10 @@ class ExpiredSteps:
     def __init__(self, databases: Sequence[SystemDatabase]) -> None:
         self._databases = databases
 
+    def are_kept(self) -> bool:
+        """Whether any of the system tables is there, so that what expires is fed first."""
+        return any(database.find(SNAPSHOT_EDGES) is not None for database in self._databases)
+
     def of(self, line: LineKey, before: int | None) -> list[Step]:
         """The steps of a line below a snapshot id, None for all of them, oldest first."""
         rows: list[Row] = []

@@ -6,7 +6,7 @@ table has that name, or none, among all tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.catalog.catalog import Catalog
@@ -18,7 +18,7 @@ from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_state import Break, Reason
-from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, line_of, source_key
+from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, source_key, steps_of_table
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
 from lakelog.lineage.unreadable import readable_tables
@@ -50,6 +50,10 @@ class FoundTables:
         if found is None or key.branch is None:
             return found
         return replace(found, branch=key.branch) if key.branch in found.branch_names() else None
+
+    def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
+        """The line of a table that was asked for or found; None is one that no catalog has."""
+        return read_line(key, table, self.expired, name=name)
 
     def _main(self, key: LineKey, name: str) -> TableStore | None:
         for catalog in self._catalogs:
@@ -119,7 +123,7 @@ def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
     while waiting:
         key, table = waiting.popitem()
-        line = read_line(key, table, tables.expired, name=graph.names.get(key, ""))
+        line = tables.read(key, table, name=graph.names.get(key, ""))
         graph.lines[key] = line
         graph.names[key] = line.name
         for source, name in _mentioned(line):
@@ -163,16 +167,22 @@ def read_line(key: LineKey, table: TableStore | None, expired_steps: ExpiredStep
     """The line of a table, of one that no catalog has as far as edges know it. Reads its living snapshots."""
     if table is None:
         return Line(key=key, name=name, steps=expired_steps.of(key, None))
-    line = line_of(table)
+    return joined_line(key, table, steps_of_table(table), lambda first: expired_steps.of(key, first))
+
+
+def joined_line(
+    key: LineKey, table: TableStore, living: Sequence[Step], expired_before: Callable[[int | None], Sequence[Step]]
+) -> Line:
+    """The line of a table with these living steps, and the expired ones before them."""
     fork = None if key.branch is None else read_fork(table, key.branch)
     began = None
     if fork is not None and fork.snapshot_id is not None:
         began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
-    first = line.steps[0].version.snapshot_id if line.steps else None
+    first = living[0].version.snapshot_id if living else None
     is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
-    expired = expired_steps.of(key, first) if is_cut else []
+    expired = expired_before(first) if is_cut else []
     forked = [] if fork is None or began is None else [_forked(table, fork, began)]
-    return replace(line, steps=(*forked, *expired, *line.steps), began=began)
+    return Line(key=key, name=table.name, steps=(*forked, *expired, *living), began=began)
 
 
 def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:

@@ -1,14 +1,15 @@
 """The line of a table as its versions need it: of each snapshot what it does to the rows, and the batches in it.
 
-Pure but for `line_of`, which reads the living snapshots. Snapshots that have expired are in the line as far as edges
-name them.
+Pure but for `steps_of_table`, which reads the living snapshots. Snapshots that have expired are in the line as far as
+edges name them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from lakelog.filestore.metadata.manifest_entries import FileKind
@@ -116,25 +117,34 @@ def source_key(source: TableSource) -> LineKey:
     return LineKey(source.uuid, None if source.branch == MAIN_BRANCH else source.branch)
 
 
-def line_of(table: TableStore) -> Line:
-    """The living snapshots of an opened table or branch. Reads them, and the manifests of overwrites."""
-    steps = steps_of(line_snapshots(table, table.branch), replaces_all=lambda one: _replaces_all(table, one))
-    return Line(key=line_key(table), name=table.name, steps=steps)
+def steps_of_table(table: TableStore) -> list[Step]:
+    """The steps of the living snapshots of an opened table or branch. Reads them, and the manifests of overwrites."""
+    return steps_of(line_snapshots(table, table.branch), replaces_all=partial(replaces_all, table))
 
 
 def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot], bool]) -> list[Step]:
     """The steps of consecutive snapshots, oldest first. `replaces_all` says whether an overwrite replaces all rows."""
-    batches = LineBatches()
-    steps: list[Step] = []
-    before: Snapshot | None = None
-    log = ""  # snapshots of other engines have none
-    for snapshot in snapshots:
-        whole = batches.take(snapshot)
-        log = snapshot.properties.get(LOG_STATE_KEY, log)
-        step = _step(snapshot, before, whole, is_whole=not _holds_parts(log), replaces_all=replaces_all)
-        steps.append(replace(step, is_unseen=not log and _is_unseen(snapshot)))
-        before = snapshot
-    return steps
+    run = StepRun(replaces_all)
+    return [run.take(snapshot) for snapshot in snapshots]
+
+
+@dataclass(slots=True)
+class StepRun:
+    """Makes the steps of consecutive snapshots, which are taken oldest first. `newest` is the last one taken."""
+
+    replaces_all: Callable[[Snapshot], bool]
+    newest: Snapshot | None = None
+    _batches: LineBatches = field(default_factory=LineBatches)
+    _log: str = ""  # the state of the log; snapshots of other engines have none
+
+    def take(self, snapshot: Snapshot) -> Step:
+        """The step of the next snapshot."""
+        whole = self._batches.take(snapshot)
+        self._log = snapshot.properties.get(LOG_STATE_KEY, self._log)
+        is_whole = not _holds_parts(self._log)
+        step = _step(snapshot, self.newest, whole, is_whole=is_whole, replaces_all=self.replaces_all)
+        self.newest = snapshot
+        return replace(step, is_unseen=not self._log and _is_unseen(snapshot))
 
 
 def _step(
@@ -232,7 +242,7 @@ def changes_rows(snapshot: Snapshot, before: Snapshot | None) -> bool:
     return snapshot.index_manifest != (None if before is None else before.index_manifest)
 
 
-def _replaces_all(table: TableStore, snapshot: Snapshot) -> bool:
+def replaces_all(table: TableStore, snapshot: Snapshot) -> bool:
     """Whether no file from before an overwrite lives in it."""
     files = table.manifests
     listed = files.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)

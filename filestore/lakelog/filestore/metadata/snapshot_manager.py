@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lakelog.common.clock import system_millis
@@ -198,8 +198,17 @@ class SnapshotManager:
             return []
         between = range(max(first, earliest), latest + 1)[:count]
         if len(between) <= _READ_ALONE_MAX:
-            return [snapshot for number in between if (snapshot := self.find(number)) is not None]
-        ids = [number for number in self.ids() if number in between]  # the newest id may be far above the others
+            return self._found(between)
+        return self._found([number for number in self.ids() if number in between])  # the newest id may be far above
+
+    def behind(self, snapshot_id: int) -> list[Snapshot]:
+        """The snapshots behind one that lives, oldest first, without a listing."""
+        return self._found(range(snapshot_id + 1, (self.latest_id() or 0) + 1))
+
+    def _found(self, ids: Sequence[int]) -> list[Snapshot]:
+        """The snapshots of these ids that are there."""
+        if len(ids) <= _READ_ALONE_MAX:
+            return [snapshot for number in ids if (snapshot := self.find(number)) is not None]
         with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
             return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
 
