@@ -60,10 +60,12 @@ def consistent_read(
     """Read tables at snapshots that were made from the same versions of all tables that they share.
 
     Gives the tables as DataFrames, and inside of the `with` block each `lakelog.spark.read` of one of them in this
-    thread shows that snapshot; one of another table is an error. They are the newest snapshots that go together, or
-    those `at` a timestamp (without a zone in the session's) or at snapshots of tables above, `{"db.source": 12}`.
-    With `keeps_snapshots` they do not expire inside of the block: a file in each table says so. Raises as
-    `lakelog.lineage.consistent_snapshots`.
+    thread shows that snapshot; one of another table is an error. `spark.read.format("lakelog")` and views `USING
+    lakelog` show their newest one, unless they name another by `scan.snapshot-id`; `spark.sql` takes the DataFrames.
+
+    The snapshots are the newest that go together, or those `at` a timestamp (without a zone in the session's) or at
+    snapshots of tables above, `{"db.source": 12}`. With `keeps_snapshots` they do not expire inside of the block: a
+    file in each table says so. Raises as `lakelog.lineage.consistent_snapshots`.
     """
     catalog = catalog_of(catalog, warehouse)
     found = consistent_snapshots(catalog, tables, in_zone(spark, at))
