@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.branching import drop_topics, logs_of_branches
 from lakelog.catalog.identifier import Identifier
-from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.place import original_of, recorded_place
@@ -22,6 +21,7 @@ from lakelog.protocol.servers import require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
+    from lakelog.catalog.system_database import SystemDatabase
     from lakelog.catalog.table import Table
 
 logger = logging.getLogger("lakelog.catalog")
@@ -39,6 +39,8 @@ def is_left_of_drop(folder: str, name: str = r".+") -> bool:
 
 def drop(catalog: Catalog, name: Identifier, table: Table, *, keep_topic: bool) -> None:
     """Delete a table. See `Catalog.drop_table`."""
+    from lakelog.catalog.system_database import SystemDatabase
+
     store = table._files
     owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
     of_branches = [] if keep_topic else logs_of_branches(table)
@@ -63,6 +65,8 @@ def drop(catalog: Catalog, name: Identifier, table: Table, *, keep_topic: bool) 
 
 def finish_drop(catalog: Catalog, name: Identifier) -> bool:
     """Delete what the drop of a table that is not there any more has left; whether it has left anything."""
+    from lakelog.catalog.system_database import SystemDatabase
+
     has_left = _delete_left(catalog, name)
     system = SystemDatabase.of(catalog)
     if (name.database, name.table) not in system.unfinished_drops():
