@@ -76,6 +76,28 @@ def states(receiver: Receiver) -> list[str]:
     return [event["eventType"] for event in receiver.events]
 
 
+def test_the_schemas_of_the_specification_refuse_what_is_no_event(
+    catalog: Catalog, table: Table, receiver: Receiver
+) -> None:
+    emitter = OpenLineageEmitter(table, config=http(receiver))
+    emitter.notify_commit_complete(*streamed(table, 0, source_of(catalog.table("db.a"))))
+    emitter.notify_end(None)
+    event = receiver.events[0]
+    assert errors_of(event) == []
+    facet = event["outputs"][0]["facets"]["version"]
+
+    assert errors_of(event | {"eventType": "STARTED"})
+    assert errors_of(event | {"run": {}})
+    assert errors_of(event | {"eventTime": "yesterday"})
+    assert errors_of(event | {"job": event["job"] | {"facets": {"version": facet}}})
+    for wrong in (
+        {"datasetVersion": 1},
+        {"_producer": "lakelog"},
+        {"_schemaURL": facet["_schemaURL"].replace("1", "9")},
+    ):
+        assert errors_of(event | {"outputs": [event["outputs"][0] | {"facets": {"version": facet | wrong}}]})
+
+
 def test_a_stream_is_a_start_and_a_complete_with_all_that_is_known(
     catalog: Catalog, table: Table, receiver: Receiver
 ) -> None:

@@ -1,84 +1,25 @@
-"""JSON Schemas of OpenLineage's RunEvent and of the facets that lakelog sends, after the specification 2-0-2.
+"""OpenLineage's own JSON schemas (`tests/conformance/openlineage`), and what they have against an event.
 
-Only what the specification asks of them: members, types, formats, and the address that each facet names as its schema.
+The specification allows any facet. Here each facet is one of those that were copied, under the name that its schema
+gives it, and is validated against the schema that it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import Any  # Any: JSON
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from jsonschema import Draft202012Validator, FormatChecker
+from referencing import Registry, Resource
 
-BASE = "https://openlineage.io/spec"
-STRING = {"type": "string"}
-INTEGER = {"type": "integer"}
-URI = {"type": "string", "format": "uri"}
-
-
-def _object(required: tuple[str, ...] = (), **properties: object) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _facet(address: str, required: tuple[str, ...] = (), **properties: object) -> dict[str, Any]:
-    name = address.rpartition("/")[2]
-    known = {"_producer": URI, "_schemaURL": {"const": f"{BASE}/facets/{address}.json#/$defs/{name}"}}
-    return _object(("_producer", "_schemaURL", *required), **known, **properties)
-
-
-def _facets(**known: object) -> dict[str, Any]:
-    """Facets by their names; one that is not known is refused, though the specification allows it."""
-    return {**_object((), **known), "additionalProperties": False}
-
-
-FIELD = _object(("name",), name=STRING, type=STRING, description=STRING, ordinal_position=INTEGER)
-IDENTIFIER = _object(("namespace", "name", "type"), namespace=STRING, name=STRING, type=STRING)
-TAG = _object(("key", "value"), key=STRING, value=STRING, source=STRING)
-DATASET_FACETS = _facets(
-    version=_facet("1-0-1/DatasetVersionDatasetFacet", ("datasetVersion",), datasetVersion=STRING),
-    schema=_facet("1-2-0/SchemaDatasetFacet", fields={"type": "array", "items": FIELD}),
-    symlinks=_facet("1-0-1/SymlinksDatasetFacet", identifiers={"type": "array", "items": IDENTIFIER}),
-)
-JOB_FACETS = _facets(
-    jobType=_facet(
-        "2-0-4/JobTypeJobFacet",
-        ("processingType", "integration"),
-        processingType={"enum": ["BATCH", "STREAMING", "SERVICE"]},
-        integration=STRING,
-        jobType=STRING,
-    )
-)
-RUN_FACETS = _facets(
-    processing_engine=_facet(
-        "1-1-1/ProcessingEngineRunFacet", ("version",), version=STRING, name=STRING, openlineageAdapterVersion=STRING
-    ),
-    tags=_facet("1-0-0/TagsRunFacet", tags={"type": "array", "items": TAG}),  # the client adds it
-    errorMessage=_facet(
-        "1-0-1/ErrorMessageRunFacet",
-        ("message", "programmingLanguage"),
-        message=STRING,
-        programmingLanguage=STRING,
-        stackTrace=STRING,
-    ),
-)
-COUNTS = _facet("1-0-2/OutputStatisticsOutputDatasetFacet", rowCount=INTEGER, size=INTEGER, fileCount=INTEGER)
-DATASET = {"namespace": STRING, "name": STRING, "facets": DATASET_FACETS}
-INPUT = _object(("namespace", "name"), **DATASET, inputFacets=_facets())
-OUTPUT = _object(("namespace", "name"), **DATASET, outputFacets=_facets(outputStatistics=COUNTS))
-RUN_EVENT = _object(
-    ("run", "job", "eventTime", "producer", "schemaURL"),
-    eventType={"enum": ["START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER"]},
-    eventTime={"type": "string", "format": "date-time"},
-    run=_object(("runId",), runId={"type": "string", "format": "uuid"}, facets=RUN_FACETS),
-    job=_object(("namespace", "name"), namespace=STRING, name=STRING, facets=JOB_FACETS),
-    inputs={"type": "array", "items": INPUT},
-    outputs={"type": "array", "items": OUTPUT},
-    producer=URI,
-    schemaURL={"const": f"{BASE}/2-0-2/OpenLineage.json#/$defs/RunEvent"},
-)
+SPEC = Path(__file__).parent.parent / "conformance" / "openlineage"
+RUN_EVENT = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
 
 def _is_uri(text: object) -> bool:
@@ -99,7 +40,40 @@ _formats.checks("uuid", raises=ValueError)(_is_uuid)
 _formats.checks("date-time", raises=ValueError)(_is_time)
 
 
-def errors_of(event: object) -> list[str]:
-    """What the schemas have against an event."""
-    found: Iterator[Any] = Draft202012Validator(RUN_EVENT, format_checker=_formats).iter_errors(event)
-    return [f"{error.json_path}: {error.message}" for error in found]
+@cache
+def _schemas() -> dict[str, Any]:
+    """The schemas by their addresses."""
+    found = [json.loads(path.read_text("utf-8")) for path in SPEC.rglob("*.json")]
+    return {schema["$id"]: schema for schema in found}
+
+
+@cache
+def _validator(address: str) -> Draft202012Validator:
+    resources = [(name, Resource.from_contents(schema)) for name, schema in _schemas().items()]
+    registry = Registry[Any]().with_resources(resources)
+    return Draft202012Validator({"$ref": address}, registry=registry, format_checker=_formats)
+
+
+def errors_of(event: Mapping[str, Any]) -> list[str]:
+    """What the schemas have against a RunEvent and its facets."""
+    found = [f"{error.json_path}: {error.message}" for error in _validator(RUN_EVENT).iter_errors(event)]
+    if event.get("schemaURL") != RUN_EVENT:
+        found.append(f"schemaURL: {event.get('schemaURL')}")
+    for name, kind, facet in _facets_of(event):
+        address = facet.get("_schemaURL", "")
+        properties = _schemas().get(address.partition("#")[0], {}).get("properties", {})
+        if properties.get(name, {}).get("$ref") != f"#{address.partition('#')[2]}" or not address.endswith(kind):
+            found.append(f"{name}: {address!r} is no schema of a {kind} that was copied")
+            continue
+        found += [f"{name}{error.json_path[1:]}: {error.message}" for error in _validator(address).iter_errors(facet)]
+    return found
+
+
+def _facets_of(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The facets of the run, the job and the datasets: their names, and how the names of their schemas end."""
+    datasets = [*event.get("inputs", []), *event.get("outputs", [])]
+    holders = [(event.get("run", {}), "RunFacet"), (event.get("job", {}), "JobFacet")]
+    for holder, kind in (*holders, *((one, "DatasetFacet") for one in datasets)):
+        kinds = {"facets": kind, "inputFacets": "InputDatasetFacet", "outputFacets": "OutputDatasetFacet"}
+        for member, wanted in kinds.items():
+            yield from ((name, wanted, facet) for name, facet in holder.get(member, {}).items())
