@@ -29,6 +29,7 @@ ERROR_MODULES = frozenset(
         "lakelog.filestore.commit.conflicts",
         "lakelog.filestore.metadata.identity",
         "lakelog.filestore.refs.branch_merge",
+        "lakelog.lineage.consistent",
         "lakelog.logstore.codec.foreign_records",
         "lakelog.logstore.errors",
         "lakelog.logstore.kafka.kafka_errors",

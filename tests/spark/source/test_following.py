@@ -26,7 +26,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source import stream_head
+from lakelog.spark.source import source, stream_head
 from lakelog.spark.source.source import LakelogStreamReader
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
@@ -167,7 +167,9 @@ def test_an_idle_stream_looks_at_its_table_ten_times_a_second_and_lets_spark_wai
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(stream_head, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(stream_head, "time", clock)
+    monkeypatch.setattr(source, "time", clock)
     looks: list[float] = []
 
     def looked(found: TableStore) -> Snapshot | None:
@@ -322,6 +324,21 @@ def test_a_reader_that_is_behind_gets_an_error(table: Table) -> None:
     late = reader_of(table)
     with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
         drain(late, reached)
+
+
+def test_what_was_written_before_a_stream_was_asked_is_in_its_answer(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]  # what it has seen is never too old
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: None)
+    monkeypatch.setattr(stream_head, "time", clock)
+    monkeypatch.setattr(source, "time", clock)
+    put(table, {1: "a"})
+    reader = reader_of(table)
+    _, reached = drain(reader, reader.initialOffset())
+    put(table, {2: "b"})
+    now[0] = 0.01
+    assert drain(reader, reached)[0] == [[(2, "b")]]
 
 
 @pytest.mark.parametrize("snapshots", [1, 2, 4])

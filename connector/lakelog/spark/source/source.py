@@ -7,6 +7,7 @@ to the workers. Nothing but the offsets survives a restart, so they say everythi
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any  # Any: offsets are JSON objects
@@ -126,10 +127,11 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the batch that begins at `start` ends."""
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
+        asked = time.monotonic()
         begin = self.planner.from_json(start)
         end = self.planner.end_of_batch(begin, limits)
-        if end == begin:
-            self.planner.rest()
+        if end == begin and self.planner.rest(asked):
+            end = self.planner.end_of_batch(begin, limits)
         return self.planner.to_json(end)
 
     @sentence_first()
@@ -315,9 +317,9 @@ class StreamPlanner:
                     return end
                 return self._end_of_batch(FollowOffset(consumed=last), limits)  # where a log begins
 
-    def rest(self) -> None:
-        """Wait a little where there was nothing to read."""
-        self._head.rest()
+    def rest(self, asked: float) -> bool:
+        """Wait a little where there was nothing to read; whether something may have been written since the question."""
+        return self._head.rest(asked)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """What lies between two offsets."""

@@ -66,15 +66,23 @@ class TableHead:
             self._seen = (time.monotonic(), self._look())
         return self._seen[1]
 
-    def rest(self) -> None:
-        """Wait until the table may be looked at again, but not for long; at once when that is never.
+    def rest(self, asked: float) -> bool:
+        """Wait until the table may be looked at again; not for long after a look, and not at all when that is never.
 
+        True where the last look is from before the monotonic time of a question, so that what was written since is not
+        in its answer: the next call of `now` looks. `processAllAvailable` counts on that.
         Spark asks for the next offset about 85 times a second while there is nothing to read, and each question takes
         processor time of two processes. A query with several sources asks one after the other: hence not for long.
         """
-        if self._fixed is None and self._seen is not None:
-            left = self._seen[0] + HEAD_SECONDS - time.monotonic()
-            time.sleep(max(0.0, min(left, REST_SECONDS_MAX)))
+        if self._fixed is not None or self._seen is None:
+            return False
+        seen = self._seen[0]
+        is_old = seen < asked
+        left = seen + HEAD_SECONDS - time.monotonic()
+        time.sleep(max(0.0, left if is_old else min(left, REST_SECONDS_MAX)))
+        if is_old:
+            self._seen = None
+        return is_old
 
     def _look(self) -> Head:
         newest = latest_of(self._table)
