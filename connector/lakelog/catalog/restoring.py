@@ -18,8 +18,8 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import parse_object, string_map
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.restored import restores_property
+from lakelog.filestore.metadata.identity import carried_anyhow, latest_of
+from lakelog.filestore.metadata.restored import restores_properties
 from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION
 from lakelog.logstore.options import CHANGE_TRACKING
 
@@ -91,7 +91,9 @@ def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
     from lakelog.filestore.refs.restore_plan import restore_plan
 
     plan = restore_plan(table._files, found.target)
-    return run_statement(table, RESTORE_OPERATION, plan, properties=restores_property(found.target))
+    then, now = (carried_anyhow(table._files, one) for one in (found.target, found.base))
+    properties = restores_properties(found.target, then, now.properties)
+    return run_statement(table, RESTORE_OPERATION, plan, properties=properties)
 
 
 def become(table: TableBranches, changed: TableBranches) -> None:

@@ -1,6 +1,7 @@
 """Steps of snapshots that have expired, from the edges in the system tables.
 
-What changed rows without a record, by hand or by another engine, is no edge: such a change is not seen once it expired.
+What changed rows without a record, by hand or by another engine, is no edge: the oldest living snapshot tells of it,
+see `lakelog.filestore.metadata.row_sources`.
 """
 
 from __future__ import annotations

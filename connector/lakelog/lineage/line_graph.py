@@ -197,6 +197,10 @@ def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
 
 
 def _mentioned(line: Line) -> Iterable[tuple[LineKey, str]]:
+    telling = [step for step in line.steps if step.row_sources is not None]
+    for step in telling[:1] + [step for step in telling[1:] if step.change in {Change.RESTORE, Change.TAKEN}]:
+        told = step.told_sources()
+        yield from () if told is None else ((LineKey(*key), source.table) for key, source in told.sources.items())
     for step in line.steps:
         for batch in step.batches:
             for source in batch.sources:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
+from lakelog.filestore.metadata.row_changes import KEEPS_ROWS, REPLACES_ROWS, changes_rows
+from lakelog.filestore.metadata.row_sources import RowSources
 from lakelog.filestore.metadata.snapshot import (
     MERGE_OPERATION,
     RESTORE_OPERATION,
@@ -22,7 +24,7 @@ from lakelog.filestore.metadata.snapshot import (
     Snapshot,
 )
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import LINEAGE_KEY, LOG_STATE_KEY, PROPERTY_PREFIX
+from lakelog.filestore.metadata.users import LINEAGE_KEY, LOG_STATE_KEY, PROPERTY_PREFIX, RESTORES_KEY, SOURCES_KEY
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import LineBatches, WholeBatch, line_snapshots
 from lakelog.lineage.record import ReadMode, Source, TableSource, TableVersion
@@ -30,9 +32,7 @@ from lakelog.lineage.sources import uuid_of
 from lakelog.protocol.state import LogState
 
 ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
-_KEEPS_ROWS = frozenset({"RESCALE", "LOG"})  # operations that write the rows again as they are
 _TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)
-_REPLACES_ROWS = frozenset({"OVERWRITE", "REPLACE_TABLE_AS_SELECT", "CREATE_OR_REPLACE_TABLE_AS_SELECT"})
 
 
 class LineKey(NamedTuple):
@@ -79,7 +79,8 @@ class Step:
     branch that is taken as a whole the one at which it began, None where nothing of that is left.
 
     Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
-    `is_unseen`: streams of the table are not given its changes.
+    `is_unseen`: streams of the table are not given its changes. `row_sources` is what its rows come from, as itself
+    says; None for a snapshot that does not.
     """
 
     version: TableVersion
@@ -92,6 +93,11 @@ class Step:
     is_living: bool = True
     is_unseen: bool = False
     restored: TableVersion | None = None
+    row_sources: str | None = None
+
+    def told_sources(self) -> RowSources | None:
+        """What the snapshot's rows come from, as itself says. Raises CorruptDataError."""
+        return None if self.row_sources is None else RowSources.of({SOURCES_KEY: self.row_sources})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +150,8 @@ class StepRun:
         is_whole = not _holds_parts(self._log)
         step = _step(snapshot, self.newest, whole, is_whole=is_whole, replaces_all=self.replaces_all)
         self.newest = snapshot
-        return replace(step, is_unseen=not self._log and _is_unseen(snapshot))
+        rows = snapshot.properties.get(SOURCES_KEY)
+        return replace(step, is_unseen=not self._log and _is_unseen(snapshot), row_sources=rows)
 
 
 def _step(
@@ -170,7 +177,7 @@ def _step(
         change=change,
         changes_rows=is_changed,
         operation=snapshot.operation_name or next(filter(None, recorded), None) or snapshot.commit_kind.value,
-        batches=found,
+        batches=[one for one in found if one.sources] if change is Change.RESTORE else found,
         is_whole=is_whole,
         restored=_restored(snapshot) if change is Change.RESTORE else None if taken is None else taken.start,
     )
@@ -179,7 +186,7 @@ def _step(
 def _is_unseen(snapshot: Snapshot) -> bool:
     """Whether a stream that follows the files passes changes: those of an overwrite, unless a changelog has them."""
     is_told = snapshot.has_own_changelog or snapshot.changelog_manifest_list is not None
-    keeps_rows = snapshot.operation_name in _KEEPS_ROWS
+    keeps_rows = snapshot.operation_name in KEEPS_ROWS
     return snapshot.commit_kind is CommitKind.OVERWRITE and not is_told and not keeps_rows
 
 
@@ -220,10 +227,10 @@ def taken_branch(batches: Sequence[LineBatch], operations: Sequence[str | None])
 
 
 def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: bool) -> Change:
-    if snapshot.operation_name == RESTORE_OPERATION:
+    if snapshot.operation_name == RESTORE_OPERATION or RESTORES_KEY in snapshot.properties:
         return Change.RESTORE
     if any(batch.read for batch in batches):
-        is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in _REPLACES_ROWS
+        is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in REPLACES_ROWS
         return Change.OVERWRITE if is_overwrite else Change.BATCHES
     if not changes_rows:
         return Change.NOTHING
@@ -231,15 +238,6 @@ def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: b
         return Change.BATCHES
     is_own = any(key.startswith(PROPERTY_PREFIX) for key in snapshot.properties)
     return Change.BY_HAND if is_own else Change.FOREIGN
-
-
-def changes_rows(snapshot: Snapshot, before: Snapshot | None) -> bool:
-    """Whether a snapshot has other rows than the one before it, as far as it says itself."""
-    if snapshot.commit_kind in {CommitKind.COMPACT, CommitKind.ANALYZE} or snapshot.operation_name in _KEEPS_ROWS:
-        return False
-    if snapshot.commit_kind is CommitKind.OVERWRITE or snapshot.delta_record_count:
-        return True
-    return snapshot.index_manifest != (None if before is None else before.index_manifest)
 
 
 def replaces_all(table: TableStore, snapshot: Snapshot) -> bool:

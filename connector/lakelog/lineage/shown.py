@@ -10,8 +10,11 @@ import bisect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from lakelog.filestore.metadata.row_sources import RowSources
+from lakelog.lineage.carried_state import state_of
 from lakelog.lineage.line_state import (
     ABSENT,
+    BROKEN,
     Break,
     LineState,
     Reader,
@@ -77,7 +80,7 @@ def shown_by(
     run.show(0, run.state.sources)
     for position, step in enumerate(line.steps):
         run.take(position, step)
-        if position in kept:
+        if position in kept and not run.is_cut:
             run.shown.states[position] = run.state.copy()
     return run.shown
 
@@ -87,6 +90,8 @@ class _Run:
         self._line = line
         self._versions = versions
         self._is_complete = bool(line.steps) and line.steps[0].version.snapshot_id == 1
+        self._first = next((position for position, step in enumerate(line.steps) if step.is_living), 0)
+        self.is_cut = _is_cut(line, self._first) and any(step.row_sources is not None for step in line.steps)
         self._writers: set[str] = set()  # with a batch in an earlier step
         self._is_merge = False  # of the step at hand: what a branch brings has begun in the branch
         self.state = state
@@ -102,7 +107,15 @@ class _Run:
                 self.shown.sources.setdefault(source, ShownSource()).put(position, key, found)
 
     def take(self, position: int, step: Step) -> None:
-        touched: set[LineKey] = set()
+        told = step.told_sources() if self.is_cut or self._has_lost_target(step) else None
+        if told is not None:
+            touched = self._begin_with(told)
+            if self.is_cut:
+                self._show_unknown_before(position)
+            self.is_cut = False
+            self.show(position, touched)
+            return
+        touched = set()
         number = step.version.snapshot_id
         lost: Break | None = None
         match step.change:
@@ -124,10 +137,41 @@ class _Run:
         self._writers.update(batch.user for batch in step.batches)
         self.show(position, touched)
 
+    def _show_unknown_before(self, position: int) -> None:
+        """Of living snapshots before a step, of other engines, nothing is known."""
+        number = self._line.steps[self._first].version.snapshot_id
+        for key in self.state.sources.keys() - self.shown.sources.keys() if position > self._first else ():
+            self.shown.sources[key] = ShownSource()
+            self.shown.sources[key].put(self._first, BROKEN, Break(Reason.NOT_KNOWN, number))
+
+    def _begin_with(self, sources: RowSources) -> set[LineKey]:
+        """Take what a snapshot says of its own rows; from before, which streams have passed overwrites."""
+        before, self.state = self.state, state_of(sources, self._versions)
+        for key, reader in self.state.streams():
+            told = before.sources[key].readings.get(reader) if key in before.sources else None
+            if told is not None and told.broken is not None and told.broken.reason is Reason.UNSEEN:
+                reading = self.state.sources[key].readings[reader]
+                reading.broken = reading.broken or told.broken
+        self.state.left = {*before.left, *before.streams()} - set(self.state.streams())
+        self._is_complete = sources.is_complete
+        self._writers = {reader.user for _, reader in self.state.streams()}
+        return {*before.sources, *self.state.sources}
+
+    def _has_lost_target(self, step: Step) -> bool:
+        """Whether a step brings a state back that has expired."""
+        return step.change in {Change.RESTORE, Change.TAKEN} and self._target(step) is None
+
+    def _target(self, step: Step) -> LineState | None:
+        """The state that a restore brings back, or that a branch began with; None where it is not known."""
+        versions, is_branch = self._versions[self._line.key], step.change is Change.TAKEN
+        if step.restored is None:
+            return LineState() if is_branch else None
+        position = versions.at_or_before(step.restored) if is_branch else versions.position(step.restored)
+        return None if position is None else self.shown.states.get(position)
+
     def _restore(self, step: Step) -> set[LineKey]:
         """Take the state of the restored snapshot; streams that have written since, or before it, have left."""
-        target = None if step.restored is None else self._versions[self._line.key].position(step.restored)
-        then = None if target is None else self.shown.states.get(target)
+        then = self._target(step)
         if then is None:
             return self._break(Break(Reason.RESTORED, step.version.snapshot_id))
         before = self.state
@@ -139,10 +183,7 @@ class _Run:
     def _take_branch(self, step: Step) -> tuple[set[LineKey], Break | None]:
         """Take the state at which a branch began, before its batches are taken; streams of the table have left."""
         before = self.state
-        then: LineState | None = LineState()
-        if step.restored is not None:
-            target = self._versions[self._line.key].at_or_before(step.restored)
-            then = None if target is None else self.shown.states.get(target)
+        then = self._target(step)
         if then is None:
             details = f"the branch began at snapshot {step.restored and step.restored.snapshot_id}, which has expired"
             return set(), Break(Reason.MERGED, step.version.snapshot_id, details)
@@ -232,6 +273,12 @@ def _in_table(reader: Reader) -> Reader:
     """The reader that a merged branch has begun with: its users have their table's names, and the branch's origin."""
     user, mark, _ = reader.user.rpartition(ORIGIN_MARK)
     return reader._replace(user=user) if mark else reader
+
+
+def _is_cut(line: Line, living: int) -> bool:
+    """Whether snapshots before the first living one are missing, which may have changed rows without a record."""
+    expected = line.steps[living - 1].version.snapshot_id + 1 if living else 1
+    return bool(line.steps) and line.steps[living].version.snapshot_id > expected
 
 
 def _writer(batch: LineBatch) -> str:

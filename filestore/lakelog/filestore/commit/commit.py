@@ -11,7 +11,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -39,6 +39,8 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, merge_e
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
 from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.row_source_changes import sources_property
+from lakelog.filestore.metadata.row_sources import SourceKey
 from lakelog.filestore.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     OPERATION_KEY,
@@ -49,9 +51,9 @@ from lakelog.filestore.metadata.snapshot import (
 )
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed
-from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY, lineage_property
+from lakelog.filestore.metadata.users import NO_USERS, SOURCES_KEY, USERS_KEY, CarriedProperties, lineage_property
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
-from lakelog.filestore.schema.paths import FileNames
+from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -259,7 +261,8 @@ class TableCommit:
         table = self._table
         check_schema(table, latest)
         read = carried_anyhow if request.takes_lost_state else carried_by
-        carried = read(table, latest).properties
+        state = read(table, latest)
+        carried = state.properties
         has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
         is_overwrite = request.kind is CommitKind.APPEND and has_deletes
         kind = CommitKind.OVERWRITE if is_overwrite else request.kind
@@ -322,6 +325,7 @@ class TableCommit:
             next_row_id=None if latest is None else latest.next_row_id,
             operation=request.operation if request.operation in PAIMON_OPERATIONS else None,
         )
+        snapshot = self._with_sources(snapshot, latest, state, request)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         added = sum(entry.kind is FileKind.ADD for entry in request.entries)
         self._file_counts[snapshot.id] = added, len(request.entries) - added
@@ -374,6 +378,21 @@ class TableCommit:
         operation = request.operation
         named = {} if operation is None or operation in PAIMON_OPERATIONS else {OPERATION_KEY: operation}
         return {USERS_KEY: NO_USERS, **carried, **own, **named, **self._lineage(request), **request.properties}
+
+    def _with_sources(
+        self, snapshot: Snapshot, latest: Snapshot | None, state: CarriedProperties, request: CommitRequest
+    ) -> Snapshot:
+        """The snapshot with what its rows come from."""
+        added = sum(entry.file.row_count for entry in request.entries if entry.kind is FileKind.ADD)
+        sources = sources_property(
+            snapshot,
+            latest,
+            state,
+            is_restore=SOURCES_KEY in request.properties,
+            own=SourceKey(self._table.uuid, None if self._table.branch == MAIN_BRANCH else self._table.branch),
+            replaces_all=snapshot.commit_kind is CommitKind.OVERWRITE and added == snapshot.total_record_count,
+        )
+        return replace(snapshot, properties={**snapshot.properties, **sources}) if sources else snapshot
 
     def _lineage(self, request: CommitRequest) -> dict[str, str]:
         """What the handle records of where the rows of its statements come from."""

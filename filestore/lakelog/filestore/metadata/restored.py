@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.row_sources import kept_sources
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.users import RESTORES_KEY
+from lakelog.filestore.metadata.users import RESTORES_KEY, CarriedProperties
 
 RESTORED_KEY = "lakelog.restored"
 
@@ -27,10 +28,14 @@ def parse_restored(properties: Mapping[str, str]) -> dict[str, int]:
         raise CorruptDataError(f"snapshot property {RESTORED_KEY} is not readable: {cause(error)}") from error
 
 
-def restores_property(target: Snapshot) -> dict[str, str]:
-    """The property of a restore's snapshot that names the state which it brings back."""
+def restores_properties(target: Snapshot, then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a restore's snapshot that name the state which it brings back, and what its rows come from.
+
+    `then` is what the target carries on, `now` those of the newest snapshot.
+    """
     commit = {} if target.uuid is None else {"commit": target.uuid}
-    return {RESTORES_KEY: json.dumps({"snapshot": target.id, **commit}, separators=(",", ":"))}
+    named = {RESTORES_KEY: json.dumps({"snapshot": target.id, **commit}, separators=(",", ":"))}
+    return named | kept_sources(then, now)
 
 
 def restored_state(properties: Mapping[str, str]) -> tuple[int, str | None] | None:

@@ -22,6 +22,7 @@ from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
+SOURCES_KEY = "lakelog.sources"  # what the rows come from, see `metadata.row_sources`
 LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
@@ -55,10 +56,11 @@ class CommitUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedProperties:
-    """The properties that the next commit copies, and the newer snapshots of other engines, newest first."""
+    """The properties that the next commit copies, their snapshot, and the newer ones of other engines, newest first."""
 
     properties: Mapping[str, str]
     foreign: tuple[Snapshot, ...]
+    snapshot: Snapshot | None = None
 
 
 def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> CarriedProperties:
@@ -68,7 +70,7 @@ def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> C
         own = {key: text for key, text in found.properties.items() if key.startswith(PROPERTY_PREFIX)}
         if own:
             carried = {key: text for key, text in own.items() if key not in _NOT_CARRIED and not _is_over(key, text)}
-            return CarriedProperties(properties=carried, foreign=tuple(foreign))
+            return CarriedProperties(properties=carried, foreign=tuple(foreign), snapshot=found)
         foreign.append(found)
     return CarriedProperties(properties={}, foreign=tuple(foreign))
 

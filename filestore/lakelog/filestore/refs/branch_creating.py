@@ -23,11 +23,12 @@ from lakelog.common.log_system import has_log
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork
 from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY, carried_by, check_same_table
+from lakelog.filestore.metadata.row_sources import kept_sources
 from lakelog.filestore.metadata.snapshot import DIGEST_KEY, SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
-from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, USERS_KEY
+from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, SOURCES_KEY, USERS_KEY
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branch_names import check_branch_name
 from lakelog.filestore.refs.branch_removing import delete_step, finish_delete
@@ -37,7 +38,9 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-_KEPT = frozenset({USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY})  # the others are of a log
+_KEPT = frozenset(
+    {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY, SOURCES_KEY}
+)  # the others are of a log
 _LOG_PREFIXES = ("log.", "change-tracking")
 
 
@@ -137,7 +140,8 @@ def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
     The same snapshot where it has neither. Raises NotFoundError where the state has expired.
     """
     try:
-        carried = dict(carried_by(table, snapshot).properties)
+        found = carried_by(table, snapshot)
+        carried = {**found.properties, **kept_sources(found, {})}
     except NotFoundError:  # a tag of an expired snapshot of another engine
         carried = {}
     own = {**carried, **snapshot.properties}

@@ -17,6 +17,7 @@ from lakelog.filestore.expire.references import history_of
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork, read_fork
 from lakelog.filestore.metadata.identity import carried_anyhow
 from lakelog.filestore.metadata.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
+from lakelog.filestore.metadata.row_sources import kept_sources
 from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
@@ -143,11 +144,12 @@ def _schema_acts(lines: Lines, now_millis: int) -> tuple[list[Act], int | None, 
 def _head(lines: Lines, schema_id: int | None, digest: str | None) -> Snapshot:
     """The branch's newest snapshot as the table gets it: with the users of both lines, each with its last batch."""
     head = lines.branch.snapshots.get(lines.head)
-    theirs = carried_anyhow(lines.branch, head).properties
+    carried = carried_anyhow(lines.branch, head)
+    theirs = carried.properties
     ours = carried_anyhow(lines.main, lines.main.snapshots.latest()).properties
     users = later_users(parse_users(theirs), parse_users(ours))
     kept = {key: ours[key] for key in (LOG_STATE_KEY, _GENERATIONS_KEY) if key in ours}
-    properties = {**kept, **theirs, **head.properties}
+    properties = {**kept, **theirs, **head.properties, **kept_sources(carried, ours)}
     if users:
         properties[USERS_KEY] = users_to_json(users)
     if schema_id is not None and digest is not None:

@@ -27,11 +27,11 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.counted_rows import counted_rows
-from lakelog.filestore.metadata.identity import carried_by, latest_of
+from lakelog.filestore.metadata.identity import carried_anyhow, carried_by, latest_of
 from lakelog.filestore.metadata.live_files import LiveFiles
 from lakelog.filestore.metadata.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.restored import RESTORED_KEY, restores_property
+from lakelog.filestore.metadata.restored import RESTORED_KEY, restores_properties
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, RESTORE_OPERATION, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
@@ -191,7 +191,8 @@ class _Run:
         carried = carried_by(self._table, latest).properties
         users = self._users_then() if self._rewinds_writers else parse_users(carried)
         restored = restored_after(self._table, carried, self.tag, latest.id + 1)
-        return {USERS_KEY: users_to_json(users), RESTORED_KEY: restored, **restores_property(self._target)}
+        rows = restores_properties(self._target, carried_anyhow(self._table, self._target), carried)
+        return {USERS_KEY: users_to_json(users), RESTORED_KEY: restored, **rows}
 
     def _changes(self, base: Snapshot) -> list[ManifestEntry]:
         """The changelog files of the restore; none for a table whose changes cannot be followed."""

@@ -26,6 +26,7 @@ from lakelog.common.json_fields import parse_object
 from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.consumers import LINEAGE_CONSUMER, STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.identity import latest_of
+from lakelog.filestore.metadata.row_sources import kept_sources
 from lakelog.filestore.metadata.snapshot import DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
@@ -180,11 +181,12 @@ class _Rollback:
         if self._rewinds_writers:
             return snapshot.properties
         manager = self._table.snapshots
-        now, then = (carried_properties(one, manager).properties for one in (newest, snapshot))
+        newer, older = (carried_properties(one, manager) for one in (newest, snapshot))
+        now, then = newer.properties, older.properties
         users = later_users(parse_users(then), parse_users(now))
         if users == parse_users(then):
             return snapshot.properties
-        kept = {**then, **snapshot.properties, USERS_KEY: users_to_json(users)}
+        kept = {**then, **snapshot.properties, USERS_KEY: users_to_json(users), **kept_sources(older, now)}
         forgotten = [at for at in (forgotten_millis(now), forgotten_millis(then)) if at is not None]
         return kept | ({FORGOTTEN_KEY: str(max(forgotten))} if forgotten else {})
 

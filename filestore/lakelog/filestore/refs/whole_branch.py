@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.metadata.identity import carried_anyhow, check_schema
+from lakelog.filestore.metadata.row_sources import kept_sources
 from lakelog.filestore.metadata.snapshot import BranchVerb, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import CommitUser, parse_users
@@ -96,7 +97,12 @@ class WholeBranch:
         result = BranchMerge(
             branch=self.line.name, base_id=0, branch_id=self.snapshot.id, conflicts=planned.conflicts.table()
         )
-        return planned.plan(result, self.line.record(latest) if is_new else None)
+        return planned.plan(result, self.record(latest) if is_new else None)
+
+    def record(self, latest: Snapshot | None) -> dict[str, str]:
+        """The properties of the commit: up to where the branch is merged, and what its rows come from."""
+        now = carried_anyhow(self.main, latest).properties
+        return {**self.line.record(latest), **kept_sources(carried_anyhow(self.line.branch, self.snapshot), now)}
 
     def is_recorded(self, latest: Snapshot | None) -> bool:
         """Whether the table records this snapshot of the branch as the one that was merged last."""

@@ -64,7 +64,7 @@ class WholeBranchCommit:
             request,
             entries=[*self._removed, *request.entries],
             changelog=self._changelog,
-            properties={USERS_KEY: users_to_json(users), **self._branch.line.record(latest), **lineage},
+            properties={USERS_KEY: users_to_json(users), **self._branch.record(latest), **lineage},
             operation=RESTORE_OPERATION,
         )
 

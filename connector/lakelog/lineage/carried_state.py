@@ -1,0 +1,49 @@
+"""What a snapshot shows of its sources, by its own property: for when the snapshots before it have expired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.filestore.metadata.row_sources import (
+    STATEMENTS,
+    ReadVersion,
+    RowSource,
+    RowSources,
+    SourceBreak,
+)
+from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState
+from lakelog.lineage.lines import LineKey
+from lakelog.lineage.record import ReadMode, TableVersion
+from lakelog.lineage.versions import LineVersions
+
+
+def state_of(sources: RowSources, versions: Mapping[LineKey, LineVersions]) -> LineState:
+    """The state after a snapshot. `versions` has those of each source."""
+    found = ((LineKey(*key), source) for key, source in sources.sources.items())
+    return LineState(sources={key: _state(source, versions[key]) for key, source in found})
+
+
+def _state(source: RowSource, versions: LineVersions) -> SourceState:
+    state = SourceState(broken=_break(source.broken))
+    for name, found in source.readers.items():
+        if name == STATEMENTS:
+            state.broken = state.broken or _break(found.broken)
+            if found.last is not None:
+                state.once[versions.key(_version(found.last))] = found.snapshot_id
+            continue
+        mode, number, user = name.split(" ", 2)
+        state.readings[Reader(user, ReadMode(mode), int(number))] = Reading(
+            job=found.job,
+            last=None if found.last is None else versions.key(_version(found.last)),
+            broken=_break(found.broken),
+            passing=_break(found.passing),
+        )
+    return state
+
+
+def _version(version: ReadVersion) -> TableVersion:
+    return TableVersion(snapshot_id=version.snapshot_id, commit=version.commit)
+
+
+def _break(found: SourceBreak | None) -> Break | None:
+    return None if found is None else Break(Reason(found.why), found.snapshot_id, found.details)

@@ -1,0 +1,200 @@
+"""What the rows of a snapshot come from, for when the snapshots before it have expired: the property `lakelog.sources`.
+
+    {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false}
+    a state is {"at", "to": {"snapshot", "commit"}, "batch", "job", "broken": break, "passing": break},
+    a break {"snapshot", "why", "details"}; what is not known, or not so, is left out
+
+Each commit copies it from the snapshot before and adds what itself has done, so that it is true of its own snapshot. A
+reader is `statements` for all of them, else the mode of a read, its number among those of a batch and the user. `to` is
+the version that it has read last, `at` the snapshot of the table in which it has. A break says since which snapshot the
+rows show the source at no version, and why, with the words of `lakelog.lineage`; one that is `passing` ends with the
+next batch of the reader.
+
+A table has no property until rows of a table are written. One that older versions of lakelog wrote is not `complete`:
+readers that are not in it may have begun before. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple  # Any: parsed JSON
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.json_fields import COUNT, items, member, optional, parse_object, string, whole
+from lakelog.common.quoting import cause, shown
+from lakelog.filestore.metadata.row_changes import changes_rows
+from lakelog.filestore.metadata.users import SOURCES_KEY, CarriedProperties
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+
+STATEMENTS = "statements"
+_NO_SOURCES = '{"sources":[]}'
+
+
+class SourceKey(NamedTuple):
+    """A table or a branch of it. `branch` is None for the main line."""
+
+    uuid: str
+    branch: str | None = None
+
+
+class ReadVersion(NamedTuple):
+    """A snapshot of a source by its number, and the uuid of its commit, None where that is unknown."""
+
+    snapshot_id: int
+    commit: str | None = None
+
+
+class SourceBreak(NamedTuple):
+    """Since which snapshot a source is shown at no version, and why: a value of `lineage.line_state.Reason`."""
+
+    snapshot_id: int
+    why: str
+    details: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class ReaderState:
+    """What a reader has read last; `last` None is before the first snapshot.
+
+    `snapshot_id` is that of its own table which has it, `batch` the identifier of its batch.
+    """
+
+    snapshot_id: int
+    last: ReadVersion | None
+    batch: int
+    job: str | None = None
+    broken: SourceBreak | None = None
+    passing: SourceBreak | None = None
+
+
+@dataclass(slots=True)
+class RowSource:
+    """One source of the rows. `table` is its name, `db.t`."""
+
+    table: str
+    readers: dict[str, ReaderState] = field(default_factory=dict)
+    broken: SourceBreak | None = None
+
+
+@dataclass(slots=True)
+class RowSources:
+    """All sources of the rows of a snapshot."""
+
+    sources: dict[SourceKey, RowSource] = field(default_factory=dict)
+    is_complete: bool = True
+
+    def to_json(self) -> str:
+        """The value of the property."""
+        sources = [
+            {"table": source.table, "uuid": key.uuid}
+            | _known(branch=key.branch, broken=_break_to_json(source.broken))
+            | {"readers": {name: _reader_to_json(reader) for name, reader in sorted(source.readers.items())}}
+            for key, source in sorted(self.sources.items(), key=lambda one: (one[0].uuid, one[0].branch or ""))
+        ]
+        text: dict[str, object] = {"sources": sources}
+        return json.dumps(text if self.is_complete else text | {"complete": False}, separators=(",", ":"))
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> RowSources | None:
+        """Those in the properties of a snapshot, None where it has none. Raises CorruptDataError."""
+        text = properties.get(SOURCES_KEY)
+        if text is None:
+            return None
+        try:
+            fields = parse_object(text)
+            return cls(
+                sources={source_key_of(one): _source_of(one) for one in objects_of(fields, "sources")},
+                is_complete=fields.get("complete") is not False,
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(f"snapshot property {SOURCES_KEY} is not readable: {cause(error)}") from error
+
+    def break_all(self, found: SourceBreak) -> None:
+        """All sources that have rows here are shown at no version from a snapshot on."""
+        for source in self.sources.values():
+            source.broken = source.broken or found
+
+
+def carried_sources(carried: CarriedProperties) -> RowSources | None:
+    """Those of the snapshot before: as carried on, and what snapshots of other engines behind that have changed."""
+    found = RowSources.of(carried.properties)
+    for older, newer in pairwise([carried.snapshot, *reversed(carried.foreign)]):
+        if found is not None and newer is not None and changes_rows(newer, older):
+            found.break_all(SourceBreak(newer.id, "foreign writer", newer.commit_kind.value))
+    return found
+
+
+def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
+    """The property of a table whose rows become those of an older snapshot again: `then`, before `now`."""
+    found = carried_sources(then)
+    if found is not None:
+        return {SOURCES_KEY: found.to_json()}
+    return {SOURCES_KEY: _NO_SOURCES} if SOURCES_KEY in now else {}
+
+
+def source_key_of(fields: Mapping[str, Any]) -> SourceKey:
+    branch = optional(string, fields, "branch")
+    return SourceKey(str(fields.get("uuid")), None if branch == MAIN_BRANCH else branch)
+
+
+def read_version(fields: Mapping[str, Any], key: str) -> ReadVersion | None:
+    if key not in fields:
+        return None
+    version = member(fields, key)
+    return ReadVersion(whole(version, "snapshot", COUNT), optional(string, version, "commit"))
+
+
+def _source_of(fields: Mapping[str, Any]) -> RowSource:
+    readers = member(fields, "readers")
+    return RowSource(
+        string(fields, "table"),
+        readers={name: _reader_of(member(readers, name)) for name in readers},
+        broken=_break_of(fields, "broken"),
+    )
+
+
+def _reader_of(fields: Mapping[str, Any]) -> ReaderState:
+    return ReaderState(
+        snapshot_id=whole(fields, "at", COUNT),
+        last=read_version(fields, "to"),
+        batch=whole(fields, "batch"),
+        job=optional(string, fields, "job"),
+        broken=_break_of(fields, "broken"),
+        passing=_break_of(fields, "passing"),
+    )
+
+
+def _reader_to_json(reader: ReaderState) -> dict[str, object]:
+    return {"at": reader.snapshot_id, "batch": reader.batch} | _known(
+        to=None if reader.last is None else _known(snapshot=reader.last.snapshot_id, commit=reader.last.commit),
+        job=reader.job,
+        broken=_break_to_json(reader.broken),
+        passing=_break_to_json(reader.passing),
+    )
+
+
+def _break_of(fields: Mapping[str, Any], key: str) -> SourceBreak | None:
+    if key not in fields:
+        return None
+    found = member(fields, key)
+    return SourceBreak(whole(found, "snapshot", COUNT), string(found, "why"), optional(string, found, "details") or "")
+
+
+def _break_to_json(found: SourceBreak | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {"snapshot": found.snapshot_id, "why": found.why} | _known(details=found.details or None)
+
+
+def _known(**values: object | None) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def objects_of(fields: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = items(fields, key)
+    if not all(isinstance(one, dict) for one in found):
+        raise ValueError(f"{key} must hold objects, found {shown(found)}")
+    return found

@@ -1,0 +1,255 @@
+"""What a snapshot says itself of what its rows come from is what all snapshots before it say together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.metadata.row_sources import RowSources
+from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.users import SOURCES_KEY
+from lakelog.filestore.write.write import write_rows
+from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
+from lakelog.lineage.line_state import ABSENT
+from lakelog.lineage.lines import Line, line_key, steps_of_table
+from lakelog.lineage.record import ReadMode, UnknownSource
+from lakelog.lineage.shown import ShownLine, shown_by
+from lakelog.lineage.versions import LineVersions
+from tests.support.foreign_engine import foreign_snapshot
+from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
+
+SEEDS = range(12)
+STEPS = 14
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path)
+
+
+def make(catalog: Catalog, name: str) -> Table:
+    return catalog.create_table(
+        f"db.{name}", schema=pa.schema({"id": pa.int64()}), options={"bucket": "1", "write-only": "true"}
+    )
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def write_foreign(table: Table) -> None:
+    """Another engine appends a row."""
+    live = table._files.live_files.of(table._files.snapshots.latest())
+    foreign_snapshot(
+        table._files,
+        CommitKind.APPEND,
+        entries=write_rows(table._files, rows(99), first_sequence=live.next_sequence).entries,
+    )
+
+
+class History:
+    """Two sources and a sink, to which anything happens."""
+
+    name = ""
+
+    def __init__(self, catalog: Catalog, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.sources = [make(catalog, "a"), make(catalog, "b")]
+        self.sink = make(catalog, "sink")
+        for source in self.sources:
+            source.write(rows(0))
+        self.jobs = [StreamJob(self.sink, [self.random.choice(self.sources)], user=f"job{n}") for n in range(2)]
+        self.both = StreamJob(self.sink, self.sources, user="both")
+        self.statics: dict[str, int] = {}
+        self.number = 0
+
+    def run(self) -> None:
+        steps: dict[Callable[[], object], int] = {
+            self.grow: 5,
+            self.stream: 8,
+            self.both.run: 3,
+            self.static: 2,
+            self.statement: 1,
+            self.by_hand: 1,
+            self.unknown: 1,
+            self.foreign: 1,
+            self.overwrite: 1,
+            self.restore: 1,
+            self.roll_back: 1,
+            self.forget: 1,
+            self.compact: 1,
+            self.merge: 1,
+            self.take_branch: 1,
+        }
+        names, weights = list(steps), list(steps.values())
+        for _ in range(STEPS):
+            self.number += 1
+            self.random.choices(names, weights)[0]()
+
+    def grow(self) -> None:
+        self.random.choice(self.sources).write(rows(self.number))
+
+    def stream(self) -> None:
+        self.random.choice(self.jobs).run(rows=self.random.randint(0, 1))
+
+    def static(self) -> None:
+        source = self.random.choice(self.sources)
+        number = self.statics[source.name] = self.statics.get(source.name, -1) + 1
+        newest = source._files.snapshots.latest_id()
+        read = read_of(source, end=newest, mode=ReadMode.BATCH)
+        commit_rows(self.sink, rows(self.number), read, user=f"static of {source.name}", batch=number)
+
+    def statement(self) -> None:
+        source = self.random.choice(self.sources)
+        read = read_of(source, end=source._files.snapshots.latest_id(), mode=ReadMode.BATCH)
+        commit_rows(self.sink, rows(self.number), read, user=f"statement {self.number}", batch=None)
+
+    def by_hand(self) -> None:
+        self.sink.write(rows(self.number))
+
+    def unknown(self) -> None:
+        commit_rows(self.sink, rows(self.number), UnknownSource(why="no plan"), user=f"u{self.number}", batch=None)
+
+    def foreign(self) -> None:
+        if self.sink._files.snapshots.latest_id():
+            write_foreign(self.sink)
+
+    def overwrite(self) -> None:
+        if self.sink._files.snapshots.latest_id():
+            source = self.random.choice(self.sources)
+            read = read_of(source, end=source._files.snapshots.latest_id(), mode=ReadMode.BATCH)
+            overwrite_rows(self.sink, rows(self.number), read)
+
+    def restore(self) -> None:
+        ids = self.sink._files.snapshots.ids()
+        if len(ids) > 1:
+            self.sink.restore(snapshot_id=self.random.choice(ids))
+
+    def roll_back(self) -> None:
+        ids = self.sink._files.snapshots.ids()
+        if len(ids) > 2:
+            self.sink.rollback(snapshot_id=self.random.choice(ids[-3:]))
+
+    def forget(self) -> None:
+        """A stream begins anew, with another user."""
+        job = self.random.choice(self.jobs)
+        self.jobs[self.jobs.index(job)] = StreamJob(self.sink, job.sources, user=f"job of {self.number}")
+
+    def merge(self) -> None:
+        """A branch is written by a job of its own, while another one goes on, and merged."""
+        if self.sink._files.snapshots.latest_id():
+            self.write_branch()
+            self.stream()
+            self.sink.merge_changes(self.name)
+
+    def take_branch(self) -> None:
+        if self.sink._files.snapshots.latest_id():
+            self.write_branch()
+            if self.random.random() < 0.5:
+                self.stream()
+            self.sink.merge_branch(self.name)
+
+    def write_branch(self) -> None:
+        self.name = f"b{self.number}"
+        self.sink.create_branch(self.name)
+        job = StreamJob(self.sink.branch(self.name), [self.random.choice(self.sources)], user=self.name)
+        for _ in range(self.random.randint(1, 2)):
+            job.run()
+
+    def compact(self) -> None:
+        self.random.choice([*self.sources, self.sink]).compact(full=True)
+
+
+def line_of(table: Table) -> Line:
+    return Line(key=line_key(table._files), name=table.name, steps=steps_of_table(table._files))
+
+
+def what_is_shown(shown: ShownLine, position: int) -> dict[str, int | None]:
+    """By source: the version; None where it is shown at none."""
+    found = {key.uuid: source.at(position) for key, source in shown.sources.items()}
+    return {uuid: None if broken is not None else key for uuid, (key, broken) in found.items() if key != ABSENT}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_property_says_what_the_snapshots_before_it_say(catalog: Catalog, seed: int) -> None:
+    history = History(catalog, seed)
+    history.run()
+    whole = line_of(history.sink)
+    versions = {line_key(one._files): LineVersions(line_of(one).steps) for one in history.sources}
+    expected = shown_by(whole, {**versions, whole.key: LineVersions(whole.steps)})
+
+    for cut in range(1, len(whole.steps)):
+        line = replace(whole, steps=whole.steps[cut:])  # its first snapshots have expired
+        found = shown_by(line, {**versions, whole.key: LineVersions(line.steps)})
+        known = next(
+            (position for position, step in enumerate(line.steps) if step.row_sources is not None), len(line.steps)
+        )
+        for position in range(known, len(line.steps)):
+            assert what_is_shown(found, position) == what_is_shown(expected, cut + position), (cut, position)
+
+
+def expire(table: Table) -> None:
+    table.expire_snapshots(retain_min=1, retain_max=1)
+
+
+def test_rows_changed_by_hand_are_named_when_the_change_has_expired(catalog: Catalog) -> None:
+    source, sink = make(catalog, "a"), make(catalog, "sink")
+    source.write(rows(1))
+    job = StreamJob(sink, [source], user="job")
+    job.run()
+    sink.write(rows(7))
+    source.write(rows(2))
+    job.run()
+    expire(sink)
+    with pytest.raises(NotConsistentError, match=r"db\.sink shows db\.a at no version.* in its snapshot 2"):
+        consistent_snapshots(catalog, ["db.a", "db.sink"])
+
+
+def test_rows_written_by_hand_before_a_job_began_are_no_hindrance(catalog: Catalog) -> None:
+    source, sink = make(catalog, "a"), make(catalog, "sink")
+    sink.write(rows(7))
+    source.write(rows(1))
+    job = StreamJob(sink, [source], user="job")
+    job.run()
+    source.write(rows(2))
+    job.run()
+    expire(sink)
+    assert dict(consistent_snapshots(catalog, ["db.a", "db.sink"])) == {"db.a": 2, "db.sink": 3}
+
+
+def test_a_static_side_that_has_moved_is_named_when_its_first_version_has_expired(catalog: Catalog) -> None:
+    side, sink = make(catalog, "side"), make(catalog, "sink")
+    for batch in range(3):
+        if batch < 2:
+            side.write(rows(batch))
+        read = read_of(side, end=side._files.snapshots.latest_id(), mode=ReadMode.BATCH)
+        commit_rows(sink, rows(batch), read, user="job", batch=batch)
+    expire(sink)
+    with pytest.raises(NotConsistentError, match=r"by several versions at once \(snapshot 1, then snapshot 2"):
+        consistent_snapshots(catalog, ["db.side", "db.sink"])
+
+
+def test_snapshots_of_another_engine_alone_do_not_say_what_they_were_made_from(catalog: Catalog) -> None:
+    source, sink = make(catalog, "a"), make(catalog, "sink")
+    source.write(rows(1))
+    job = StreamJob(sink, [source], user="job")
+    job.run()
+    write_foreign(sink)
+    source.write(rows(2))
+    job.run()
+    sink._files.file_io.delete(sink._files.paths.snapshot(1))  # its expiry keeps no state of lakelog
+    with pytest.raises(NotConsistentError, match=r"db\.sink shows db\.a at no version.* in its snapshot 2"):
+        consistent_snapshots(catalog, ["db.a", "db.sink"])
+
+
+def test_a_property_that_is_not_readable_is_an_error(catalog: Catalog) -> None:
+    with pytest.raises(CorruptDataError, match=r"lakelog\.sources is not readable"):
+        RowSources.of({SOURCES_KEY: '{"sources": [{"uuid": 1}]}'})
+    assert RowSources.of({}) is None
