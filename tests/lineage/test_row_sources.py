@@ -12,6 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.metadata.row_source_changes import READERS_MAX
 from lakelog.filestore.metadata.row_sources import RowSources
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.metadata.users import SOURCES_KEY
@@ -246,6 +247,20 @@ def test_snapshots_of_another_engine_alone_do_not_say_what_they_were_made_from(c
     job.run()
     sink._files.file_io.delete(sink._files.paths.snapshot(1))  # its expiry keeps no state of lakelog
     with pytest.raises(NotConsistentError, match=r"db\.sink shows db\.a at no version.* in its snapshot 2"):
+        consistent_snapshots(catalog, ["db.a", "db.sink"])
+
+
+def test_the_property_does_not_grow_with_jobs_that_came_once(catalog: Catalog) -> None:
+    source, sink = make(catalog, "a"), make(catalog, "sink")
+    source.write(rows(1))
+    sizes = []
+    for number in range(READERS_MAX + 20):
+        snapshot = StreamJob(sink, [source], user=f"job {number:03}").run()
+        sizes.append(len(snapshot.properties[SOURCES_KEY]))
+    assert max(sizes) < sizes[READERS_MAX - 1] + 200
+    while len(sink._files.snapshots.ids()) > 1:
+        expire(sink)
+    with pytest.raises(NotConsistentError, match="more than 64 jobs have read it"):
         consistent_snapshots(catalog, ["db.a", "db.sink"])
 
 

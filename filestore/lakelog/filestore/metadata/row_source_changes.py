@@ -27,6 +27,7 @@ from lakelog.filestore.metadata.snapshot import MERGE_OPERATION, RESTORE_OPERATI
 from lakelog.filestore.metadata.users import LINEAGE_KEY, SOURCES_KEY, CarriedProperties
 
 DETAILS_MAX = 300  # characters
+READERS_MAX = 64  # of one source: each commit copies them
 _BRINGS_STATE = frozenset({RESTORE_OPERATION, *(verb.value for verb in BranchVerb)})
 
 
@@ -141,6 +142,10 @@ class _Change:
             if read.get("exact") is not True or end is None:
                 state.passing = self._break("inexact", str(read.get("why", "")))
         source.readers[name] = state
+        if len(source.readers) > READERS_MAX:  # of many jobs that came once: what they show is not one version for long
+            oldest = min(source.readers, key=lambda one: source.readers[one].snapshot_id)
+            del source.readers[oldest]
+            source.broken = source.broken or self._break("mixed", f"more than {READERS_MAX} jobs have read it")
 
     def _break(self, why: str, details: str) -> SourceBreak:
         return SourceBreak(self.snapshot_id, why, cut(details, DETAILS_MAX))
