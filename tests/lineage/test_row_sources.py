@@ -17,6 +17,7 @@ from lakelog.filestore.metadata.row_sources import RowSources
 from lakelog.filestore.metadata.snapshot import CommitKind
 from lakelog.filestore.metadata.users import SOURCES_KEY
 from lakelog.filestore.write.write import write_rows
+from lakelog.lineage import feed
 from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.line_state import ABSENT
 from lakelog.lineage.lines import Line, line_key, steps_of_table
@@ -25,6 +26,7 @@ from lakelog.lineage.shown import ShownLine, shown_by
 from lakelog.lineage.versions import LineVersions
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
+from tests.support.lineage_records import LINEAGE_ON
 
 SEEDS = range(12)
 STEPS = 14
@@ -211,6 +213,24 @@ def test_rows_changed_by_hand_are_named_when_the_change_has_expired(catalog: Cat
     expire(sink)
     with pytest.raises(NotConsistentError, match=r"db\.sink shows db\.a at no version.* in its snapshot 2"):
         consistent_snapshots(catalog, ["db.a", "db.sink"])
+
+
+def test_rows_changed_by_hand_between_batches_that_were_fed_are_named_when_all_have_expired(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, options=LINEAGE_ON)
+    source, a, b = make(catalog, "s"), make(catalog, "a"), make(catalog, "b")
+    jobs = [StreamJob(table, [source], user=table.name) for table in (a, b)]
+    for is_by_hand in (False, True, False, False):
+        if is_by_hand:
+            a.write(rows(7))  # no edge, between the batches before and behind it
+        source.write(rows(1))
+        for job in jobs:
+            job.run()
+    feed(catalog)
+    for table in (a, b):
+        table.expire_snapshots(retain_max=1, retain_min=1)
+
+    with pytest.raises(NotConsistentError, match=r"db\.a shows db\.s at no version, by a change .* in its snapshot 2"):
+        consistent_snapshots(catalog, ["db.a", "db.b"])
 
 
 def test_rows_written_by_hand_before_a_job_began_are_no_hindrance(catalog: Catalog) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from lakelog.filestore.metadata.row_sources import RowSources
 from lakelog.lineage.carried_state import state_of
@@ -276,9 +277,13 @@ def _in_table(reader: Reader) -> Reader:
 
 
 def _is_cut(line: Line, living: int) -> bool:
-    """Whether snapshots before the first living one are missing, which may have changed rows without a record."""
-    expected = line.steps[living - 1].version.snapshot_id + 1 if living else 1
-    return bool(line.steps) and line.steps[living].version.snapshot_id > expected
+    """Whether any snapshot before the first living one is missing, which may have changed rows without a record.
+
+    A branch begins with the snapshot that it began at.
+    """
+    ids = [step.version.snapshot_id for step in line.steps[: living + 1]]
+    begins_late = bool(ids) and ids[0] > 1 and (line.began is None or not living)
+    return begins_late or any(after > before + 1 for before, after in pairwise(ids))
 
 
 def _writer(batch: LineBatch) -> str:
