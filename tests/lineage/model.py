@@ -208,7 +208,8 @@ class Model:
             target = self.choose.choice(living[:-1])
             snapshots = self.tables[name].snapshots
             at = snapshots.index(target) + 1
-            if all(one.version == one.commit for one in snapshots[at:]):  # else versions would lose their names
+            is_known = sources_in(snapshots[at:]) <= sources_in(snapshots[:at])  # else nothing says what they were
+            if is_known and all(one.version == one.commit for one in snapshots[at:]):  # else versions lose their names
                 del snapshots[at:]
                 self._rewind(name)
 
@@ -407,6 +408,11 @@ class Model:
         found = Snapshot(number, commit, version, rows, parts, step)
         snapshots.append(found)
         self.by_commit[commit] = found
+
+
+def sources_in(snapshots: Sequence[Snapshot]) -> set[str]:
+    """The tables that snapshots were made from."""
+    return {part.source for one in snapshots for part in one.parts.values()}
 
 
 def _is_kept(key: tuple[str, ...], keeps: int) -> bool:

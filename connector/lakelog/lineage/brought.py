@@ -63,14 +63,34 @@ class Reads:
 
 @dataclass(slots=True)
 class Brought:
-    """What steps have brought, by user. `is_anew`: what was there before was overwritten. `left` are users whose rows
-    were overwritten or restored away. `unknown` says what is not known.
+    """What steps behind a base have brought, by user. `is_anew`: what was there before was overwritten. `unknown` says
+    what is not known.
+
+    `left` are users whose rows were overwritten or restored away, and with `is_alone` all that are not known: the rows
+    of the table that the branch began with were overwritten. `read_to` is how far reads were at the base.
     """
 
     reads: dict[str, Reads] = field(default_factory=dict)
+    read_to: dict[str, dict[ReadKey, TableVersion | None]] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
+    is_alone: bool = False
     is_anew: bool = False
     unknown: str | None = None
+
+    @property
+    def users(self) -> set[str]:
+        """The users with rows."""
+        return {*self.reads, *self.read_to}
+
+    def at_base(self) -> Brought:
+        """The state of a base, behind which nothing is brought yet."""
+        read_to = {user: dict(ends) for user, ends in self.read_to.items()}
+        for user, reads in self.reads.items():
+            ends = read_to.setdefault(user, {})
+            for key, parts in reads.found.items():
+                last = parts[-1]
+                ends[key] = last.end if isinstance(last, TableSource) else None
+        return Brought(read_to=read_to, left=set(self.left), is_alone=self.is_alone)
 
     def missed(self, why: str) -> None:
         """What the rows come from is not known."""
@@ -118,7 +138,7 @@ def merge_lineage(
     `base` is the state since which changes are taken; without an `origin`, which goes with the users of the branch, it
     is the whole branch, and the state at which the branch began. `missed` is what is not known beside the steps.
     """
-    found = brought_by(steps_between(steps, base, branch.end), base, own=source_key(branch))
+    found = brought_by(steps_up_to(steps, branch.end), base, own=source_key(branch))
     if origin is not None and found.is_anew:
         found.missed("the branch was overwritten")
     batches = batches_of_reads(found, "" if origin is None else f"{ORIGIN_MARK}{origin}")
@@ -146,23 +166,30 @@ def _base_of(taken: TakenBranch) -> TableVersion | None:
     return TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
 
 
-def steps_between(steps: Sequence[Step], base: TableVersion | None, end: TableVersion | None) -> list[Step]:
-    """The steps of a branch behind its base, up to the snapshot that is taken."""
-    last = LineVersions(steps).position(end) if end is not None else None
-    first = 0 if base is None else base.snapshot_id
-    return [step for step in steps[: None if last is None else last + 1] if step.version.snapshot_id > first]
+def steps_up_to(steps: Sequence[Step], end: TableVersion | None) -> Sequence[Step]:
+    """The steps of a branch up to the snapshot that is taken."""
+    last = None if end is None else LineVersions(steps).position(end)
+    return steps if last is None else steps[: last + 1]
 
 
 def brought_by(steps: Sequence[Step], base: TableVersion | None, *, own: LineKey) -> Brought:
-    """What the steps of a branch behind a base have brought. A read of the branch itself is no source."""
-    found = Brought()
-    living = next((step.version.snapshot_id for step in steps if step.is_living), None)
-    if living is not None and living == min(step.version.snapshot_id for step in steps):
-        first = 1 if base is None else base.snapshot_id + 1
-        if living > first:
-            found.missed(f"its snapshots {first} to {living - 1} have expired, and were not fed")
+    """What the steps of a branch behind a base have brought. A read of the branch itself is no source.
+
+    Steps before the base say whose rows the branch has there.
+    """
+    first = 0 if base is None else base.snapshot_id
+    later = [step for step in steps if step.version.snapshot_id > first]
+    earlier = steps[: len(steps) - len(later)]
+    before = _run(Brought(), earlier, {step.version: Brought() for step in earlier[:1]}, own)
+    found = before.at_base()
+    living = next((step.version.snapshot_id for step in later if step.is_living), None)
+    if living is not None and living == later[0].version.snapshot_id and living > first + 1:
+        found.missed(f"its snapshots {first + 1} to {living - 1} have expired, and were not fed")
+    return _run(found, later, {} if base is None else {base: copy.deepcopy(found)}, own)
+
+
+def _run(found: Brought, steps: Sequence[Step], kept: dict[TableVersion, Brought], own: LineKey) -> Brought:
     restored = {step.restored for step in steps if step.restored is not None}
-    kept: dict[TableVersion, Brought] = {} if base is None else {base: copy.deepcopy(found)}
     for step in steps:
         found = _taken(found, step, kept, own)
         if step.version in restored:
@@ -182,11 +209,13 @@ def _taken(before: Brought, step: Step, kept: Mapping[TableVersion, Brought], ow
             target = None if step.restored is None else kept.get(step.restored)
             if target is None:
                 found.missed(f"its snapshot {number} restores a state of which nothing is known")
+                found.left |= found.users
+                found.is_alone = True
             else:
                 found = copy.deepcopy(target)
-                found.left |= before.left | (before.reads.keys() - found.reads.keys())
+                found.left = (found.left | before.left | before.users) - found.users
         case Change.OVERWRITE if not any(_keeps_rows(one, own) for batch in step.batches for one in batch.sources):
-            found = Brought(left=before.left | before.reads.keys(), is_anew=True)
+            found = Brought(left=before.left | before.users, is_alone=True, is_anew=True)
     for batch in step.batches:
         if not batch.sources and step.changes_rows:
             found.missed(f"{step.operation} in its snapshot {number}, whose sources are not recorded")
@@ -200,8 +229,9 @@ def _keeps_rows(source: Source, own: LineKey) -> bool:
 
 
 def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
+    has_left = batch.user in found.left or (found.is_alone and batch.user not in found.users)
+    found.left.discard(batch.user)
     reads = found.reads.setdefault(batch.user, Reads())
-    is_new = not reads.found
     reads.job, reads.number = batch.job, batch.number
     counts: dict[tuple[object, ReadMode | None], int] = {}
     for source in batch.sources:
@@ -216,10 +246,13 @@ def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
         if named == own:
             continue
         nth = counts[named, mode] = counts.get((named, mode), -1) + 1
-        has_left = is_new and (found.is_anew or batch.user in found.left)
-        if has_left and mode is ReadMode.STREAM and source.start is not None:
-            found.missed(f"rows that writer {batch.user} wrote before were overwritten or restored")
-        _add(reads.found.setdefault(ReadKey(named, mode, nth), []), source)
+        key = ReadKey(named, mode, nth)
+        if isinstance(source, TableSource) and mode is ReadMode.STREAM:
+            read_to = found.read_to.get(batch.user, {}).get(key, source.start)
+            is_behind = key not in reads.found and read_to != source.start
+            if is_behind or (has_left and source.start is not None):
+                found.missed(f"writer {batch.user} read on behind rows that were overwritten, restored or never read")
+        _add(reads.found.setdefault(key, []), source)
 
 
 def _add(known: list[Source], source: Source) -> None:

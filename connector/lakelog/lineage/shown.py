@@ -226,6 +226,9 @@ class _Run:
             nth = counts[key, source.mode] = counts.get((key, source.mode), -1) + 1
             self._read(key, Reader(batch.user, source.mode, nth), source, batch, number)
             touched.add(key)
+        if unknown is not None and batch.merged is not None:  # it may bring rows back that the table has dropped
+            for key in self.shown.sources:
+                self.state.sources.setdefault(key, SourceState())
         return touched if unknown is None else touched | self._break(unknown)
 
     def _read(self, key: LineKey, reader: Reader, source: TableSource, batch: LineBatch, number: int) -> None:
