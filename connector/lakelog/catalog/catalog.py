@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.dropping import drop, finish_drop, is_left_of_drop
 from lakelog.catalog.identifier import Identifier, check_name
 from lakelog.catalog.lineage_options import lineage_options, without_lineage_options
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
@@ -247,6 +246,8 @@ class Catalog:
         ends half-way leaves a table that fails when it is read: drop it again. That also finishes a drop that was cut
         off after the table had lost its name.
         """
+        from lakelog.catalog.dropping import drop, finish_drop
+
         name = Identifier.parse(identifier)
         try:
             table = self.table(identifier)
@@ -352,6 +353,8 @@ class Catalog:
 
     def _is_left_of_drop(self, path: str, entry: FileEntry) -> bool:
         """Whether a folder of a database is empty, or was left by a drop that was cut off."""
+        from lakelog.catalog.dropping import is_left_of_drop
+
         return entry.is_folder and (is_left_of_drop(entry.name) or not self._file_io.list_names(path))
 
     def _new_schema(
