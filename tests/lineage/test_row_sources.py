@@ -12,6 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.metadata.row_source_changes import READERS_MAX
 from lakelog.filestore.metadata.row_sources import RowSources
 from lakelog.filestore.metadata.snapshot import CommitKind
@@ -281,6 +282,31 @@ def test_the_property_does_not_grow_with_jobs_that_came_once(catalog: Catalog) -
     while len(sink._files.snapshots.ids()) > 1:
         expire(sink)
     with pytest.raises(NotConsistentError, match="more than 64 jobs have read it"):
+        consistent_snapshots(catalog, ["db.a", "db.sink"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"kind": "table", "uuid": "u"},
+        {"kind": "table", "table": "db.a", "uuid": "u", "mode": "stream", "to": {"snapshot": "7"}},
+        {"kind": "unknown", "why": 7},
+        "a",
+    ],
+)
+def test_a_record_that_another_writer_has_damaged_stops_no_commit(catalog: Catalog, source: object) -> None:
+    a, sink = make(catalog, "a"), make(catalog, "sink")
+    a.write(rows(1))
+    StreamJob(sink, [a], user="job").run()
+    entry = {"user": "other", "identifier": 0, "job": "other", "batch": 0, "sources": [source]}
+    live = sink._files.live_files.of(sink._files.snapshots.latest())
+    entries = write_rows(sink._files, rows(7), first_sequence=live.next_sequence).entries
+    snapshot = append_commit(
+        sink._files, user="other", identifier=0, digest=None, entries=entries, lineage={"batches": [entry]}
+    )
+    assert snapshot is not None
+    expire(sink)
+    with pytest.raises(NotConsistentError, match=r"a batch that does not record what it read .*not readable"):
         consistent_snapshots(catalog, ["db.a", "db.sink"])
 
 

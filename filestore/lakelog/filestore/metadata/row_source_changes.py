@@ -48,10 +48,10 @@ def sources_property(
     found = RowSources.of(snapshot.properties) if is_restore else carried_sources(carried)
     batches = _batches_of(snapshot, is_restore=is_restore)
     if found is None:
-        reads = [source for batch in batches for source in batch.sources if batch.reads_table(source, own)]
+        reads = [read for batch in batches for read in batch.reads if read.key != own]
         if not reads:
             return {}
-        found = RowSources(is_complete=not any("from" in source for source in reads))
+        found = RowSources(is_complete=all(read.start is None for read in reads))
     _Change(found, snapshot.id, snapshot.operation_name or snapshot.commit_kind.value, own).take(
         batches,
         is_changed=not is_restore and changes_rows(snapshot, before),
@@ -61,24 +61,68 @@ def sources_property(
     return {SOURCES_KEY: found.to_json()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What a batch reads of a table."""
+
+    key: SourceKey
+    table: str
+    is_stream: bool
+    start: ReadVersion | None
+    end: ReadVersion | None
+    is_exact: bool
+    why: str
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> _Read:
+        """Parse it. Raises ValueError or KeyError."""
+        return cls(
+            key=source_key_of(fields),
+            table=string(fields, "table"),
+            is_stream=string(fields, "mode") == "stream",
+            start=read_version(fields, "from"),
+            end=read_version(fields, "to"),
+            is_exact=fields.get("exact") is True,
+            why=optional(string, fields, "why") or "",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
     """A batch, whole or a part of it, as the snapshot records it. `number` None is a statement.
 
-    `merge` says that it merges a branch, `is_brought` that it was one of the branch's.
+    `others` is how many sources are no tables, `unknown` why one is unknown. `is_merge` says that it merges a branch,
+    `is_brought` that it was one of the branch's.
     """
 
     user: str
     identifier: int
-    job: str | None
-    number: int | None
-    sources: Sequence[Mapping[str, Any]]
+    job: str | None = None
+    number: int | None = None
+    reads: Sequence[_Read] = ()
+    others: int = 0
+    unknown: str | None = None
     is_merge: bool = False
     is_brought: bool = False
 
-    def reads_table(self, source: Mapping[str, Any], own: SourceKey) -> bool:
-        """Whether a source is another table."""
-        return source.get("kind") == "table" and source_key_of(source) != own
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], *, is_merge: bool = False, is_brought: bool = False) -> _Batch:
+        """Parse it. Raises ValueError or KeyError."""
+        sources = objects_of(fields, "sources") if "sources" in fields else []
+        reads = [_Read.of(one) for one in sources if one.get("kind") == "table"]
+        states = [one for one in reads if not one.is_stream and one.key.branch is not None] if is_merge else []
+        unknown = [optional(string, one, "why") or "" for one in sources if one.get("kind") == "unknown"]
+        return cls(
+            user=string(fields, "user"),
+            identifier=whole(fields, "identifier"),
+            job=optional(string, fields, "job"),
+            number=whole(fields, "batch", COUNT) if "batch" in fields else None,
+            reads=[one for one in reads if not states or one is not states[-1]],
+            others=len(sources) - len(reads) - len(unknown),
+            unknown=unknown[0] if unknown else None,
+            is_merge=bool(states),
+            is_brought=is_brought,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,59 +137,59 @@ class _Change:
     def take(self, batches: Sequence[_Batch], *, is_changed: bool, is_recorded: bool, replaces_all: bool) -> None:
         if is_changed and not is_recorded:
             self.found.break_all(self._break("changed", self.operation))
-        known = [source for batch in batches for source in batch.sources]
-        if (
-            replaces_all
-            and known
-            and all(one.get("kind") != "unknown" and source_key_of(one) != self.own for one in known)
-        ):
+        reads = [read for batch in batches for read in batch.reads]
+        is_told = bool(reads) or any(batch.others for batch in batches)
+        is_known = all(batch.unknown is None for batch in batches) and all(read.key != self.own for read in reads)
+        if replaces_all and is_told and is_known:
             self.found.sources.clear()
         for batch in batches:  # a merge behind what it brings: what it does not know breaks that too
             self._take_batch(batch, is_changed=is_changed)
 
     def _take_batch(self, batch: _Batch, *, is_changed: bool) -> None:
-        numbers: Counter[tuple[SourceKey, str]] = Counter()
-        for source in batch.sources:
-            if batch.reads_table(source, self.own):
-                read = source_key_of(source), string(source, "mode")
-                self._read(batch, source, numbers[read])
-                numbers[read] += 1
-        why = next((one.get("why", "") for one in batch.sources if one.get("kind") == "unknown"), None)
-        if why is not None:
-            self.found.break_all(self._break("merged" if batch.is_merge else "unknown", str(why)))
-        elif not batch.sources and is_changed and not batch.is_merge:
+        numbers: Counter[tuple[SourceKey, bool]] = Counter()
+        for read in batch.reads:
+            if read.key != self.own:
+                self._read(batch, read, numbers[read.key, read.is_stream])
+                numbers[read.key, read.is_stream] += 1
+        if batch.unknown is not None:
+            self.found.break_all(self._break("merged" if batch.is_merge else "unknown", batch.unknown))
+        elif is_changed and not (batch.reads or batch.others or batch.is_merge):
             self.found.break_all(self._break("changed", self.operation))
 
-    def _read(self, batch: _Batch, read: Mapping[str, Any], number: int) -> None:
-        source = self.found.sources.setdefault(source_key_of(read), RowSource(string(read, "table")))
-        start, end = read_version(read, "from"), read_version(read, "to")
-        mode = string(read, "mode")
-        is_statement = mode != "stream" and batch.number is None
-        name = STATEMENTS if is_statement else f"{mode} {number} {batch.user}"
+    def _read(self, batch: _Batch, read: _Read, number: int) -> None:
+        source = self.found.sources.setdefault(read.key, RowSource(read.table))
+        if not read.is_stream and (read.end is None or read.start is not None):  # with a start these are changes
+            source.broken = source.broken or self._break("unknown", read.why)
+            return
+        is_statement = not read.is_stream and batch.number is None
+        name = STATEMENTS if is_statement else f"{'stream' if read.is_stream else 'batch'} {number} {batch.user}"
         before = source.readers.get(name)
-        state = ReaderState(snapshot_id=self.snapshot_id, last=end, batch=batch.identifier, job=batch.job)
+        state = ReaderState(snapshot_id=self.snapshot_id, last=read.end, batch=batch.identifier, job=batch.job)
         if before is not None:
             state.broken = before.broken
-        if mode != "stream" and (end is None or start is not None):  # with a start these are changes, not a state
-            source.broken = source.broken or self._break("unknown", str(read.get("why", "")))
-            return
-        if mode != "stream":
-            if before is not None and not _is_same_version(before.last, end):
-                state.broken = before.broken or self._break("mixed", f"{_named(before.last)}, then {_named(end)}")
-        else:
-            is_same = before is not None and before.batch == batch.identifier  # another part of the batch
-            is_known = self.found.is_complete and not batch.is_brought  # that has begun in the branch
-            has_begun = before is None and start is not None and bool(batch.number) and is_known
-            if has_begun or (before is not None and not is_same and not _is_same_version(before.last, start)):
-                was = "nothing" if before is None else _named(before.last)
-                state.broken = state.broken or self._break("gap", f"read on from {_named(start)}, not from {was}")
-            if read.get("exact") is not True or end is None:
-                state.passing = self._break("inexact", str(read.get("why", "")))
+        if read.is_stream:
+            self._follow(batch, read, before, state)
+        elif before is not None and not _is_same_version(before.last, read.end):
+            state.broken = before.broken or self._break("mixed", f"{_named(before.last)}, then {_named(read.end)}")
         source.readers[name] = state
         if len(source.readers) > READERS_MAX:  # of many jobs that came once: what they show is not one version for long
             oldest = min(source.readers, key=lambda one: source.readers[one].snapshot_id)
             del source.readers[oldest]
             source.broken = source.broken or self._break("mixed", f"more than {READERS_MAX} jobs have read it")
+
+    def _follow(self, batch: _Batch, read: _Read, before: ReaderState | None, state: ReaderState) -> None:
+        """Break what a stream shows where it does not go on from what it has read."""
+        if before is None:
+            has_begun = read.start is not None and bool(batch.number)
+            is_gap = has_begun and self.found.is_complete and not batch.is_brought  # that has begun in the branch
+        else:
+            is_part = before.batch == batch.identifier  # another part of one batch
+            is_gap = not is_part and not _is_same_version(before.last, read.start)
+        if is_gap:
+            was = "nothing" if before is None else _named(before.last)
+            state.broken = state.broken or self._break("gap", f"read on from {_named(read.start)}, not from {was}")
+        if not read.is_exact or read.end is None:
+            state.passing = self._break("inexact", read.why)
 
     def _break(self, why: str, details: str) -> SourceBreak:
         return SourceBreak(self.snapshot_id, why, cut(details, DETAILS_MAX))
@@ -175,24 +219,9 @@ def _batches_of(snapshot: Snapshot, *, is_restore: bool) -> list[_Batch]:
             if is_restore and operation in _BRINGS_STATE:
                 continue
             brought = objects_of(fields, "brought") if "brought" in fields else []
-            found += [_batch_of(one, is_brought=True) for one in brought]
-            found.append(_batch_of(fields, is_merge=operation == MERGE_OPERATION or operation in _BRINGS_STATE))
+            found += [_Batch.of(one, is_brought=True) for one in brought]
+            found.append(_Batch.of(fields, is_merge=operation == MERGE_OPERATION or operation in _BRINGS_STATE))
     except (KeyError, ValueError) as error:
-        unknown = {"kind": "unknown", "why": f"its record is not readable: {cause(error)}"}
-        return [_Batch(snapshot.commit_user, snapshot.commit_identifier, job=None, number=None, sources=[unknown])]
+        why = f"its record is not readable: {cause(error)}"
+        return [_Batch(user=snapshot.commit_user, identifier=snapshot.commit_identifier, unknown=why)]
     return found
-
-
-def _batch_of(fields: Mapping[str, Any], *, is_merge: bool = False, is_brought: bool = False) -> _Batch:
-    sources = objects_of(fields, "sources") if "sources" in fields else []
-    states = [one for one in sources if one.get("mode") == "batch" and "branch" in one]
-    merged = states[-1] if is_merge and states else None
-    return _Batch(
-        user=string(fields, "user"),
-        identifier=whole(fields, "identifier"),
-        job=optional(string, fields, "job"),
-        number=whole(fields, "batch", COUNT) if "batch" in fields else None,
-        sources=[one for one in sources if one is not merged],
-        is_merge=merged is not None,
-        is_brought=is_brought,
-    )
