@@ -203,8 +203,9 @@ def changes_rows(table: Table, number: int) -> bool:
 
 
 def version_shown(table: Table, number: int) -> int:
-    """The version of the source that a snapshot shows, by its own record."""
-    (batch,) = batches_of(table._files.snapshots.get(number))
+    """The version of the source that a snapshot shows, by the record of the newest batch; compactions have none."""
+    found = (batches_of(table._files.snapshots.get(one)) for one in range(number, 0, -1))
+    (batch,) = next(batches for batches in found if batches)
     (source,) = batch.lineage.sources
     assert isinstance(source, TableSource)
     assert source.end is not None
