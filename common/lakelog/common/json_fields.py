@@ -139,6 +139,15 @@ def items(fields: Mapping[str, Any], key: str, *, length: int | None = None) -> 
     return value
 
 
+def objects(fields: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """A list of objects."""
+    found = items(fields, key)
+    for one in found:
+        if not isinstance(one, dict):
+            raise ValueError(f"{key} must hold objects, found {shown(one)}")  # noqa: TRY004  # one error
+    return found
+
+
 def binary(fields: Mapping[str, Any], key: str) -> bytes:
     """Bytes, as base64."""
     value = fields.get(key)

@@ -31,6 +31,7 @@ from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.location import Location, store_options
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
@@ -178,7 +179,7 @@ class Catalog:
         """
         parts = split_name(name)
         if parts.system is not None:
-            found = self.table(parts.table if parts.branch is None else f"{parts.table}$branch_{parts.branch}")
+            found = self.table(line_name(parts.table, parts.branch))
             return found.system_table(parts.system, after=after, up_to=up_to, **which)
         from lakelog.catalog.system_tables import warehouse_table
 

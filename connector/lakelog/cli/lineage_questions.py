@@ -121,14 +121,12 @@ def _print_edges(edges: pa.Table, as_json: bool) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
+    from lakelog.filestore.schema.line_names import line_name
+
     first, last = row["source_from"], row["source_to"]
     read = row["foreign_to"] or ("" if last is None else f"up to {last}" if first is None else f"{first + 1} to {last}")
     batch = row["operation"] if row["barrier_id"] is None else str(row["barrier_id"])
-    sink = _named(row["sink_table"], row["sink_branch"])
-    source = _named(row["source_table"] or row["source_kind"] or "", row["source_branch"])
+    sink = line_name(row["sink_table"], row["sink_branch"])
+    source = line_name(row["source_table"] or row["source_kind"] or "", row["source_branch"])
     note = row["why"] or ("" if row["exact"] is not False else "and a part of what follows")
     return [str(row["depth"]), sink, str(row["sink_snapshot"]), row["job"] or "", batch or "", read, source, note]
-
-
-def _named(table: str, branch: str | None) -> str:
-    return table if branch is None else f"{table}$branch_{branch}"

@@ -18,7 +18,7 @@ from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.users import MERGED_PREFIX
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_graph import read_line
 from lakelog.lineage.lines import ORIGIN_MARK, Change, LineBatch, LineKey, Step, line_key, source_key
@@ -148,12 +148,9 @@ def merge_lineage(
     for why in missed:
         found.missed(why)
     own = replace(branch, start=None if origin is None and found.is_anew else base)
-    unknown = [] if found.unknown is None else [UnknownSource(why=f"{_named(branch)}: {found.unknown}")]
+    name = line_name(branch.table, branch.branch)
+    unknown = [] if found.unknown is None else [UnknownSource(why=f"{name}: {found.unknown}")]
     return BatchLineage(sources=(own, *unknown), brought=batches)
-
-
-def _named(branch: TableSource) -> str:
-    return f"{branch.table}{BRANCH_INFIX}{branch.branch}"
 
 
 def _base_of(taken: TakenBranch) -> TableVersion | None:

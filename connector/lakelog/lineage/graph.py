@@ -15,7 +15,7 @@ from typing import Any  # Any: values of edges
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.schema.line_names import line_name
 
 Row = Mapping[str, Any]
 
@@ -223,7 +223,7 @@ def _span(
 
 def _node(key: NodeKey, name: str, depth: int, span: tuple[int | None, int | None]) -> LineageNode:
     return LineageNode(
-        name=name if key.branch is None else f"{name}{BRANCH_INFIX}{key.branch}",
+        name=line_name(name, key.branch),
         kind=key.kind,
         uuid=key.identity if key.kind is NodeKind.TABLE else None,
         branch=key.branch,

@@ -14,6 +14,7 @@ from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
 from lakelog.lineage.expired import ExpiredSteps
@@ -128,7 +129,7 @@ def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
         graph.names[key] = line.name
         for source, name in _mentioned(line):
             if source not in graph.lines and source not in waiting:
-                graph.names[source] = name if source.branch is None else f"{name}{BRANCH_INFIX}{source.branch}"
+                graph.names[source] = line_name(name, source.branch)
                 waiting[source] = tables.find(source, name)
         main = LineKey(key.uuid)
         if key.branch is not None and table is not None and main not in graph.lines:

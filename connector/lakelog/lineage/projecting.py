@@ -18,7 +18,8 @@ from lakelog.catalog.lineage_tables import (
     SOURCE_SNAPSHOTS,
     StoredTable,
 )
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.record import ReadMode
 
 Edge = Mapping[str, Any]
@@ -132,7 +133,7 @@ def _named(edge: Edge, side: str) -> Row:
     return {
         "job": edge["job"],
         "database": database,
-        "table": table if branch is None else f"{table}{BRANCH_INFIX}{branch}",
+        "table": line_name(table, branch),
     }
 
 

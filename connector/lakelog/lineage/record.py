@@ -30,8 +30,8 @@ from enum import StrEnum
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, string, whole
-from lakelog.common.quoting import cause, cut, shown
+from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, parse_object, string, whole
+from lakelog.common.quoting import cause, cut
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.users import LINEAGE_KEY
 
@@ -212,8 +212,8 @@ class BatchLineage:
             run_id=optional(string, fields, "run"),
             batch_id=whole(fields, "batch", COUNT) if "batch" in fields else None,
             operation=optional(string, fields, "operation"),
-            sources=tuple(map(_source_of, _objects(fields, "sources"))) if "sources" in fields else (),
-            brought=tuple(map(_brought_of, _objects(fields, "brought"))) if "brought" in fields else (),
+            sources=tuple(map(_source_of, objects(fields, "sources"))) if "sources" in fields else (),
+            brought=tuple(map(_brought_of, objects(fields, "brought"))) if "brought" in fields else (),
         )
 
 
@@ -242,7 +242,7 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
     if text is None:
         return ()
     try:
-        return tuple(map(CommittedBatch.from_json, _objects(parse_object(text), "batches")))
+        return tuple(map(CommittedBatch.from_json, objects(parse_object(text), "batches")))
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
             f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}. `lakelog table verify` checks "
@@ -289,14 +289,6 @@ def _consumed_of(offset: Mapping[str, Any]) -> TableVersion | None:
         return None
     consumed = whole(offset, "consumed", COUNT)
     return TableVersion(snapshot_id=consumed, commit=optional(string, offset, "commit"))
-
-
-def _objects(fields: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = items(fields, key)
-    for one in found:
-        if not isinstance(one, dict):
-            raise ValueError(f"{key} must hold objects, found {shown(one)}")  # noqa: TRY004  # one error
-    return found
 
 
 def _version_of(fields: Mapping[str, Any], key: str) -> TableVersion | None:

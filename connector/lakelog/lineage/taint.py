@@ -17,7 +17,7 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.line_graph import FoundTables, read_line
 from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, source_key
@@ -110,7 +110,7 @@ def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple
     except LakelogError as error:
         if key == asked:
             raise
-        note_unreadable(name if key.branch is None else f"{name}{BRANCH_INFIX}{key.branch}", None, error)
+        note_unreadable(line_name(name, key.branch), None, error)
         return read_line(key, None, tables.expired, name=name), None
 
 

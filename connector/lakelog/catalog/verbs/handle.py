@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from lakelog.catalog.identifier import Identifier
 from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.schema.line_names import line_name
 from lakelog.protocol.table_log import TableLog, log_of
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class TableHandle:
     @property
     def name(self) -> str:
         """`database.table`, or the folder for a table outside of a warehouse; of a branch with `$branch_<name>`."""
-        branch = self._files.branch
-        return f"{self.identifier or self.path}{'' if branch == MAIN_BRANCH else f'{BRANCH_INFIX}{branch}'}"
+        return line_name(str(self.identifier or self.path), self._files.branch)
 
     @property
     def warehouse(self) -> str:

@@ -16,6 +16,7 @@ from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, CarriedProperties, carried_properties
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
@@ -87,7 +88,7 @@ def identity_of(table: TableStore) -> str:
     if fork is not None:
         return f"{BRANCH_INFIX}{fork.branch_id}"
     of_table = _identity_of_table(table)
-    return of_table if table.branch == MAIN_BRANCH else f"{of_table}{BRANCH_INFIX}{table.branch}"
+    return line_name(of_table, table.branch)
 
 
 def _identity_of_table(table: TableStore) -> str:

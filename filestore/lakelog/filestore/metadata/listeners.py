@@ -52,7 +52,7 @@ def notify_committed(listeners_of: ListenersOf | None, snapshot: Snapshot, *, ta
         return
     try:
         listeners = tuple(listeners_of(table_name) or ())
-    except Exception:
+    except Exception:  # what is committed is committed
         logger.exception(
             "the listeners of table %s were not found at snapshot %d, which is committed", table_name, snapshot.id
         )

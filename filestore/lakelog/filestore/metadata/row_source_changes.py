@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any  # Any: parsed JSON
 
-from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.row_sources import (
@@ -19,7 +19,6 @@ from lakelog.filestore.metadata.row_sources import (
     SourceBreak,
     SourceKey,
     carried_sources,
-    objects_of,
     read_version,
     source_key_of,
 )
@@ -108,7 +107,7 @@ class _Batch:
     @classmethod
     def of(cls, fields: Mapping[str, Any], *, is_merge: bool = False, is_brought: bool = False) -> _Batch:
         """Parse it. Raises ValueError or KeyError."""
-        sources = objects_of(fields, "sources") if "sources" in fields else []
+        sources = objects(fields, "sources") if "sources" in fields else []
         reads = [_Read.of(one) for one in sources if one.get("kind") == "table"]
         states = [one for one in reads if not one.is_stream and one.key.branch is not None] if is_merge else []
         unknown = [optional(string, one, "why") or "" for one in sources if one.get("kind") == "unknown"]
@@ -214,11 +213,11 @@ def _batches_of(snapshot: Snapshot, *, is_restore: bool) -> list[_Batch]:
         return []
     found: list[_Batch] = []
     try:
-        for fields in objects_of(parse_object(text), "batches"):
+        for fields in objects(parse_object(text), "batches"):
             operation = optional(string, fields, "operation")
             if is_restore and operation in _BRINGS_STATE:
                 continue
-            brought = objects_of(fields, "brought") if "brought" in fields else []
+            brought = objects(fields, "brought") if "brought" in fields else []
             found += [_Batch.of(one, is_brought=True) for one in brought]
             found.append(_Batch.of(fields, is_merge=operation == MERGE_OPERATION or operation in _BRINGS_STATE))
     except (KeyError, ValueError) as error:

@@ -23,8 +23,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, items, member, optional, parse_object, string, whole
-from lakelog.common.quoting import cause, shown
+from lakelog.common.json_fields import COUNT, member, objects, optional, parse_object, string, whole
+from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.row_changes import changes_rows
 from lakelog.filestore.metadata.users import SOURCES_KEY, CarriedProperties
 from lakelog.filestore.schema.paths import MAIN_BRANCH
@@ -106,7 +106,7 @@ class RowSources:
         try:
             fields = parse_object(text)
             return cls(
-                sources={source_key_of(one): _source_of(one) for one in objects_of(fields, "sources")},
+                sources={source_key_of(one): _source_of(one) for one in objects(fields, "sources")},
                 is_complete=fields.get("complete") is not False,
             )
         except (KeyError, ValueError) as error:
@@ -136,11 +136,13 @@ def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, s
 
 
 def source_key_of(fields: Mapping[str, Any]) -> SourceKey:
+    """The line that an entry names."""
     branch = optional(string, fields, "branch")
     return SourceKey(str(fields.get("uuid")), None if branch == MAIN_BRANCH else branch)
 
 
 def read_version(fields: Mapping[str, Any], key: str) -> ReadVersion | None:
+    """A member that is a snapshot, None where it is missing. Raises ValueError or KeyError."""
     if key not in fields:
         return None
     version = member(fields, key)
@@ -191,10 +193,3 @@ def _break_to_json(found: SourceBreak | None) -> dict[str, object] | None:
 
 def _known(**values: object | None) -> dict[str, object]:
     return {key: value for key, value in values.items() if value is not None}
-
-
-def objects_of(fields: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = items(fields, key)
-    if not all(isinstance(one, dict) for one in found):
-        raise ValueError(f"{key} must hold objects, found {shown(found)}")
-    return found

@@ -19,7 +19,8 @@ from lakelog.filestore.metadata.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, LOG_BRANCH, TABLE_UUID
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
-from lakelog.filestore.schema.paths import BRANCH_INFIX, BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
+from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
 from lakelog.filestore.schema.schema import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -77,7 +78,7 @@ class TableStore:
         folder, _, table = self.path.rpartition("/")
         database = folder.rpartition("/")[2]
         name = f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
-        return name if self.branch == MAIN_BRANCH else f"{name}{BRANCH_INFIX}{self.branch}"
+        return line_name(name, self.branch)
 
     @property
     def uuid(self) -> str:
