@@ -16,11 +16,12 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.consistent import agree
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.edges import EDGE_SCHEMA
 from lakelog.lineage.line_graph import LineGraph, show_lines
-from lakelog.lineage.lines import Change, Line, LineBatch, LineKey, Step
+from lakelog.lineage.lines import Change, Line, LineBatch, Step
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion
 
 LEVELS, ABOVE = 20, 2

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.brought import merge_lineage
 from lakelog.lineage.line_graph import LineGraph, show_lines
-from lakelog.lineage.lines import Change, Line, LineBatch, LineKey, Step
+from lakelog.lineage.lines import Change, Line, LineBatch, Step
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion
 
 Rows = dict[tuple[str, ...], int]

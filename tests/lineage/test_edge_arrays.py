@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.edges import edge_table
-from lakelog.lineage.lines import LineKey
 from lakelog.lineage.record import TableVersion
 
 

@@ -12,8 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, agree
-from lakelog.lineage.lines import LineKey
 from tests.lineage.model import Model, Snapshot
 
 EVENTS = 45

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from lakelog.catalog.catalog import Catalog
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.agreement import Agreement, Domains, Mask
 from lakelog.lineage.consistent import NotConsistentError, agree
 from lakelog.lineage.kept_lines import KeptLines
 from lakelog.lineage.line_graph import LineGraph, load_lines
 from lakelog.lineage.line_state import Reason
-from lakelog.lineage.lines import Line, LineKey, line_key
+from lakelog.lineage.lines import Line, line_key
 from lakelog.lineage.record import TableVersion
 
 Positions = Mapping[str, TableVersion]

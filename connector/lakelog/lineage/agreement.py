@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.line_state import ABSENT, BROKEN
-from lakelog.lineage.lines import LineKey
 from lakelog.lineage.shown import ShownSource
 
 TRIES_MAX = 20_000

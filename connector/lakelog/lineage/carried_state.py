@@ -6,21 +6,20 @@ from collections.abc import Mapping
 
 from lakelog.filestore.metadata.row_sources import (
     STATEMENTS,
+    LineKey,
     ReadVersion,
     RowSource,
     RowSources,
     SourceBreak,
 )
 from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState
-from lakelog.lineage.lines import LineKey
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.versions import LineVersions
 
 
 def state_of(sources: RowSources, versions: Mapping[LineKey, LineVersions]) -> LineState:
     """The state after a snapshot. `versions` has those of each source."""
-    found = ((LineKey(*key), source) for key, source in sources.sources.items())
-    return LineState(sources={key: _state(source, versions[key]) for key, source in found})
+    return LineState(sources={key: _state(source, versions[key]) for key, source in sources.sources.items()})
 
 
 def _state(source: RowSource, versions: LineVersions) -> SourceState:

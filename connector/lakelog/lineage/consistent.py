@@ -13,10 +13,11 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import Timestamp, millis_of, shown_millis
 from lakelog.filestore.metadata.commit_times import newest_at
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.agreement import Agreement, Domains, Mask
 from lakelog.lineage.hindrances import hindrances, lagging
 from lakelog.lineage.line_graph import FoundTables, LineGraph, load_lines
-from lakelog.lineage.lines import LineKey, line_key
+from lakelog.lineage.lines import line_key
 from lakelog.lineage.record import TableVersion
 
 At = Timestamp | Mapping[str, int]

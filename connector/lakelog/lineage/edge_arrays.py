@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.generations import Copies, Generations, generations_of, unique_rows
-from lakelog.lineage.lines import LineKey
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.unreadable import UnreadableTable
 

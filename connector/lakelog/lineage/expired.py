@@ -13,9 +13,10 @@ from typing import Any  # Any: the values of a row
 
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase, plain_times
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.lines import Change, LineKey, Step, line_batch, taken_branch
+from lakelog.lineage.lines import Change, Step, line_batch, taken_branch
 from lakelog.lineage.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 
 Row = Mapping[str, Any]

@@ -9,10 +9,11 @@ import numpy as np
 
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.agreement import Agreement, Domains
 from lakelog.lineage.line_graph import LineGraph
 from lakelog.lineage.line_state import Break, Reason
-from lakelog.lineage.lines import LineKey, Step, source_key
+from lakelog.lineage.lines import Step, source_key
 from lakelog.lineage.record import TableSource
 
 _WORDS = {

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakelog.catalog.catalog import Catalog
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.edges import line_snapshots
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_graph import FoundTables, joined_line
-from lakelog.lineage.lines import Line, LineKey, Step, StepRun, replaces_all
+from lakelog.lineage.lines import Line, Step, StepRun, replaces_all
 
 
 class KeptLines(FoundTables):

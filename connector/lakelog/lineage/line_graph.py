@@ -13,13 +13,14 @@ from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_state import Break, Reason
-from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, source_key, steps_of_table
+from lakelog.lineage.lines import Change, Line, Step, line_key, source_key, steps_of_table
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
 from lakelog.lineage.unreadable import readable_tables
@@ -201,7 +202,7 @@ def _mentioned(line: Line) -> Iterable[tuple[LineKey, str]]:
     telling = [step for step in line.steps if step.row_sources is not None]
     for step in telling[:1] + [step for step in telling[1:] if step.change in {Change.RESTORE, Change.TAKEN}]:
         told = step.told_sources()
-        yield from () if told is None else ((LineKey(*key), source.table) for key, source in told.sources.items())
+        yield from () if told is None else ((key, source.table) for key, source in told.sources.items())
     for step in line.steps:
         for batch in step.batches:
             for source in batch.sources:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakelog.lineage.lines import LineKey
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.record import ReadMode
 from lakelog.lineage.versions import LineVersions
 

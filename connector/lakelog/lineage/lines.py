@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple
 
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
 from lakelog.filestore.metadata.row_changes import KEEPS_ROWS, REPLACES_ROWS, changes_rows
-from lakelog.filestore.metadata.row_sources import RowSources
+from lakelog.filestore.metadata.row_sources import LineKey, RowSources
 from lakelog.filestore.metadata.snapshot import (
     MERGE_OPERATION,
     RESTORE_OPERATION,
@@ -33,13 +32,6 @@ from lakelog.protocol.state import LogState
 
 ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
 _TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)
-
-
-class LineKey(NamedTuple):
-    """A table or a branch of it, the same under each name and in each catalog. `branch` is None for the main line."""
-
-    uuid: str
-    branch: str | None = None
 
 
 class Change(StrEnum):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.row_changes import changes_rows
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import BRANCH_INFIX
@@ -17,7 +18,7 @@ from lakelog.lineage.edge_arrays import EdgeArrays, Ints
 from lakelog.lineage.edges import EDGE_SCHEMA
 from lakelog.lineage.known import known_edges
 from lakelog.lineage.line_graph import FoundTables
-from lakelog.lineage.lines import LineKey, line_key
+from lakelog.lineage.lines import line_key
 from lakelog.lineage.record import TableVersion
 from lakelog.lineage.unreadable import check_is_read, unreadable_tables
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from lakelog.filestore.metadata.row_sources import RowSources
+from lakelog.filestore.metadata.row_sources import LineKey, RowSources
 from lakelog.lineage.carried_state import state_of
 from lakelog.lineage.line_state import (
     ABSENT,
@@ -25,7 +25,7 @@ from lakelog.lineage.line_state import (
     mixed_text,
     named_version,
 )
-from lakelog.lineage.lines import ORIGIN_MARK, Change, Line, LineBatch, LineKey, Step, source_key
+from lakelog.lineage.lines import ORIGIN_MARK, Change, Line, LineBatch, Step, source_key
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion, UnknownSource
 from lakelog.lineage.versions import LineVersions
 

@@ -17,11 +17,12 @@ from lakelog.catalog.lineage_tables import JOB_STARTUP
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.advancing import first_agreement, why_not
 from lakelog.lineage.consistent import NotConsistentError
 from lakelog.lineage.known import known_edges
 from lakelog.lineage.line_graph import FoundTables, LineGraph, load_lines
-from lakelog.lineage.lines import LineKey, line_key
+from lakelog.lineage.lines import line_key
 from lakelog.lineage.record import ReadMode, TableVersion
 
 

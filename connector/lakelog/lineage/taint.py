@@ -16,11 +16,12 @@ import pyarrow as pa
 from lakelog.catalog.catalog import Catalog
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.line_graph import FoundTables, read_line
-from lakelog.lineage.lines import Change, Line, LineKey, Step, line_key, source_key
+from lakelog.lineage.lines import Change, Line, Step, line_key, source_key
 from lakelog.lineage.questions import lineage_graph
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.unreadable import note_unreadable

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.refs.travel import SnapshotChoice
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.lines import LineKey, line_key
+from lakelog.lineage.lines import line_key
 from lakelog.lineage.record import TableVersion
 from lakelog.spark.source.stream_head import check_same_commit
 

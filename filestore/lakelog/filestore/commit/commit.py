@@ -40,7 +40,7 @@ from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_merging import pick_manifests
 from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.row_source_changes import sources_property
-from lakelog.filestore.metadata.row_sources import SourceKey
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     OPERATION_KEY,
@@ -389,7 +389,7 @@ class TableCommit:
             latest,
             state,
             is_restore=SOURCES_KEY in request.properties,
-            own=SourceKey(self._table.uuid, None if self._table.branch == MAIN_BRANCH else self._table.branch),
+            own=LineKey(self._table.uuid, None if self._table.branch == MAIN_BRANCH else self._table.branch),
             replaces_all=snapshot.commit_kind is CommitKind.OVERWRITE and added == snapshot.total_record_count,
         )
         return replace(snapshot, properties={**snapshot.properties, **sources}) if sources else snapshot

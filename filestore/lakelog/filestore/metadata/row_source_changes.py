@@ -12,12 +12,12 @@ from lakelog.common.quoting import cause, cut
 from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.row_sources import (
     STATEMENTS,
+    LineKey,
     ReaderState,
     ReadVersion,
     RowSource,
     RowSources,
     SourceBreak,
-    SourceKey,
     carried_sources,
     read_version,
     source_key_of,
@@ -35,7 +35,7 @@ def sources_property(
     before: Snapshot | None,
     carried: CarriedProperties,
     *,
-    own: SourceKey,
+    own: LineKey,
     is_restore: bool,
     replaces_all: bool,
 ) -> dict[str, str]:
@@ -64,7 +64,7 @@ def sources_property(
 class _Read:
     """What a batch reads of a table."""
 
-    key: SourceKey
+    key: LineKey
     table: str
     is_stream: bool
     start: ReadVersion | None
@@ -131,7 +131,7 @@ class _Change:
     found: RowSources
     snapshot_id: int
     operation: str
-    own: SourceKey
+    own: LineKey
 
     def take(self, batches: Sequence[_Batch], *, is_changed: bool, is_recorded: bool, replaces_all: bool) -> None:
         if is_changed and not is_recorded:
@@ -145,7 +145,7 @@ class _Change:
             self._take_batch(batch, is_changed=is_changed)
 
     def _take_batch(self, batch: _Batch, *, is_changed: bool) -> None:
-        numbers: Counter[tuple[SourceKey, bool]] = Counter()
+        numbers: Counter[tuple[LineKey, bool]] = Counter()
         for read in batch.reads:
             if read.key != self.own:
                 self._read(batch, read, numbers[read.key, read.is_stream])

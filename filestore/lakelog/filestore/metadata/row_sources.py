@@ -33,8 +33,8 @@ STATEMENTS = "statements"
 _NO_SOURCES = '{"sources":[]}'
 
 
-class SourceKey(NamedTuple):
-    """A table or a branch of it. `branch` is None for the main line."""
+class LineKey(NamedTuple):
+    """A table or a branch of it, the same under each name and in each catalog. `branch` is None for the main line."""
 
     uuid: str
     branch: str | None = None
@@ -83,7 +83,7 @@ class RowSource:
 class RowSources:
     """All sources of the rows of a snapshot."""
 
-    sources: dict[SourceKey, RowSource] = field(default_factory=dict)
+    sources: dict[LineKey, RowSource] = field(default_factory=dict)
     is_complete: bool = True
 
     def to_json(self) -> str:
@@ -135,10 +135,10 @@ def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, s
     return {SOURCES_KEY: _NO_SOURCES} if SOURCES_KEY in now else {}
 
 
-def source_key_of(fields: Mapping[str, Any]) -> SourceKey:
+def source_key_of(fields: Mapping[str, Any]) -> LineKey:
     """The line that an entry names."""
     branch = optional(string, fields, "branch")
-    return SourceKey(str(fields.get("uuid")), None if branch == MAIN_BRANCH else branch)
+    return LineKey(str(fields.get("uuid")), None if branch == MAIN_BRANCH else branch)
 
 
 def read_version(fields: Mapping[str, Any], key: str) -> ReadVersion | None:
